@@ -1,0 +1,214 @@
+"""The only way out: time, chance, disk, network and blocking work, as protocols.
+
+Everything in ``node`` and below reaches the world through these and imports no
+``asyncio``, ``socket``, ``threading``, ``time``, ``random`` or ``os``. ``host`` implements
+them on the real machine, ``sim`` on a simulated one; one contract suite holds both to
+the same promises.
+
+All calls are made on the node's one thread, and all callbacks arrive on it.
+Durations and instants are milliseconds; sizes and positions are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from barnabas.types import Buffer, Endpoint
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    def now_ms(self) -> float:
+        """Monotonic instant in milliseconds; never goes back, says nothing about the date."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970-01-01 UTC; may jump."""
+
+
+class Rng(Protocol):
+    """The part of ``random.Random`` that deciders may use. One generator per concern."""
+
+    def random(self) -> float: ...
+    def randrange(self, start: int, stop: int | None = None, /) -> int: ...
+    def uniform(self, low: float, high: float, /) -> float: ...
+    def getrandbits(self, bits: int, /) -> int: ...
+    def randbytes(self, size: int, /) -> bytes: ...
+    def shuffle(self, items: list[Any], /) -> None: ...
+    def choice(self, items: Sequence[T], /) -> T: ...
+
+
+class File(Protocol):
+    """An open file. Errors are ``OSError``. Closed files raise ``ValueError``."""
+
+    @property
+    def path(self) -> str: ...
+
+    def size(self) -> int:
+        """Present length in bytes (from memory, no system call)."""
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        """Write `parts` one after the other at the end; all or an ``OSError`` (then the tail is
+        undefined and the caller truncates). Returns the position the first byte went to."""
+
+    def write_at(self, position: int, data: Buffer) -> None: ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file. May block on the device."""
+
+    def try_read_at(self, position: int, size: int) -> bytes | None:
+        """As `read_at`, but None where the bytes are not in memory and reading would block."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Make content and length durable (fdatasync). Blocks; safe to run through `Background`
+        while the owner appends."""
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. Paths are absolute, ``/``-separated strings. Errors are ``OSError``."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing. `create` makes a missing file empty."""
+
+    def read_file(self, path: str) -> bytes: ...
+
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Replace `path` as a whole: temporary file, sync, rename, sync of the directory.
+        `durable=False` skips the syncs: atomic against a crash of the process only. Blocks."""
+
+    def exists(self, path: str) -> bool: ...
+    def is_dir(self, path: str) -> bool: ...
+
+    def list_dir(self, path: str) -> list[str]:
+        """Names (not paths), sorted."""
+
+    def make_dirs(self, path: str) -> None:
+        """With parents; no error where it exists."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Files or directories; replaces a target file."""
+
+    def remove(self, path: str) -> None:
+        """One file."""
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def size(self, path: str) -> int: ...
+
+    def sync_dir(self, path: str) -> None:
+        """Make names in a directory durable. Blocks."""
+
+    def try_lock(self, path: str) -> bool:
+        """Take the exclusive lock file `path` for this process's life; False where another holds it."""
+
+    def free_bytes(self, path: str) -> tuple[int, int]:
+        """(total, usable) bytes of the volume that holds `path`."""
+
+
+class Connection(Protocol):
+    """The world's side of one stream, open or being opened. Sends never block."""
+
+    @property
+    def peer(self) -> Endpoint: ...
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Queued here and not yet taken by the network; what back-pressure looks at."""
+
+    def send(self, parts: Sequence[Buffer]) -> None:
+        """Queue bytes in order. The buffers must not change afterwards."""
+
+    def close(self) -> None:
+        """Close after what is queued. `on_closed` follows once."""
+
+    def abort(self) -> None:
+        """Close at once, dropping what is queued. `on_closed` follows once."""
+
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+
+class Receiver(Protocol):
+    """The node's side of one stream. The world fills the buffers it hands out."""
+
+    def on_connected(self, connection: Connection) -> None: ...
+
+    def get_buffer(self) -> memoryview:
+        """A writable, non-empty buffer for the next bytes."""
+
+    def buffer_updated(self, size: int) -> None:
+        """`size` bytes of the last buffer were filled."""
+
+    def on_closed(self, error: OSError | None) -> None:
+        """Last call on this receiver. `ConnectionRefusedError` where nobody listens (so the
+        process there is gone); None on an orderly end."""
+
+
+class Listener(Protocol):
+    @property
+    def endpoint(self) -> Endpoint:
+        """With the real port, where 0 was asked."""
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> Listener:
+        """Raises ``OSError`` where the address is taken. `accept` is called per connection;
+        `on_connected` follows on what it returns."""
+
+    def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
+        """Begin to connect; ends in `on_connected` or `on_closed`."""
+
+
+class Background(Protocol):
+    """Blocking work off the node's thread."""
+
+    def run(
+        self,
+        queue: str,
+        job: Callable[[], T],
+        done: Callable[[T | BaseException], None],
+    ) -> None:
+        """Run `job` in order after earlier jobs of the same `queue`; queues are independent.
+        `done` gets the result or the exception, on the node's thread."""
+
+
+class Wakeups(Protocol):
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Run after what is being handled now (a slice of long work continues so)."""
+
+    def call_at(self, when_ms: float, callback: Callable[[], None]) -> Wakeup: ...
+
+
+class Wakeup(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Ports(Protocol):
+    """The world, as one node gets it."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def disk(self) -> Disk: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def background(self) -> Background: ...
+    @property
+    def wakeups(self) -> Wakeups: ...
+
+    def rng(self, concern: str) -> Rng:
+        """An independent generator per concern; the same name gives the same stream."""
+
+    def log(self, level: str, event: str, **fields: object) -> None:
+        """One structured line of the node's own log. `level` is debug, info, warning or error."""
+
+    def halt(self, reason: str) -> None:
+        """End this node's process at once, as a crash would: state can no longer be trusted."""

@@ -1,0 +1,69 @@
+"""What a protocol message is: a class with slots, and a table of its fields by version.
+
+One class serves every version of a message: it has the fields of all of them, and each
+:class:`Field` says in which versions it stands on the wire, as in Kafka's own message
+definitions. The classes in ``wire/messages``, ``metadata/records`` and the coordinators'
+``records`` packages are generated from those definitions (``tools/generate_messages.py``);
+:mod:`barnabas.wire.codec` compiles a reader and a writer per (class, version) on first use.
+
+Source: Kafka protocol guide; KIP-482 (tagged fields).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+FOREVER = 32767
+Versions = tuple[int, int]
+"""Inclusive range; ``hi < lo`` is empty."""
+NEVER: Versions = (0, -1)
+
+
+class Field(NamedTuple):
+    """One field of a message.
+
+    `kind` is bool, int8, int16, uint16, int32, uint32, int64, float64, string, uuid, bytes,
+    records or struct; `array` says that it is an array of these.
+    """
+
+    name: str
+    kind: str
+    versions: Versions
+    array: bool = False
+    struct: type[Message] | None = None
+    nullable: Versions = NEVER
+    tag: int | None = None
+    tagged: Versions = NEVER
+    default: Any = None
+    ignorable: bool = False
+    flexible: bool = True
+
+
+class Message:
+    """Base of all protocol structures. Equality and repr go by fields."""
+
+    __slots__ = ()
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    VALID: ClassVar[Versions] = NEVER
+    """Versions that exist (top-level messages only)."""
+    FLEXIBLE: ClassVar[int] = FOREVER
+    """First version with compact lengths and tagged fields (top-level messages only)."""
+    API_KEY: ClassVar[int] = -1
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        for name in self.__slots__:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                if isinstance(mine, (list, tuple)) and isinstance(theirs, (list, tuple)):
+                    if list(mine) == list(theirs):
+                        continue
+                return False
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({inner})"
