@@ -1,0 +1,555 @@
+"""Messages ↔ bytes: a reader and a writer compiled per (class, version) on first use.
+
+Safe by construction: no length that the bytes claim is believed before it was held against
+the bytes that are left, null stands only where the schema allows it (both ways), unknown
+tagged fields are skipped (KIP-482), and every fault of the bytes is one typed error.
+
+What it does not do: frames, headers and correlation (:mod:`barnabas.wire.frames`,
+:mod:`barnabas.wire.server`). Hot messages have hand-written twins in :mod:`barnabas.wire.hot`,
+proven equal to these by test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from typing import Any, TypeVar
+
+from barnabas.types import Buffer
+from barnabas.wire.schema import Field, Message
+
+M = TypeVar("M", bound=Message)
+Reader = Callable[[memoryview, int], tuple[Any, int]]
+Splices = list[tuple[int, Buffer]]
+Writer = Callable[[Any, bytearray, Splices], None]
+
+SCALARS = {
+    "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
+    "int64": "q", "float64": "d", "uuid": "16s",
+}  # fmt: skip
+SPLICE_MIN = 1024
+"""Records of at least this many bytes are passed on as they are, not copied into the frame."""
+
+
+class MalformedError(ValueError):
+    """The bytes are no message of this class and version. The connection they came by ends."""
+
+
+class UnsupportedFieldError(ValueError):
+    """A field was set that the version to write does not have and must not drop."""
+
+
+_readers: dict[tuple[type[Message], int], Reader] = {}
+_writers: dict[tuple[type[Message], int], Writer] = {}
+
+
+def decode(cls: type[M], version: int, data: Buffer) -> M:
+    """The message that fills all of `data`. Raises :class:`MalformedError`."""
+    message, position = decode_prefix(cls, version, memoryview(data), 0)
+    if position != len(data):
+        raise MalformedError(
+            f"{cls.__name__} v{version}: {len(data) - position} bytes follow the message"
+        )
+    return message
+
+
+def decode_prefix(cls: type[M], version: int, data: memoryview, position: int) -> tuple[M, int]:
+    """The message at `position` of `data` and the position behind it."""
+    try:
+        reader = _readers.get((cls, version)) or reader_for(cls, version)
+        return reader(data, position)
+    except (StructError, IndexError, UnicodeDecodeError, OverflowError) as error:
+        raise MalformedError(f"{cls.__name__} v{version}: {error}") from error
+
+
+def encode(message: Message, version: int) -> list[Buffer]:
+    """The message as buffers to send one after the other; large records are not copied."""
+    out = bytearray()
+    splices: Splices = []
+    write_into(message, version, out, splices)
+    return join(out, splices)
+
+
+def join(out: bytearray, splices: Splices) -> list[Buffer]:
+    """`out` with each splice standing at its position."""
+    if not splices:
+        return [out]
+    view, parts, start = memoryview(out), [], 0
+    for position, part in splices:
+        if position > start:
+            parts.append(view[start:position])
+        parts.append(part)
+        start = position
+    if start < len(out):
+        parts.append(view[start:])
+    return parts  # type: ignore[return-value]
+
+
+def encode_bytes(message: Message, version: int) -> bytes:
+    """The message as one byte string."""
+    return b"".join(encode(message, version))
+
+
+def write_into(message: Message, version: int, out: bytearray, splices: Splices) -> None:
+    """Append the message to `out`; records of at least ``SPLICE_MIN`` bytes go to `splices`."""
+    cls = type(message)
+    try:
+        writer = _writers.get((cls, version)) or writer_for(cls, version)
+        writer(message, out, splices)
+    except (StructError, TypeError, AttributeError) as error:
+        raise UnsupportedFieldError(f"{cls.__name__} v{version}: {error}: {message!r}") from error
+
+
+def is_flexible(cls: type[Message], version: int) -> bool:
+    return version >= cls.FLEXIBLE
+
+
+def reader_for(cls: type[Message], version: int) -> Reader:
+    check_version(cls, version)
+    reader = _Compiler(version, is_flexible(cls, version)).reader(cls)
+    _readers[cls, version] = reader
+    return reader
+
+
+def writer_for(cls: type[Message], version: int) -> Writer:
+    check_version(cls, version)
+    writer = _Compiler(version, is_flexible(cls, version)).writer(cls)
+    _writers[cls, version] = writer
+    return writer
+
+
+def check_version(cls: type[Message], version: int) -> None:
+    low, high = cls.VALID
+    if not low <= version <= high:
+        raise UnsupportedFieldError(f"{cls.__name__} has versions {low} to {high}, not {version}")
+
+
+def read_uvarint(data: memoryview, position: int) -> tuple[int, int]:
+    """Unsigned varint of at most 5 bytes."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                raise MalformedError("a varint has more than 32 bits")
+            return value, position
+        shift += 7
+        if shift > 28:
+            raise MalformedError("a varint has more than 5 bytes")
+
+
+def write_uvarint(value: int, out: bytearray) -> None:
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def skip_tags(data: memoryview, position: int, count: int) -> int:
+    """The position behind `count` tagged fields that nobody here knows."""
+    for _ in range(count):
+        _, position = read_uvarint(data, position)
+        size, position = read_uvarint(data, position)
+        if size > len(data) - position:
+            raise MalformedError(f"a tagged field claims {size} bytes, {len(data) - position} left")
+        position += size
+    return position
+
+
+def bad_length(what: str, size: int, left: int) -> MalformedError:
+    return MalformedError(f"{what} claims length {size} with {left} bytes left")
+
+
+def null_found(what: str) -> MalformedError:
+    return MalformedError(f"{what} must not be null")
+
+
+def null_given(what: str) -> UnsupportedFieldError:
+    return UnsupportedFieldError(f"{what} must not be null")
+
+
+def not_in_version(what: str, version: int) -> UnsupportedFieldError:
+    return UnsupportedFieldError(f"{what} is set, but version {version} does not have it")
+
+
+def write_records(value: Any, flexible: bool, out: bytearray, splices: Splices) -> None:
+    """Length and bytes of record batches; `value` is one buffer or a list of them."""
+    parts = value if isinstance(value, list) else [value]
+    size = sum(map(len, parts))
+    if flexible:
+        write_uvarint(size + 1, out)
+    else:
+        out += _INT32.pack(size)
+    for part in parts:
+        if len(part) >= SPLICE_MIN:
+            splices.append((len(out), part))
+        else:
+            out += part
+
+
+_INT32 = Struct(">i")
+
+
+class _Compiler:
+    """Writes the source of a reader or writer for one version, and executes it."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "uvarint": read_uvarint, "write_uvarint": write_uvarint, "skip_tags": skip_tags,
+            "bad_length": bad_length, "null_found": null_found, "null_given": null_given,
+            "not_in_version": not_in_version, "write_records": write_records,
+        }  # fmt: skip
+        self.made_readers: dict[type[Message], Reader] = {}
+        self.made_writers: dict[type[Message], Writer] = {}
+
+    def name(self, prefix: str, value: Any) -> str:
+        key = f"{prefix}_{len(self.names)}"
+        self.names[key] = value
+        return key
+
+    def add(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def execute(self, function: str) -> Any:
+        scope = dict(self.names)
+        exec(compile("\n".join(self.lines), f"<codec v{self.version}>", "exec"), scope)
+        return scope[function]
+
+    def fields(self, cls: type[Message]) -> tuple[list[Field], list[Field], list[Field]]:
+        """(plain, tagged, absent) fields of `cls` in this version."""
+        plain, tagged, absent = [], [], []
+        for field in cls.FIELDS:
+            if not field.versions[0] <= self.version <= field.versions[1]:
+                absent.append(field)
+            elif field.tag is not None and field.tagged[0] <= self.version <= field.tagged[1]:
+                tagged.append(field)
+            else:
+                plain.append(field)
+        return plain, sorted(tagged, key=lambda f: f.tag or 0), absent
+
+    def nullable(self, field: Field) -> bool:
+        return field.nullable[0] <= self.version <= field.nullable[1]
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def reader(self, cls: type[Message]) -> Reader:
+        if cls in self.made_readers:
+            return self.made_readers[cls]
+        sub = _Compiler(self.version, self.flexible)
+        sub.made_readers = self.made_readers
+        sub.compile_reader(cls)
+        reader: Reader = sub.execute("read")
+        self.made_readers[cls] = reader
+        return reader
+
+    def compile_reader(self, cls: type[Message]) -> None:
+        plain, tagged, absent = self.fields(cls)
+        self.names["new"] = cls.__new__
+        self.names["cls"] = cls
+        self.add(0, "def read(buf, pos):")
+        self.add(1, "o = new(cls)")
+        for field in absent + tagged:
+            self.add(1, f"o.{field.name} = {self.default_source(field)}")
+        run: list[Field] = []
+        for field in plain:
+            if field.kind in SCALARS and not field.array:
+                run.append(field)
+                continue
+            self.read_run(run)
+            run = []
+            self.read_field(field, 1, cls)
+        self.read_run(run)
+        if self.flexible:
+            self.read_tags(tagged, cls)
+        self.add(1, "return o, pos")
+
+    def default_source(self, field: Field) -> str:
+        if field.kind == "struct" and not field.array and field.default is not None:
+            assert field.struct is not None
+            return self.name("S", field.struct) + "()"
+        if field.default is None or isinstance(field.default, (bool, int, str, float)):
+            return repr(field.default)
+        return self.name("D", field.default)
+
+    def read_run(self, run: list[Field]) -> None:
+        if not run:
+            return
+        layout = Struct(">" + "".join(SCALARS[f.kind] for f in run))
+        unpack = self.name("U", layout.unpack_from)
+        targets = ", ".join(f"o.{f.name}" for f in run)
+        self.add(1, f"{targets}{',' if len(run) == 1 else ''} = {unpack}(buf, pos)")
+        self.add(1, f"pos += {layout.size}")
+
+    def read_length(self, field: Field, depth: int, short: bool) -> None:
+        """Puts the length of what follows in ``n``; -1 is null."""
+        if self.flexible and field.flexible:
+            self.add(depth, "n = buf[pos]; pos += 1")
+            self.add(depth, "if n > 127: n, pos = uvarint(buf, pos - 1)")
+            self.add(depth, "n -= 1")
+        else:
+            unpack = self.name("U", Struct(">h" if short else ">i").unpack_from)
+            self.add(depth, f"n, = {unpack}(buf, pos); pos += {2 if short else 4}")
+
+    def read_field(self, field: Field, depth: int, cls: type[Message]) -> None:
+        target, what = f"o.{field.name}", repr(f"{cls.__name__}.{field.name}")
+        if field.array:
+            self.read_length(field, depth, short=False)
+            self.null_branch(field, depth, target, what)
+            self.add(
+                depth + 1, f"if n > len(buf) - pos: raise bad_length({what}, n, len(buf) - pos)"
+            )
+            self.read_elements(field, depth + 1, target, what)
+        elif field.kind == "struct":
+            assert field.struct is not None
+            read = self.name("R", self.reader(field.struct))
+            if self.nullable(field):
+                self.add(depth, "n = buf[pos]; pos += 1")
+                self.add(depth, f"if n == 255: {target} = None")
+                self.add(depth, f"else: {target}, pos = {read}(buf, pos)")
+            else:
+                self.add(depth, f"{target}, pos = {read}(buf, pos)")
+        elif field.kind in SCALARS:
+            layout = Struct(">" + SCALARS[field.kind])
+            unpack = self.name("U", layout.unpack_from)
+            self.add(depth, f"{target}, = {unpack}(buf, pos); pos += {layout.size}")
+        else:
+            self.read_length(field, depth, short=field.kind == "string")
+            self.null_branch(field, depth, target, what)
+            self.read_sized(field, depth + 1, target, what)
+
+    def null_branch(self, field: Field, depth: int, target: str, what: str) -> None:
+        if self.nullable(field):
+            self.add(depth, f"if n == -1: {target} = None")
+        else:
+            self.add(depth, f"if n == -1: raise null_found({what})")
+        self.add(depth, f"elif n < 0: raise bad_length({what}, n, len(buf) - pos)")
+        self.add(depth, "else:")
+
+    def read_sized(self, field: Field, depth: int, target: str, what: str) -> None:
+        self.add(depth, "end = pos + n")
+        self.add(depth, f"if end > len(buf): raise bad_length({what}, n, len(buf) - pos)")
+        source = {
+            "string": "str(buf[pos:end], 'utf-8')",
+            "bytes": "bytes(buf[pos:end])",
+            "records": "buf[pos:end]",
+        }[field.kind]
+        self.add(depth, f"{target} = {source}")
+        self.add(depth, "pos = end")
+
+    def read_elements(self, field: Field, depth: int, target: str, what: str) -> None:
+        if field.kind == "struct":
+            assert field.struct is not None
+            read = self.name("R", self.reader(field.struct))
+            self.add(depth, "items = []")
+            self.add(depth, "for _ in range(n):")
+            self.add(depth + 1, f"item, pos = {read}(buf, pos)")
+            self.add(depth + 1, "items.append(item)")
+            self.add(depth, f"{target} = items")
+        elif field.kind in SCALARS and field.kind != "uuid":
+            layout = Struct(">" + SCALARS[field.kind])
+            iterate = self.name("F", _array_reader(SCALARS[field.kind]))
+            self.add(depth, f"end = pos + n * {layout.size}")
+            self.add(depth, f"if end > len(buf): raise bad_length({what}, n, len(buf) - pos)")
+            self.add(depth, f"{target} = {iterate}(n, buf, pos)")
+            self.add(depth, "pos = end")
+        elif field.kind == "uuid":
+            self.add(depth, "end = pos + n * 16")
+            self.add(depth, f"if end > len(buf): raise bad_length({what}, n, len(buf) - pos)")
+            self.add(depth, f"{target} = [bytes(buf[p:p + 16]) for p in range(pos, end, 16)]")
+            self.add(depth, "pos = end")
+        else:
+            element = field._replace(array=False, nullable=(0, -1))
+            self.add(depth, "items = []")
+            self.add(depth, "for _ in range(n):")
+            self.read_length(element, depth + 1, short=field.kind == "string")
+            self.add(depth + 1, f"if n < 0: raise null_found({what})")
+            self.read_sized(element, depth + 1, "item", what)
+            self.add(depth + 1, "items.append(item)")
+            self.add(depth, f"{target} = items")
+
+    def read_tags(self, tagged: list[Field], cls: type[Message]) -> None:
+        self.add(1, "tags = buf[pos]; pos += 1")
+        self.add(1, "if tags:")
+        self.add(2, "if tags > 127: tags, pos = uvarint(buf, pos - 1)")
+        if not tagged:
+            self.add(2, "pos = skip_tags(buf, pos, tags)")
+            return
+        self.add(2, "for _ in range(tags):")
+        self.add(3, "tag, pos = uvarint(buf, pos)")
+        self.add(3, "size, pos = uvarint(buf, pos)")
+        self.add(3, "stop = pos + size")
+        what = repr(f"{cls.__name__}: a tagged field")
+        self.add(3, f"if stop > len(buf): raise bad_length({what}, size, len(buf) - pos)")
+        for index, field in enumerate(tagged):
+            self.add(3, f"{'if' if index == 0 else 'elif'} tag == {field.tag}:")
+            self.read_field(field, 4, cls)
+            self.add(4, f"if pos != stop: raise bad_length({what}, size, pos)")
+        self.add(3, "else: pos = stop")
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def writer(self, cls: type[Message]) -> Writer:
+        if cls in self.made_writers:
+            return self.made_writers[cls]
+        sub = _Compiler(self.version, self.flexible)
+        sub.made_writers = self.made_writers
+        sub.compile_writer(cls)
+        writer: Writer = sub.execute("write")
+        self.made_writers[cls] = writer
+        return writer
+
+    def compile_writer(self, cls: type[Message]) -> None:
+        plain, tagged, absent = self.fields(cls)
+        self.add(0, "def write(o, out, splices):")
+        self.add(1, "pass")
+        for field in absent:
+            if not field.ignorable:
+                what = repr(f"{cls.__name__}.{field.name}")
+                self.add(
+                    1, f"if {self.differs(field)}: raise not_in_version({what}, {self.version})"
+                )
+        run: list[Field] = []
+        for field in plain:
+            if field.kind in SCALARS and not field.array:
+                run.append(field)
+                continue
+            self.write_run(run)
+            run = []
+            self.write_field(field, 1, cls, "out")
+        self.write_run(run)
+        if self.flexible:
+            self.write_tags(tagged, cls)
+
+    def differs(self, field: Field) -> str:
+        """Source of a test whether the field is not its default."""
+        value = f"o.{field.name}"
+        if field.array:
+            return (
+                f"{value} is not None" if field.default is None else f"{value} is None or {value}"
+            )
+        if field.default is None:
+            return f"{value} is not None"
+        if field.kind == "struct":
+            assert field.struct is not None
+            return f"{value} != {self.name('D', field.struct())}"
+        if field.kind in ("bytes", "records"):
+            return f"{value} is None or len({value})"
+        return f"{value} != {self.default_source(field)}"
+
+    def write_run(self, run: list[Field]) -> None:
+        if run:
+            pack = self.name("P", Struct(">" + "".join(SCALARS[f.kind] for f in run)).pack)
+            self.add(1, f"out += {pack}({', '.join(f'o.{f.name}' for f in run)})")
+
+    def write_length(self, field: Field, depth: int, short: bool, out: str) -> None:
+        if self.flexible and field.flexible:
+            self.add(depth, f"if n < 127: {out}.append(n + 1)")
+            self.add(depth, f"else: write_uvarint(n + 1, {out})")
+        else:
+            pack = self.name("P", Struct(">h" if short else ">i").pack)
+            self.add(depth, f"{out} += {pack}(n)")
+
+    def write_null(self, field: Field, short: bool) -> bytes:
+        if self.flexible and field.flexible:
+            return b"\x00"
+        return b"\xff\xff" if short else b"\xff\xff\xff\xff"
+
+    def write_field(self, field: Field, depth: int, cls: type[Message], out: str) -> None:
+        what = repr(f"{cls.__name__}.{field.name}")
+        self.add(depth, f"v = o.{field.name}")
+        if field.kind in SCALARS and not field.array:
+            pack = self.name("P", Struct(">" + SCALARS[field.kind]).pack)
+            self.add(depth, f"{out} += {pack}(v)")
+            return
+        if field.kind == "struct" and not field.array:
+            self.write_struct(field, depth, what, out)
+            return
+        short = field.kind == "string" and not field.array
+        self.add(depth, "if v is None:")
+        if self.nullable(field):
+            self.add(depth + 1, f"{out} += {self.write_null(field, short)!r}")
+        else:
+            self.add(depth + 1, f"raise null_given({what})")
+        self.add(depth, "else:")
+        if field.array:
+            self.add(depth + 1, "n = len(v)")
+            self.write_length(field, depth + 1, False, out)
+            self.write_elements(field, depth + 1, out)
+        elif field.kind == "records" and out == "out":
+            self.add(depth + 1, f"write_records(v, {self.flexible}, out, splices)")
+        else:
+            self.write_sized(field, depth + 1, out)
+
+    def write_sized(self, field: Field, depth: int, out: str) -> None:
+        if field.kind == "string":
+            self.add(depth, "v = v.encode()")
+        self.add(depth, "n = len(v)")
+        self.write_length(field, depth, field.kind == "string", out)
+        self.add(depth, f"{out} += v")
+
+    def write_struct(self, field: Field, depth: int, what: str, out: str) -> None:
+        assert field.struct is not None
+        write = self.name("W", self.writer(field.struct))
+        splices = "splices" if out == "out" else "None"
+        if self.nullable(field):
+            self.add(depth, f"if v is None: {out}.append(255)")
+            self.add(depth, f"else: {out}.append(1); {write}(v, {out}, {splices})")
+        else:
+            self.add(depth, f"if v is None: raise null_given({what})")
+            self.add(depth, f"{write}(v, {out}, {splices})")
+
+    def write_elements(self, field: Field, depth: int, out: str) -> None:
+        if field.kind == "struct":
+            assert field.struct is not None
+            write = self.name("W", self.writer(field.struct))
+            splices = "splices" if out == "out" else "None"
+            self.add(depth, f"for item in v: {write}(item, {out}, {splices})")
+        elif field.kind in SCALARS:
+            pack = self.name("A", _array_writer(SCALARS[field.kind]))
+            self.add(depth, f"{out} += {pack}(v)")
+        else:
+            self.add(depth, "for v in v:")
+            self.write_sized(field._replace(array=False), depth + 1, out)
+
+    def write_tags(self, tagged: list[Field], cls: type[Message]) -> None:
+        if not tagged:
+            self.add(1, "out.append(0)")
+            return
+        self.add(1, "tags = 0; body = bytearray()")
+        for field in tagged:
+            self.add(1, f"if {self.differs(field)}:")
+            self.add(2, "tags += 1; part = bytearray()")
+            self.write_field(field, 2, cls, "part")
+            self.add(2, f"write_uvarint({field.tag}, body)")
+            self.add(2, "write_uvarint(len(part), body)")
+            self.add(2, "body += part")
+        self.add(1, "write_uvarint(tags, out)")
+        self.add(1, "out += body")
+
+
+_array_layouts: dict[tuple[str, int], Struct] = {}
+
+
+def _layout(code: str, count: int) -> Struct:
+    layout = _array_layouts.get((code, count))
+    if layout is None:
+        layout = Struct(f">{count}{code}")
+        if count <= 32:
+            _array_layouts[code, count] = layout
+    return layout
+
+
+def _array_reader(code: str) -> Callable[[int, memoryview, int], list[Any]]:
+    return lambda count, data, position: list(_layout(code, count).unpack_from(data, position))
+
+
+def _array_writer(code: str) -> Callable[[Any], bytes]:
+    if code == "16s":
+        return lambda items: b"".join(items)
+    return lambda items: _layout(code, len(items)).pack(*items)

@@ -1,0 +1,129 @@
+"""What stands between a connection and a handler: the API's declaration, the context, the parked reply.
+
+Handlers are synchronous: ``handle(request, ctx, role) -> response | Parked | None``. A handler that
+cannot answer yet returns a :class:`Parked` and whoever holds it completes it later; deadlines
+belong to the holder. ``None`` means that the protocol knows no answer (Produce with acks=0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from barnabas.types import Buffer, Endpoint
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.schema import Message
+
+
+class Parked:
+    """A request without its answer yet. Completed exactly once; later calls are ignored.
+
+    The answer may come before the connection has attached itself: it is then kept.
+    """
+
+    __slots__ = ("_reply", "_response", "done")
+
+    def __init__(self) -> None:
+        self._reply: Callable[[Message | None], None] | None = None
+        self._response: Message | None = None
+        self.done = False
+
+    def complete(self, response: Message | None) -> bool:
+        """Answer. False where it was answered before or its connection is gone."""
+        if self.done:
+            return False
+        self.done = True
+        if self._reply is None:
+            self._response = response
+        else:
+            self._reply(response)
+        return True
+
+    def attach(self, reply: Callable[[Message | None], None]) -> None:
+        """By the connection, once: where the answer goes."""
+        if self.done:
+            reply(self._response)
+        else:
+            self._reply = reply
+
+    def abandon(self) -> None:
+        """The connection is gone: nobody waits any more."""
+        self.done = True
+        self._reply = None
+
+    def __repr__(self) -> str:
+        return f"Parked(done={self.done})"
+
+
+class RequestContext:
+    """Who asks, by which version, from where."""
+
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "client_id",
+        "connection_id",
+        "correlation_id",
+        "listener",
+        "peer",
+        "principal",
+        "software",
+    )
+
+    def __init__(
+        self,
+        *,
+        api_key: int,
+        api_version: int,
+        correlation_id: int = 0,
+        client_id: str | None = None,
+        listener: str = "",
+        principal: str = "User:ANONYMOUS",
+        peer: Endpoint = Endpoint("", 0),
+        connection_id: int = 0,
+        software: str = "",
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.listener = listener
+        self.principal = principal
+        self.peer = peer
+        self.connection_id = connection_id
+        self.software = software
+
+    def __repr__(self) -> str:
+        return (
+            f"RequestContext({ApiKey(self.api_key).name} v{self.api_version}"
+            f" #{self.correlation_id} {self.client_id!r} {self.peer} on {self.listener})"
+        )
+
+
+class HandlerModule(Protocol):
+    """A module of ``handlers/``: ``API`` and ``handle``."""
+
+    API: Api
+
+    @staticmethod
+    def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None: ...
+
+
+class Api(NamedTuple):
+    """The declaration of one API in its handler module.
+
+    `resource` and `operation` name what the caller needs (checked by the authorizer port);
+    `resource` is topic, group, transactional-id, cluster, delegation-token, user or none.
+    `error_response` makes the response that carries one error code for the whole request, used
+    where the handler raised or the caller may not do this.
+    """
+
+    key: ApiKey
+    request: type[Message]
+    error_response: Callable[[Any, int, str], Message | None]
+    resource: str = "none"
+    operation: str = "none"
+    decode: Callable[[int, memoryview], Message] | None = None
+    """A hot reader (version, body) in place of the compiled one."""
+    encode: Callable[[Any, int], list[Buffer]] | None = None
+    """A hot writer (response, version) in place of the compiled one."""
