@@ -1,0 +1,85 @@
+# The same verbs here and in CI. Everything they need is installed from requirements/*.lock into .venv;
+# nothing but Python 3.11 or newer has to be there (Java 17 for the pipeline).
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+# The part of the code that people write: formatters and linters leave generated modules alone.
+CODE := src tests tools bench
+
+.PHONY: help venv demo test check format lint types layers tidy unit sim sim-mutants bench interop peers docs lock clean
+
+help: ## These lines
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Barnabas needs Python 3.11 or newer; set PYTHON=/path/to/one" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+venv: $(STAMP) ## Create .venv from the lock files
+
+demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end
+	$(BIN)/python -m tools.demo
+
+test: venv ## All tests (under 20 minutes on two cores)
+	$(PYTEST) --durations=10
+
+check: format lint types layers tidy unit ## Under a minute: what every commit passes
+
+format: venv
+	$(BIN)/ruff format --check $(CODE)
+
+lint: venv
+	$(BIN)/ruff check $(CODE)
+
+types: venv
+	$(BIN)/mypy
+
+layers: venv
+	$(BIN)/lint-imports
+
+tidy: venv
+	$(PYTEST) -q tests/test_tidy.py
+
+unit: venv
+	$(PYTEST) -q -m "not slow" tests/unit tests/scripts tests/model
+
+SEEDS ?= 200
+FROM ?= 1
+sim: venv ## SEED=n replays one, FROM=n SEEDS=m runs many
+	$(BIN)/python -m barnabas.sim $(if $(SEED),--seed $(SEED),--from $(FROM) --seeds $(SEEDS)) $(ARGS)
+
+sim-mutants: venv ## Does the simulator find the bugs that we plant?
+	$(BIN)/python -m tools.sim_mutants $(ARGS)
+
+bench: venv ## Figures beside Kafka's (where `make peers` brought it), written to bench/results
+	$(BIN)/python -m bench $(ARGS)
+
+interop: venv ## Other people's clients against real clusters
+	$(PYTEST) -v tests/interop
+
+peers: ## Apache Kafka 4.3.0 into peers/libs, for benchmarks and comparisons
+	$(PYTHON) tools/peers.py
+
+docs: venv ## Write what is generated under docs/
+	$(BIN)/python -m tools.docs
+
+lock: venv ## Resolve pyproject.toml anew into requirements/*.lock
+	$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv
+	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --custom-compile-command "make lock" pyproject.toml -o requirements/runtime.lock
+	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --custom-compile-command "make lock" --extra dev pyproject.toml -o requirements/dev.lock
+
+clean: ## Remove what was built; .venv and peers stay
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
