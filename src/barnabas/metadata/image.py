@@ -1,0 +1,262 @@
+"""The cluster's metadata as one columnar image, built by replaying records and by nothing else.
+
+`replay` never decides and never refuses: what stands in the committed log is true, and a record
+that names something unknown (which only a bug or a foreign writer leaves) changes nothing and is
+counted in `ignored`. Controllers, brokers, snapshots and tools use the same replay.
+
+A metadata transaction (KIP-868) shows nothing until it ends: its records wait and are replayed at
+its end, or dropped when it is aborted.
+
+The active controller applies its own records before they are committed: `apply_uncommitted` keeps
+an undo log per append, `commit_to` forgets it as the high watermark passes, `undo_uncommitted`
+takes everything back when leadership is lost.
+
+A reader that follows the image asks `take_changes()` after each committed batch.
+
+Invariants: equal offset ⇒ equal image, whatever mixture of snapshot, tail and undoing led there;
+`partition_keys_of` names exactly the partitions whose replicas contain the broker.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from barnabas.metadata import codec, replay
+from barnabas.metadata import features as levels
+from barnabas.metadata.changes import Changes
+from barnabas.metadata.membership import INDEX_BITS, INDEX_MASK, Membership
+from barnabas.metadata.registrations import BrokerRegistration, ControllerRegistration
+from barnabas.metadata.topic import PartitionState, Topic
+from barnabas.types import Uuid
+from barnabas.wire.schema import Message
+
+TOPIC: Final = 2
+BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
+"""Types of configuration resources (ConfigRecord.resource_type)."""
+CLUSTER_DEFAULT: Final = ""
+"""The name of the broker resource that holds the cluster-wide dynamic defaults."""
+
+Undo = tuple[Any, ...]
+"""A function and its arguments: what takes one replayed record back."""
+EntityKey = tuple[tuple[str, str | None], ...]
+
+
+class _Frame:
+    """The undo log of one uncommitted append, and where the image stood before it."""
+
+    __slots__ = ("before_epoch", "before_offset", "last_offset", "undo")
+
+    def __init__(self, before_offset: int, before_epoch: int, undo: list[Undo]) -> None:
+        self.before_offset = before_offset
+        self.before_epoch = before_epoch
+        self.last_offset = -1
+        self.undo = undo
+
+
+class MetadataImage:
+    """All of the cluster's metadata at one offset of its log. Only replay writes here; everybody
+    else reads the attributes."""
+
+    def __init__(self, *, track_changes: bool = True) -> None:
+        self.changes: Changes | None = Changes() if track_changes else None
+        self._empty()
+
+    def _empty(self) -> None:
+        self.offset = -1
+        """Of the last replayed record; -1 before any."""
+        self.epoch = -1
+        """Quorum epoch of the last replayed record."""
+        self.append_ms = -1
+        """The leader's date on the last replayed batch (milliseconds since 1970)."""
+        self.ignored = 0
+        """Records that named something unknown."""
+        self.topics_by_name: dict[str, Topic] = {}
+        self.topics_by_id: dict[Uuid, Topic] = {}
+        self.slots: list[Topic | None] = []
+        """Topics by `Topic.slot`; None where deleted. Slots are not used again."""
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.controllers: dict[int, ControllerRegistration] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        """(resource type, resource name) → what is set there dynamically."""
+        self.features: dict[str, int] = {}
+        """Finalized levels by feature name; a feature at level 0 does not stand here."""
+        self.next_producer_id = 0
+        self.client_quotas: dict[EntityKey, dict[str, float]] = {}
+        self.acls: dict[Uuid, Message] = {}
+        self.scram_credentials: dict[tuple[int, str], Message] = {}
+        self.delegation_tokens: dict[str, Message] = {}
+        self.zk_migration_state = 0
+        self.membership = Membership(self.slots)
+        self.undo: list[Undo] | None = None
+        """Where replay puts what takes it back; None where nobody will ask."""
+        self._frames: deque[_Frame] = deque()
+        self.transaction: list[Message] | None = None
+        """Records of the open metadata transaction."""
+        self.transaction_start = -1
+        """Offset of the record that opened it."""
+        self._interned: dict[Any, Any] = {}
+
+    # -- replay ----------------------------------------------------------------------------------
+
+    def replay(self, record: Message) -> None:
+        """Apply one record. Positions are the batch's: see `replay_batch`."""
+        if self.transaction is not None and type(record) not in replay.TRANSACTION_RECORDS:
+            self.transaction.append(record)
+            return
+        replay.REPLAY[type(record)](self, record)
+
+    def replay_batch(
+        self, records: Iterable[Message], last_offset: int, epoch: int, append_ms: int = -1
+    ) -> None:
+        """Apply the records of one committed batch that ends at `last_offset`."""
+        for record in records:
+            self.replay(record)
+        self.moved_to(last_offset, epoch, append_ms)
+
+    def replay_values(
+        self, values: Iterable[Any], last_offset: int, epoch: int, append_ms: int = -1
+    ) -> None:
+        """As `replay_batch`, from the bytes of the records' values. Raises MalformedError where a
+        value is no metadata record that this version knows: the node must not go on."""
+        decode = codec.decode_record
+        for value in values:
+            self.replay(decode(value))
+        self.moved_to(last_offset, epoch, append_ms)
+
+    def moved_to(self, offset: int, epoch: int, append_ms: int = -1) -> None:
+        """A batch (also one without metadata records, as a leader change) ends at `offset`."""
+        if self.transaction is not None and self.transaction_start < 0:
+            self.transaction_start = offset
+        self.offset = offset
+        self.epoch = epoch
+        if append_ms >= 0:
+            self.append_ms = append_ms
+
+    def reset(self) -> None:
+        """Empty the image, to be filled from a snapshot. What it held is gone for undo, too."""
+        tracked = self.changes is not None
+        self._empty()
+        self.changes = Changes(everything=True) if tracked else None
+
+    def take_changes(self) -> Changes:
+        """What moved since the last call. An image made with `track_changes=False` knows none."""
+        changes = self.changes
+        if changes is None:
+            return Changes()
+        self.changes = Changes()
+        return changes
+
+    # -- the active controller's own records -----------------------------------------------------
+
+    def apply_uncommitted(
+        self, records: Iterable[Message], last_offset: int, epoch: int, append_ms: int = -1
+    ) -> None:
+        """Apply own records that were appended to the log and end at `last_offset`."""
+        frame = _Frame(self.offset, self.epoch, [])
+        self.undo = frame.undo
+        try:
+            self.replay_batch(records, last_offset, epoch, append_ms)
+        finally:
+            self.undo = None
+            frame.last_offset = last_offset
+            self._frames.append(frame)
+
+    def commit_to(self, offset: int) -> None:
+        """Everything up to `offset` is committed: it will not be undone any more."""
+        frames = self._frames
+        while frames and frames[0].last_offset <= offset:
+            frames.popleft()
+
+    def undo_uncommitted(self) -> None:
+        """Take back, newest first, all that was applied and not committed."""
+        while self._frames:
+            frame = self._frames.pop()
+            for undo in reversed(frame.undo):
+                undo[0](*undo[1:])
+            self.offset = frame.before_offset
+            self.epoch = frame.before_epoch
+
+    @property
+    def uncommitted(self) -> int:
+        """Appends applied and not yet committed."""
+        return len(self._frames)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized level of metadata.version; the lowest there is before any is known."""
+        return self.features.get(levels.METADATA_VERSION, levels.MINIMUM_METADATA_VERSION)
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Eligible leader replicas are kept (KIP-966)."""
+        return self.features.get(levels.ELR_VERSION, 0) >= 1
+
+    @property
+    def consistent_offset(self) -> int:
+        """Where a snapshot may end: the last offset outside an open transaction."""
+        return self.offset if self.transaction is None else self.transaction_start - 1
+
+    def partition(self, topic_id: Uuid, index: int) -> PartitionState | None:
+        """One partition's state, or None where it does not exist."""
+        topic = self.topics_by_id.get(topic_id)
+        return topic.partition(index) if topic is not None and topic.has(index) else None
+
+    def partition_keys_of(self, broker: int) -> array[int]:
+        """Keys (for `at`) of the partitions that `broker` has a replica of; a copy that stays as
+        it is while the image moves on."""
+        return self.membership.keys(broker)
+
+    def at(self, key: int) -> tuple[Topic, int] | None:
+        """The topic and index a key names, or None where it is gone."""
+        topic = self.slots[key >> INDEX_BITS]
+        return None if topic is None else (topic, key & INDEX_MASK)
+
+    def partitions_of(self, broker: int) -> Iterator[tuple[Topic, int]]:
+        """(topic, index) of every partition that `broker` has a replica of."""
+        slots = self.slots
+        for key in self.membership.keys(broker):
+            topic = slots[key >> INDEX_BITS]
+            if topic is not None:
+                yield topic, key & INDEX_MASK
+
+    def config(self, resource_type: int, name: str) -> dict[str, str]:
+        """What is dynamically set on one resource; empty where nothing is."""
+        return self.configs.get((resource_type, name), {})
+
+    def intern(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The one copy of an equal tuple that the image keeps."""
+        found: tuple[Any, ...] = self._interned.setdefault(value, value)
+        return found
+
+    def intern_uuids(self, values: Iterable[bytes]) -> tuple[Uuid, ...]:
+        """An interned tuple of interned UUIDs."""
+        one = self._interned
+        return self.intern(tuple([one.setdefault(value, value) for value in values]))
+
+    def describe(self) -> dict[str, object]:
+        """A summary for people and logs."""
+        return {
+            "offset": self.offset,
+            "epoch": self.epoch,
+            "topics": len(self.topics_by_id),
+            "partitions": sum(len(topic) for topic in self.topics_by_id.values()),
+            "brokers": {b.id: "fenced" if b.fenced else "active" for b in self.brokers.values()},
+            "features": dict(self.features),
+            "uncommitted": self.uncommitted,
+            "in_transaction": self.transaction is not None,
+            "ignored": self.ignored,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"MetadataImage(offset={self.offset}, epoch={self.epoch},"
+            f" topics={len(self.topics_by_id)}, brokers={sorted(self.brokers)})"
+        )

@@ -1,0 +1,63 @@
+"""Which partitions a broker has a replica of: compact, and right where it is read.
+
+Per broker one array of 64-bit keys (topic slot << 32 | partition), appended to when an
+assignment begins to name the broker. Nothing is taken out when an assignment ends: the entry is
+counted as stale and dropped the next time the broker's array is read, against the truth in the
+topics' columns. So three million memberships take 24 MB, undoing costs an append at most, and
+reading costs what the broker holds, not what the cluster holds.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from barnabas.metadata.topic import Topic
+
+INDEX_BITS = 32
+INDEX_MASK = (1 << INDEX_BITS) - 1
+
+
+class Membership:
+    """Brokers → partitions with a replica on them. `slots` is the image's list of topics."""
+
+    __slots__ = ("_keys", "_slots", "_stale")
+
+    def __init__(self, slots: Sequence[Topic | None]) -> None:
+        self._slots = slots
+        self._keys: dict[int, array[int]] = {}
+        self._stale: dict[int, int] = {}
+
+    def add(self, brokers: Iterable[int], slot: int, index: int) -> None:
+        key = slot << INDEX_BITS | index
+        keys = self._keys
+        for broker in brokers:
+            try:
+                keys[broker].append(key)
+            except KeyError:
+                keys[broker] = array("Q", (key,))
+
+    def remove(self, brokers: Iterable[int], count: int = 1) -> None:
+        """`count` entries of each of `brokers` are no longer true."""
+        stale = self._stale
+        for broker in brokers:
+            stale[broker] = stale.get(broker, 0) + count
+
+    def keys(self, broker: int) -> array[int]:
+        """The keys of the partitions that `broker` has a replica of, in the order they came to
+        it. A copy: it stays as it is while the image moves on."""
+        if self._stale.get(broker):
+            self._compact(broker)
+        return self._keys.get(broker, array("Q"))[:]
+
+    def _compact(self, broker: int) -> None:
+        slots = self._slots
+        kept: dict[int, None] = {}
+        for key in self._keys.get(broker, ()):
+            topic = slots[key >> INDEX_BITS]
+            index = key & INDEX_MASK
+            if topic is not None and index < len(topic.replicas):
+                if broker in topic.replicas[index]:
+                    kept[key] = None
+        self._keys[broker] = array("Q", kept)
+        self._stale[broker] = 0

@@ -1,0 +1,83 @@
+"""Registered brokers and controllers as the metadata log has them.
+
+Source: RegisterBrokerRecord, BrokerRegistrationChangeRecord, RegisterControllerRecord; KIP-631,
+KIP-841 (controlled shutdown), KIP-858 (log directories), KIP-919 (controllers).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from barnabas.types import Endpoint, Uuid
+
+
+class ListenerEndpoint(NamedTuple):
+    """One advertised listener. `protocol` is Kafka's number (0 PLAINTEXT, 1 SSL, 2 and 3 SASL)."""
+
+    host: str
+    port: int
+    protocol: int = 0
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.host, self.port)
+
+
+class VersionRange(NamedTuple):
+    """Levels of one feature that a node supports, inclusive."""
+
+    lowest: int
+    highest: int
+
+    def __contains__(self, level: object) -> bool:
+        return isinstance(level, int) and self.lowest <= level <= self.highest
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """One broker's present incarnation. `epoch` is the offset of the record that registered it."""
+
+    id: int
+    epoch: int
+    incarnation: Uuid
+    listeners: dict[str, ListenerEndpoint] = field(default_factory=dict)
+    features: dict[str, VersionRange] = field(default_factory=dict)
+    rack: str | None = None
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+    directories: tuple[Uuid, ...] = ()
+    cordoned: tuple[Uuid, ...] = ()
+    """Directories that take no new replicas (KIP-1066)."""
+
+    @property
+    def active(self) -> bool:
+        """May lead and join an ISR: neither fenced nor on its way out."""
+        return not (self.fenced or self.in_controlled_shutdown)
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Where clients of `listener` reach this broker."""
+        found = self.listeners.get(listener)
+        return found.endpoint if found else None
+
+    def has_directory(self, directory: Uuid) -> bool:
+        """Whether a replica there is online: the directory is registered, or nothing is known of
+        it (unassigned, migrating; not lost), or the broker never named its directories."""
+        if directory == _LOST:
+            return False
+        return directory in self.directories or not self.directories or directory in _UNKNOWN
+
+
+_LOST = Uuid(bytes(15) + b"\x01")
+_UNKNOWN = (Uuid(bytes(16)), Uuid(bytes(15) + b"\x02"))
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRegistration:
+    """One controller's present incarnation."""
+
+    id: int
+    incarnation: Uuid
+    zk_migration_ready: bool = False
+    listeners: dict[str, ListenerEndpoint] = field(default_factory=dict)
+    features: dict[str, VersionRange] = field(default_factory=dict)
