@@ -1,4 +1,4 @@
-"""The records a new cluster begins with: what ``storage format`` writes and the first leader commits.
+"""The records a new cluster begins with: ``storage format`` writes them, the first leader commits.
 
 Source: Kafka's Formatter and BootstrapMetadata; KIP-778, KIP-1022.
 """

@@ -2,8 +2,9 @@
 
 `image_records` writes what replaying into an empty image needs, in Kafka's order (features,
 brokers, controllers, topics with partitions, configs, quotas, producer ids, ACLs, SCRAM, tokens),
-at the image's own metadata.version. Replaying its output gives an equal image (reasons are not kept). The
-control records and batches around them (SnapshotHeader, SnapshotFooter) are the quorum's.
+at the image's own metadata.version. Replaying its output gives an equal image (reasons are not
+kept). The control records and batches around them (SnapshotHeader, SnapshotFooter) are the
+quorum's.
 """
 
 from __future__ import annotations
