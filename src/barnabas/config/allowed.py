@@ -1,0 +1,143 @@
+"""What a configuration value may be: a range, one of some words, a list of these.
+
+`parse_allowed` reads the short notation of the tables (see `definition`); an :class:`Allowed` checks a
+typed value and says in words what it wants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Allowed(Protocol):
+    def problem(self, value: object) -> str | None:
+        """What is allowed, as the second half of a sentence; None where `value` is."""
+
+    def describe(self) -> str:
+        """The short notation again, for documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    def problem(self, value: object) -> str | None:
+        return None
+
+    def describe(self) -> str:
+        return "any"
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmpty:
+    def problem(self, value: object) -> str | None:
+        return "it must not be empty" if value == "" else None
+
+    def describe(self) -> str:
+        return "not empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """An inclusive range, and perhaps one value beside it."""
+
+    low: float | None
+    high: float | None
+    beside: int | None = None
+
+    def problem(self, value: object) -> str | None:
+        if not isinstance(value, int | float) or value == self.beside:
+            return None
+        low_enough = self.high is None or value <= self.high
+        high_enough = self.low is None or value >= self.low
+        if low_enough and high_enough:
+            return None
+        return f"it must be {self.describe()}"
+
+    def describe(self) -> str:
+        beside = "" if self.beside is None else f" or {self.beside}"
+        if self.high is None:
+            return f"at least {_number(self.low)}{beside}"
+        return f"between {_number(self.low)} and {_number(self.high)}{beside}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    words: tuple[str, ...]
+    any_case: bool = False
+
+    def problem(self, value: object) -> str | None:
+        if self.any_case and isinstance(value, str):
+            found = value.lower() in {word.lower() for word in self.words}
+        else:
+            found = value in self.words
+        return None if found or value is None else f"it must be {self.describe()}"
+
+    def describe(self) -> str:
+        return "one of " + ", ".join(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list, perhaps of certain words only, perhaps not empty."""
+
+    words: tuple[str, ...] = ()
+    may_be_empty: bool = True
+
+    def problem(self, value: object) -> str | None:
+        if not isinstance(value, list):
+            return None
+        if not value and not self.may_be_empty:
+            return f"it must be {self.describe()}"
+        if self.words and any(item not in self.words for item in value):
+            return f"it must be {self.describe()}"
+        return None
+
+    def describe(self) -> str:
+        what = f"a list of {', '.join(self.words)}" if self.words else "a list"
+        return what if self.may_be_empty else f"{what} that is not empty"
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledReplicas:
+    """``*`` or a list of partition:broker (KIP-73)."""
+
+    def problem(self, value: object) -> str | None:
+        if not isinstance(value, list) or value in ([], ["*"]):
+            return None
+        for item in value:
+            partition, colon, broker = item.partition(":")
+            if not (colon and partition.isdigit() and broker.isdigit()):
+                return f"it must be {self.describe()}"
+        return None
+
+    def describe(self) -> str:
+        return "* or a list of partition:broker"
+
+
+def parse_allowed(text: str) -> Allowed:
+    """Read the short notation of the tables."""
+    if text == "any":
+        return Anything()
+    if text == "nonempty":
+        return NonEmpty()
+    if text == "throttled replicas":
+        return ThrottledReplicas()
+    if "list" in text.split():
+        _, _, words = text.partition(" of ")
+        may_be_empty = not text.startswith("nonempty")
+        return ListOf(tuple(words.split("/")) if words else (), may_be_empty)
+    if ".." in text:
+        span, _, beside = text.partition(" or ")
+        low, _, high = span.partition("..")
+        return Within(_limit(low), _limit(high), int(beside) if beside else None)
+    return OneOf(tuple(text.lstrip("~").split("/")), text.startswith("~"))
+
+
+def _limit(text: str) -> float | None:
+    if not text:
+        return None
+    return float(text) if "." in text else int(text)
+
+
+def _number(value: float | None) -> str:
+    return str(value)

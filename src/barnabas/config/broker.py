@@ -1,0 +1,74 @@
+"""The keys of a node (Kafka calls them broker configs), as one table, and their synonyms.
+
+Source: ``KafkaConfig.configDef()`` and ``DynamicBrokerConfig`` of Apache Kafka 4.3.0.
+"""
+
+from __future__ import annotations
+
+from barnabas.config.definition import ConfigDef, ConfigKey, UpdateMode, parse_table
+from barnabas.config.tables import (
+    broker_groups,
+    broker_log,
+    broker_metrics,
+    broker_quorum,
+    broker_remote,
+    broker_replication,
+    broker_security,
+    broker_server,
+    broker_transactions,
+    quota,
+)
+
+_TABLES = (
+    broker_server.KEYS,
+    broker_replication.KEYS,
+    broker_log.KEYS,
+    broker_quorum.KEYS,
+    broker_groups.KEYS,
+    broker_transactions.KEYS,
+    broker_metrics.KEYS,
+    broker_security.KEYS,
+    broker_remote.KEYS,
+)
+
+BROKER = ConfigDef([key for table in _TABLES for key in parse_table(table)])
+"""Keys that a properties file may have."""
+
+BROKER_THROTTLES = ConfigDef(parse_table(quota.BROKER))
+"""Keys that exist only as dynamic configuration of a broker (KIP-73)."""
+
+_FAMILIES = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+)
+_SYNONYMS = {name: family for family in _FAMILIES for name in family}
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """The keys that mean the same as `name`, strongest first, with `name` among them."""
+    return _SYNONYMS.get(name, (name,))
+
+
+def broker_key(name: str) -> ConfigKey | None:
+    """The key for `name`, which may carry a prefix ``listener.name.<listener>.`` (KIP-103)."""
+    plain = strip_listener_prefix(name)
+    return BROKER.keys.get(plain) or BROKER_THROTTLES.keys.get(plain)
+
+
+def strip_listener_prefix(name: str) -> str:
+    """`name` without ``listener.name.<listener>.``; a SASL mechanism's prefix stays."""
+    if not name.startswith("listener.name."):
+        return name
+    return name[len("listener.name.") :].partition(".")[2] or name
+
+
+def may_update(name: str, *, cluster_wide: bool) -> bool:
+    """Whether `name` may be changed while brokers run, for one broker or as the default of all."""
+    key = broker_key(name)
+    if key is None:
+        return False
+    if cluster_wide:
+        return key.mode is UpdateMode.CLUSTER_WIDE
+    return key.mode is not UpdateMode.READ_ONLY

@@ -1,0 +1,195 @@
+"""What a configuration key is: a type, a default, a bound, a sentence; and how text becomes a value.
+
+Every error is a :class:`ConfigError`, one sentence that names the key, the value and what is
+allowed. A :class:`ConfigDef` is a table of keys read from text (see `parse_table`):
+
+    name | type | default | allowed | update mode | importance
+        One sentence.
+
+The default is ``required``, ``null``, ``""`` or the text itself. Allowed is ``any``, a range
+(``1..``, ``0..1``), a range with a word beside it (``1..9 or -1``), ``nonempty``, ``a/b/c`` (one of
+these; ``~a/b/c`` whatever the case), or for lists ``list``, ``nonempty list`` or ``list of a/b``.
+Source: Kafka's ``ConfigDef``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
+
+from barnabas.config.allowed import Allowed, parse_allowed
+
+ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
+
+
+class ConfigError(ValueError):
+    """One sentence about one key. `key`, `value` and `allowed` are its parts."""
+
+    def __init__(self, key: str, value: object, allowed: str) -> None:
+        super().__init__(f"{key}: {value!r} is not allowed; {allowed}")
+        self.key = key
+        self.value = value
+        self.allowed = allowed
+
+
+class ConfigType(IntEnum):
+    """Type of a key, with the numbers that DescribeConfigs sends."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class UpdateMode(IntEnum):
+    """When a broker's key may change (KIP-226)."""
+
+    READ_ONLY = 0
+    PER_BROKER = 1
+    CLUSTER_WIDE = 2
+    """For the whole cluster or for one broker."""
+
+
+_BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
+_MODES = {
+    "read-only": UpdateMode.READ_ONLY,
+    "per-broker": UpdateMode.PER_BROKER,
+    "cluster-wide": UpdateMode.CLUSTER_WIDE,
+}
+
+
+class ConfigKey(NamedTuple):
+    """One key. `default` is text, as in a file; None where the key has no value unless given."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    required: bool
+    allowed: Allowed
+    mode: UpdateMode
+    importance: str
+    internal: bool
+    doc: str
+
+    @property
+    def sensitive(self) -> bool:
+        """Never shown."""
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str | None) -> ConfigValue:
+        """The typed value. Raises :class:`ConfigError`."""
+        if text is None:
+            return None
+        shown = "(hidden)" if self.sensitive else text
+        value = self._convert(text, shown)
+        problem = self.allowed.problem(value)
+        if problem is not None:
+            raise ConfigError(self.name, shown, problem)
+        return value
+
+    def _convert(self, text: str, shown: str) -> ConfigValue:
+        stripped = text.strip()
+        kind = self.type
+        if kind is ConfigType.LIST:
+            return list(dict.fromkeys(part.strip() for part in stripped.split(",") if part.strip()))
+        if kind is ConfigType.BOOLEAN:
+            lowered = stripped.lower()
+            if lowered not in ("true", "false"):
+                raise ConfigError(self.name, shown, "it must be true or false")
+            return lowered == "true"
+        if kind is ConfigType.DOUBLE:
+            try:
+                return float(stripped)
+            except ValueError:
+                raise ConfigError(self.name, shown, "it must be a number") from None
+        if kind in _BITS:
+            return self._convert_integer(stripped, shown)
+        return text if kind is ConfigType.PASSWORD else stripped
+
+    def _convert_integer(self, text: str, shown: str) -> int:
+        bits = _BITS[self.type]
+        digits = text[1:] if text[:1] in ("-", "+") else text
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 24):
+            raise ConfigError(self.name, shown, "it must be a whole number")
+        value = int(text)
+        bound = 1 << (bits - 1)
+        if not -bound <= value < bound:
+            raise ConfigError(self.name, shown, f"it must fit in {bits} bits")
+        return value
+
+
+class ConfigDef:
+    """A table of keys."""
+
+    def __init__(self, keys: Iterator[ConfigKey] | list[ConfigKey]) -> None:
+        self.keys: dict[str, ConfigKey] = {key.name: key for key in keys}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        return self.keys[name]
+
+    def __repr__(self) -> str:
+        return f"ConfigDef({len(self.keys)} keys)"
+
+    def parse(self, name: str, text: str | None) -> ConfigValue:
+        """The typed value of one key. Raises :class:`ConfigError`, also for an unknown key."""
+        key = self.keys.get(name)
+        if key is None:
+            raise ConfigError(name, text, "there is no such key")
+        return key.parse(text)
+
+    def default(self, name: str) -> ConfigValue:
+        """The typed default; None where there is none."""
+        key = self.keys[name]
+        return key.parse(key.default)
+
+    def typed(self, given: Mapping[str, str]) -> dict[str, ConfigValue]:
+        """All keys: the given values (unknown names are left out) over the defaults.
+
+        Raises :class:`ConfigError`, also where a required key is missing.
+        """
+        values: dict[str, ConfigValue] = {}
+        for name, key in self.keys.items():
+            text = given.get(name)
+            if text is None:
+                if key.required:
+                    raise ConfigError(name, None, "it must be given")
+                text = key.default
+            values[name] = key.parse(text)
+        return values
+
+    def unknown(self, given: Mapping[str, str]) -> list[str]:
+        """Names that are no keys of this table, in the given order."""
+        return [name for name in given if name not in self.keys]
+
+
+def parse_table(text: str) -> list[ConfigKey]:
+    """Keys of a table in the form that the module's docstring describes."""
+    keys = []
+    lines = [line for line in text.splitlines() if line.strip()]
+    for head, doc in zip(lines[::2], lines[1::2], strict=True):
+        name, kind, default, allowed, mode, importance = (part.strip() for part in head.split("|"))
+        level, _, flag = importance.partition(" ")
+        given = {"null": None, "required": None, '""': ""}.get(default, default)
+        keys.append(
+            ConfigKey(
+                name,
+                ConfigType[kind.upper()],
+                given,
+                default == "required",
+                parse_allowed(allowed),
+                _MODES[mode],
+                level,
+                flag == "internal",
+                doc.strip(),
+            )
+        )
+    return keys

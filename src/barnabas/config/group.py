@@ -1,0 +1,76 @@
+"""What holds for one group, and what a client may be limited to.
+
+`GROUP` is the table of a group's keys (KIP-848, KIP-932, KIP-1071), `CLIENT_QUOTAS` and `ADDRESS_QUOTAS`
+those of quotas (KIP-546, KIP-612). Source: ``GroupConfig`` and ``QuotaConfig`` of Apache Kafka 4.3.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.config.broker import BROKER
+from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
+from barnabas.config.tables import group, quota
+
+GROUP = ConfigDef(parse_table(group.KEYS))
+CLIENT_QUOTAS = ConfigDef(parse_table(quota.CLIENT))
+ADDRESS_QUOTAS = ConfigDef(parse_table(quota.ADDRESS))
+
+
+def broker_synonym(name: str) -> str | None:
+    """The broker's key behind a group's key; None where there is none."""
+    candidate = f"group.{name}"
+    return candidate if candidate in BROKER else None
+
+
+def group_values(
+    overrides: Mapping[str, str], broker: Mapping[str, str] | None = None
+) -> dict[str, ConfigValue]:
+    """Typed values of every group key: `overrides`, clamped to the broker's minimum and maximum,
+    over the broker's own values. Raises :class:`ConfigError`."""
+    own = broker or {}
+    values: dict[str, ConfigValue] = {}
+    for name in GROUP.keys:
+        synonym = broker_synonym(name)
+        if name in overrides:
+            values[name] = _clamped(name, GROUP.parse(name, overrides[name]), own)
+        elif synonym is not None:
+            text = own.get(synonym)
+            values[name] = BROKER.default(synonym) if text is None else BROKER.parse(synonym, text)
+        else:
+            values[name] = GROUP.default(name)
+    return values
+
+
+def check_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, str]) -> None:
+    """Refuse unknown keys and values outside the broker's bounds. Raises :class:`ConfigError`."""
+    for name, text in overrides.items():
+        if name not in GROUP:
+            raise ConfigError(name, text, "a group has no such key")
+        value = GROUP.parse(name, text)
+        low, high = _bounds(name, broker)
+        if isinstance(value, int) and low is not None and value < low:
+            raise ConfigError(name, text, f"it must be at least {low}, the broker's minimum")
+        if isinstance(value, int) and high is not None and value > high:
+            raise ConfigError(name, text, f"it must be at most {high}, the broker's maximum")
+
+
+def _clamped(name: str, value: ConfigValue, broker: Mapping[str, str]) -> ConfigValue:
+    low, high = _bounds(name, broker)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if low is not None:
+        value = max(value, low)
+    return value if high is None else min(value, high)
+
+
+def _bounds(name: str, broker: Mapping[str, str]) -> tuple[int | None, int | None]:
+    kind, _, rest = name.partition(".")
+    limits: list[int | None] = []
+    for side in ("min", "max"):
+        key = f"group.{kind}.{side}.{rest}"
+        if key not in BROKER:
+            key = f"group.{kind}.{side}.{rest.removeprefix('num.')}"
+        value = BROKER.parse(key, broker.get(key, BROKER[key].default)) if key in BROKER else None
+        limits.append(value if isinstance(value, int) else None)
+    return limits[0], limits[1]

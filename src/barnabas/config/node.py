@@ -1,0 +1,292 @@
+"""One node's configuration: its properties, checked as a whole, as typed values.
+
+A :class:`NodeConfig` never changes; dynamic configuration gives a new one (`with_dynamic`). Groups
+of plain settings are attributes (``config.quorum.fetch_timeout_ms``); anything else is
+``config.values["some.key"]``. Source: ``KafkaConfig`` of Apache Kafka 4.3.0, KRaft only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from barnabas.config import settings
+from barnabas.config.broker import BROKER, broker_key, strip_listener_prefix
+from barnabas.config.definition import ConfigError, ConfigValue
+from barnabas.config.listeners import (
+    ListenerSpec,
+    Voter,
+    check_ports_differ,
+    parse_endpoint,
+    parse_listeners,
+    parse_protocol_map,
+    parse_voters,
+)
+from barnabas.types import Endpoint, NodeId
+
+_ANY_HOST = ("", "0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """Everything a node is told before it starts.
+
+    `properties` is the text as given, `dynamic` what ConfigRecords laid over it, `values` every key
+    typed. `unknown` names keys that nobody here knows; they are kept, and the node warns of them.
+    """
+
+    properties: Mapping[str, str]
+    dynamic: Mapping[str, str]
+    values: Mapping[str, ConfigValue]
+    unknown: tuple[str, ...]
+    node_id: NodeId
+    is_broker: bool
+    is_controller: bool
+    listeners: tuple[ListenerSpec, ...]
+    """All listeners, in the order of the file."""
+    advertised: tuple[ListenerSpec, ...]
+    """Where others reach this node; a port 0 here means: whatever port the listener got."""
+    controller_listener_names: tuple[str, ...]
+    inter_broker_listener_name: str
+    voters: tuple[Voter, ...]
+    """By id; empty where the quorum is dynamic (KIP-853)."""
+    bootstrap_controllers: tuple[Endpoint, ...]
+    log_dirs: tuple[str, ...]
+    metadata_log_dir: str
+    rack: str | None
+    quorum: settings.QuorumSettings
+    metadata_log: settings.MetadataLogSettings
+    controller: settings.ControllerSettings
+    broker: settings.BrokerSettings
+    replication: settings.ReplicationSettings
+    logs: settings.LogManagerSettings
+    sockets: settings.SocketSettings
+    offsets: settings.OffsetsSettings
+    groups: settings.GroupSettings
+    transactions: settings.TransactionSettings
+    _texts: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> NodeConfig:
+        """Check and type a whole file. Raises :class:`ConfigError`."""
+        return _build(dict(properties), {})
+
+    def with_dynamic(self, dynamic: Mapping[str, str]) -> NodeConfig:
+        """This node with `dynamic` laid over its properties: what ConfigRecords say about all
+        brokers, then about this one, merged by the caller. What may not change while a node runs
+        is left as it is. Raises :class:`ConfigError`."""
+        usable = {name: text for name, text in dynamic.items() if broker_key(name) is not None}
+        return replace(_build(self.properties, usable), unknown=self.unknown)
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Everything set, as text: dynamic over properties. What `topic` and `group` take as `broker`."""
+        return self._texts
+
+    @property
+    def broker_listeners(self) -> tuple[ListenerSpec, ...]:
+        """Listeners for clients and other brokers."""
+        return tuple(x for x in self.listeners if x.name not in self.controller_listener_names)
+
+    @property
+    def controller_listeners(self) -> tuple[ListenerSpec, ...]:
+        return tuple(x for x in self.listeners if x.name in self.controller_listener_names)
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether the static voter set names this node."""
+        return self.is_controller and any(voter.node_id == self.node_id for voter in self.voters)
+
+    def text(self, name: str) -> str | None:
+        """`name` as it is set, or None."""
+        return self._texts.get(name)
+
+    def int_value(self, name: str) -> int:
+        """A key of type int, short or long that has a value."""
+        value = self.values[name]
+        assert isinstance(value, int), name
+        return value
+
+    def __repr__(self) -> str:
+        roles = "+".join(_role_names(self.is_broker, self.is_controller))
+        return f"NodeConfig(node {self.node_id}, {roles}, {', '.join(map(str, self.listeners))})"
+
+
+def _role_names(is_broker: bool, is_controller: bool) -> list[str]:
+    return ["broker"] * is_broker + ["controller"] * is_controller
+
+
+def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeConfig:
+    texts = {**properties, **_applicable(dynamic)}
+    values = BROKER.typed(texts)
+    roles = _list(values, "process.roles")
+    is_broker, is_controller = "broker" in roles, "controller" in roles
+    controller_names = tuple(name.upper() for name in _list(values, "controller.listener.names"))
+    protocols = _protocols(texts, values, controller_names)
+    listeners = parse_listeners("listeners", _list(values, "listeners"), protocols)
+    check_ports_differ("listeners", listeners)
+    _check_roles_and_listeners(is_broker, is_controller, listeners, controller_names)
+    advertised = _advertised(values, listeners, protocols, controller_names)
+    node_id = NodeId(_int(values, "node.id"))
+    voters = parse_voters(_list(values, "controller.quorum.voters"))
+    servers = _list(values, "controller.quorum.bootstrap.servers")
+    _check_quorum(node_id, is_controller, voters, servers)
+    _check_values(node_id, texts, values)
+    log_dirs = tuple(_list(values, "log.dirs") or _list(values, "log.dir"))
+    return NodeConfig(
+        properties=properties,
+        dynamic=dynamic,
+        values=values,
+        unknown=tuple(name for name in properties if broker_key(name) is None),
+        node_id=node_id,
+        is_broker=is_broker,
+        is_controller=is_controller,
+        listeners=listeners,
+        advertised=advertised,
+        controller_listener_names=controller_names,
+        inter_broker_listener_name=_inter_broker(values, is_broker, advertised, controller_names),
+        voters=voters,
+        bootstrap_controllers=tuple(
+            parse_endpoint("controller.quorum.bootstrap.servers", server) for server in servers
+        ),
+        log_dirs=log_dirs,
+        metadata_log_dir=cast("str | None", values["metadata.log.dir"]) or log_dirs[0],
+        rack=cast("str | None", values["broker.rack"]),
+        quorum=settings.load(settings.QuorumSettings, values),
+        metadata_log=settings.load(settings.MetadataLogSettings, values),
+        controller=settings.load(settings.ControllerSettings, values),
+        broker=settings.load(settings.BrokerSettings, values),
+        replication=settings.load(settings.ReplicationSettings, values),
+        logs=settings.load(settings.LogManagerSettings, values),
+        sockets=settings.load(settings.SocketSettings, values),
+        offsets=settings.load(settings.OffsetsSettings, values),
+        groups=settings.load(settings.GroupSettings, values),
+        transactions=settings.load(settings.TransactionSettings, values),
+        _texts=texts,
+    )
+
+
+def _applicable(dynamic: Mapping[str, str]) -> dict[str, str]:
+    """Of `dynamic`, what names a plain key that may change while the node runs; a listener's own
+    settings stay with their prefix and are read by who serves that listener."""
+    usable = {}
+    for name, text in dynamic.items():
+        key = broker_key(name)
+        if key is not None and (key.mode or strip_listener_prefix(name) != name):
+            usable[name] = text
+    return usable
+
+
+def _protocols(
+    texts: Mapping[str, str], values: Mapping[str, ConfigValue], controller_names: tuple[str, ...]
+) -> dict[str, str]:
+    protocols = parse_protocol_map(cast(str, values["listener.security.protocol.map"]))
+    if "listener.security.protocol.map" not in texts:
+        # A file that says nothing of protocols means a controller listener to be plain (KRaft).
+        for name in controller_names:
+            protocols.setdefault(name, "PLAINTEXT")
+    return protocols
+
+
+def _check_roles_and_listeners(
+    is_broker: bool,
+    is_controller: bool,
+    listeners: tuple[ListenerSpec, ...],
+    controller_names: tuple[str, ...],
+) -> None:
+    names = [spec.name for spec in listeners]
+    shown = ",".join(map(str, listeners))
+    own = [name for name in controller_names if name in names]
+    if is_controller and not own:
+        raise ConfigError(
+            "listeners", shown, f"a controller must have the listener {controller_names[0]}"
+        )
+    if not is_controller and own:
+        raise ConfigError("listeners", shown, f"only a controller may have the listener {own[0]}")
+    if is_broker and len(own) == len(names):
+        raise ConfigError("listeners", shown, "a broker needs a listener besides the controller's")
+    if not is_broker and len(own) != len(names):
+        raise ConfigError("listeners", shown, "a controller alone may have only its own listeners")
+
+
+def _advertised(
+    values: Mapping[str, ConfigValue],
+    listeners: tuple[ListenerSpec, ...],
+    protocols: Mapping[str, str],
+    controller_names: tuple[str, ...],
+) -> tuple[ListenerSpec, ...]:
+    key = "advertised.listeners"
+    items = _list(values, key)
+    given = parse_listeners(key, items, protocols)
+    by_name = {spec.name: spec for spec in given}
+    for spec in given:
+        if spec.host in _ANY_HOST:
+            raise ConfigError(key, str(spec), "others cannot connect to the address of any host")
+        if all(spec.name != listener.name for listener in listeners):
+            raise ConfigError(key, str(spec), f"listeners has no {spec.name}")
+    for listener in listeners:
+        if items and listener.name not in by_name and listener.name not in controller_names:
+            continue
+        by_name.setdefault(listener.name, listener)
+    return tuple(by_name[spec.name] for spec in listeners if spec.name in by_name)
+
+
+def _inter_broker(
+    values: Mapping[str, ConfigValue],
+    is_broker: bool,
+    advertised: tuple[ListenerSpec, ...],
+    controller_names: tuple[str, ...],
+) -> str:
+    key = "inter.broker.listener.name"
+    given = cast("str | None", values[key])
+    name = (given or cast(str, values["security.inter.broker.protocol"])).upper()
+    if not is_broker:
+        return name
+    if name in controller_names:
+        raise ConfigError(key, name, "it must not be a controller's listener")
+    if all(spec.name != name for spec in advertised):
+        raise ConfigError(key, name, "it must be one of the advertised listeners")
+    return name
+
+
+def _check_quorum(
+    node_id: NodeId, is_controller: bool, voters: tuple[Voter, ...], servers: list[str]
+) -> None:
+    key = "controller.quorum.voters"
+    if not voters and not servers:
+        raise ConfigError(key, "", "it or controller.quorum.bootstrap.servers must be given")
+    named = any(voter.node_id == node_id for voter in voters)
+    shown = ",".join(map(str, voters))
+    if is_controller and voters and not named:
+        raise ConfigError(key, shown, f"it must name this controller, node.id {node_id}")
+    if not is_controller and named:
+        raise ConfigError(key, shown, f"node.id {node_id} is a broker only and may not be a voter")
+
+
+def _check_values(
+    node_id: NodeId, texts: Mapping[str, str], values: Mapping[str, ConfigValue]
+) -> None:
+    if "broker.id" in texts and _int(values, "broker.id") != node_id:
+        raise ConfigError("broker.id", texts["broker.id"], f"it must equal node.id ({node_id})")
+    _check_at_most(values, "replica.fetch.wait.max.ms", "replica.lag.time.max.ms")
+    _check_at_most(values, "replica.fetch.wait.max.ms", "replica.socket.timeout.ms")
+    _check_at_most(values, "group.min.session.timeout.ms", "group.max.session.timeout.ms")
+    _check_at_most(values, "broker.heartbeat.interval.ms", "broker.session.timeout.ms")
+    if values["remote.log.storage.system.enable"]:
+        raise ConfigError(
+            "remote.log.storage.system.enable", "true", "this version has no remote tier"
+        )
+
+
+def _check_at_most(values: Mapping[str, ConfigValue], low: str, high: str) -> None:
+    if _int(values, low) > _int(values, high):
+        raise ConfigError(low, values[low], f"it must not exceed {high} ({values[high]})")
+
+
+def _list(values: Mapping[str, ConfigValue], name: str) -> list[str]:
+    return cast("list[str] | None", values[name]) or []
+
+
+def _int(values: Mapping[str, ConfigValue], name: str) -> int:
+    return cast(int, values[name])

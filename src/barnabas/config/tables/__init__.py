@@ -1,0 +1,1 @@
+"""The keys themselves, as text tables; one module per area."""

@@ -1,0 +1,32 @@
+"""Every bound of the process that is no configuration key, in one place, with its reason.
+
+Bounds protect a node from what others send and from its own backlog; each is finite on purpose.
+Sizes are bytes, durations milliseconds.
+"""
+
+from __future__ import annotations
+
+FRAME_BYTES_MIN = 8
+"""The shortest request: API key, version, correlation id."""
+IN_FLIGHT_REQUESTS_MAX = 64
+"""Requests of one connection that may be under way; reading pauses beyond. Clients send 5 at most."""
+UNSENT_BYTES_HIGH = 16 * 1024 * 1024
+"""Responses queued on one connection above which its requests are no longer read."""
+UNSENT_BYTES_LOW = 4 * 1024 * 1024
+"""Where reading goes on again."""
+RECEIVE_BUFFER_BYTES = 64 * 1024
+"""What a connection reads at once when it does not know the size of what comes."""
+CONNECTIONS_MAX = 20_000
+"""Connections of one node, whatever `max.connections` says: below the usual limit of open files."""
+LISTEN_BACKLOG = 1024
+CONNECT_TIMEOUT_MS = 10_000
+"""An address that answers nothing is given up after this."""
+BACKGROUND_THREADS_MAX = 4
+"""Threads for work that blocks; more would only queue at the device."""
+TURN_MS_MAX = 20
+"""A turn of the loop longer than this is logged: others waited."""
+SLICE_MS = 5
+"""Long computations give way after this much."""
+LOG_LINE_CHARS_MAX = 4096
+SHUTDOWN_MS_MAX = 4_500
+"""A controlled shutdown that takes longer is cut short, so that a node is gone within 5 s."""
