@@ -1,0 +1,380 @@
+"""A simulated network of streams: delay, loss of connections, netsplits; order kept per stream.
+
+As TCP does it: bytes of one stream arrive in order or not at all; streams are independent of
+each other. A cut link delays what is under way and ends the connection only after
+``CUT_TIMEOUT_MS``. A killed process closes its streams (the peer sees a reset, a new
+connection is refused); a machine that lost power does neither until it is back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.ports import Connection, Listener, Receiver, Rng
+from barnabas.sim.world import World
+from barnabas.types import Buffer, Endpoint
+
+if TYPE_CHECKING:
+    from barnabas.sim.process import SimProcess
+
+CUT_TIMEOUT_MS = 15_000.0
+CONNECT_TIMEOUT_MS = 5_000.0
+
+
+class Conditions:
+    """How the network behaves now; the fault schedule changes it."""
+
+    def __init__(self) -> None:
+        self.latency_ms_min = 0.05
+        self.latency_ms_max = 0.6
+        self.slow_chance = 0.0
+        """Chance that one delivery takes up to `slow_ms_max`."""
+        self.slow_ms_max = 50.0
+        self.reset_chance = 0.0
+        """Chance per send that the connection dies instead."""
+        self.split_chance = 0.05
+        """Chance that what one send queued arrives in two pieces."""
+
+
+class SimNetwork:
+    """All machines' network. Machines are named by host; links are directed pairs of hosts."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.conditions = Conditions()
+        self._rng: Rng = world.rng("network")
+        self._listeners: dict[Endpoint, SimListener] = {}
+        self._cut: set[tuple[str, str]] = set()
+        self._streams: dict[int, Stream] = {}
+        self._stream_count = 0
+        self._next_port = 20_000
+
+    # -- faults ----------------------------------------------------------------------------------
+
+    def cut(self, source: str, target: str) -> None:
+        """Nothing sent from `source` reaches `target` until healed (one direction)."""
+        self._cut.add((source, target))
+
+    def heal(self, source: str | None = None, target: str | None = None) -> None:
+        """Repair one direction, or everything."""
+        if source is None or target is None:
+            self._cut.clear()
+        else:
+            self._cut.discard((source, target))
+        for stream in list(self._streams.values()):
+            stream.flow()
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return (source, target) in self._cut
+
+    def delay_ms(self) -> float:
+        """How long the next delivery takes."""
+        now = self.conditions
+        if now.slow_chance and self._rng.random() < now.slow_chance:
+            return self._rng.uniform(now.latency_ms_max, now.slow_ms_max)
+        return self._rng.uniform(now.latency_ms_min, now.latency_ms_max)
+
+    def process_died(self, process: SimProcess, silently: bool) -> None:
+        """Close what `process` had open; `silently` where its machine lost power."""
+        for endpoint, listener in list(self._listeners.items()):
+            if listener.process is process:
+                del self._listeners[endpoint]
+        for stream in list(self._streams.values()):
+            stream.process_died(process, silently)
+
+    # -- what the ports call ---------------------------------------------------------------------
+
+    def listen(
+        self, process: SimProcess, endpoint: Endpoint, accept: Callable[[], Receiver]
+    ) -> SimListener:
+        if endpoint.port == 0:
+            self._next_port += 1
+            endpoint = Endpoint(endpoint.host, self._next_port)
+        if endpoint in self._listeners:
+            raise OSError(98, f"address {endpoint} is in use")
+        listener = SimListener(self, process, endpoint, accept)
+        self._listeners[endpoint] = listener
+        return listener
+
+    def unlisten(self, listener: SimListener) -> None:
+        if self._listeners.get(listener.endpoint) is listener:
+            del self._listeners[listener.endpoint]
+
+    def connect(self, process: SimProcess, endpoint: Endpoint, receiver: Receiver) -> None:
+        self._stream_count += 1
+        stream = Stream(self, self._stream_count, process, receiver, endpoint)
+        self._streams[stream.number] = stream
+        self.world.after(self.delay_ms(), stream.arrive)
+
+    def find_listener(self, endpoint: Endpoint) -> SimListener | None:
+        return self._listeners.get(endpoint)
+
+    def forget(self, stream: Stream) -> None:
+        self._streams.pop(stream.number, None)
+
+    def chance(self, probability: float) -> bool:
+        return probability > 0 and self._rng.random() < probability
+
+    def piece(self, size: int) -> int:
+        """Where to split a delivery of `size` bytes."""
+        if size > 1 and self.chance(self.conditions.split_chance):
+            return self._rng.randrange(1, size)
+        return size
+
+
+class SimListener(Listener):
+    def __init__(
+        self,
+        network: SimNetwork,
+        process: SimProcess,
+        endpoint: Endpoint,
+        accept: Callable[[], Receiver],
+    ) -> None:
+        self.network = network
+        self.process = process
+        self.accept = accept
+        self._endpoint = endpoint
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._endpoint
+
+    def close(self) -> None:
+        self.network.unlisten(self)
+
+
+class Stream:
+    """One connection with its two ends."""
+
+    def __init__(
+        self,
+        network: SimNetwork,
+        number: int,
+        process: SimProcess,
+        receiver: Receiver,
+        target: Endpoint,
+    ) -> None:
+        self.network = network
+        self.number = number
+        self.target = target
+        self.near = End(self, process, receiver, target)
+        self.far: End | None = None
+        self.started_ms = network.world.now_ms
+        self.cut_since_ms: float | None = None
+
+    def arrive(self) -> None:
+        """The request to connect reaches the target machine, or does not."""
+        network, near = self.network, self.near
+        if not near.process.alive:
+            network.forget(self)
+            return
+        host = self.target.host
+        waited = network.world.now_ms - self.started_ms
+        blocked = network.is_cut(near.process.host, host) or network.is_cut(host, near.process.host)
+        if blocked or near.process.machine_is_off(host):
+            if waited > CONNECT_TIMEOUT_MS:
+                near.closed(TimeoutError(110, f"connect to {self.target} timed out"))
+                network.forget(self)
+            else:
+                network.world.after(200.0, self.arrive)
+            return
+        listener = network.find_listener(self.target)
+        if listener is None:
+            near.closed(ConnectionRefusedError(111, f"{self.target} refused the connection"))
+            network.forget(self)
+            return
+        receiver = listener.accept()
+        peer = Endpoint(near.process.host, 40_000 + self.number % 20_000)
+        self.far = End(self, listener.process, receiver, peer)
+        self.far.open = True
+        far = self.far
+        listener.process.run(lambda: receiver.on_connected(far))
+        network.world.after(network.delay_ms(), self._established)
+
+    def _established(self) -> None:
+        near = self.near
+        if near.finished or not near.process.alive:
+            return
+        near.open = True
+        near.process.run(lambda: near.receiver.on_connected(near))
+
+    def other(self, end: End) -> End | None:
+        return self.far if end is self.near else self.near
+
+    def flow(self) -> None:
+        """A link was healed: what waited goes on."""
+        self.cut_since_ms = None
+        for end in (self.near, self.far):
+            if end is not None:
+                end.schedule()
+
+    def break_off(self, error: OSError) -> None:
+        """Both ends lose the connection."""
+        for end in (self.near, self.far):
+            if end is not None:
+                end.closed(error)
+        self.network.forget(self)
+
+    def process_died(self, process: SimProcess, silently: bool) -> None:
+        for end in (self.near, self.far):
+            if end is None or end.process is not process or end.finished:
+                continue
+            end.finished = True
+            other = self.other(end)
+            if other is not None and not silently:
+                other.hang_up(ConnectionResetError(104, "the peer process died"))
+            elif other is not None:
+                stream_end = other
+                self.network.world.after(
+                    CUT_TIMEOUT_MS,
+                    lambda: stream_end.closed(TimeoutError(110, "the peer fell silent")),
+                )
+
+
+class End(Connection):
+    """One process's end of a stream: what it sent and the peer has not taken yet."""
+
+    def __init__(
+        self, stream: Stream, process: SimProcess, receiver: Receiver, peer: Endpoint
+    ) -> None:
+        self.stream = stream
+        self.process = process
+        self.receiver = receiver
+        self.open = False
+        self.finished = False
+        self._peer = peer
+        self._queue: deque[bytes] = deque()
+        """Sent by this end, not yet delivered to the other."""
+        self._queued_bytes = 0
+        self._closing = False
+        self._paused = False
+        self._scheduled = False
+        self._hang_up: OSError | None = None
+
+    @property
+    def peer(self) -> Endpoint:
+        return self._peer
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._queued_bytes
+
+    def send(self, parts: Sequence[Buffer]) -> None:
+        if self.finished or self._closing:
+            return
+        network = self.stream.network
+        if network.chance(network.conditions.reset_chance):
+            network.world.totals["connections reset"] += 1
+            network.world.after(
+                0, lambda: self.stream.break_off(ConnectionResetError(104, "connection reset"))
+            )
+            return
+        data = b"".join(parts)
+        if data:
+            self._queue.append(data)
+            self._queued_bytes += len(data)
+            self.schedule()
+
+    def close(self) -> None:
+        if not self.finished and not self._closing:
+            self._closing = True
+            self.schedule()
+
+    def abort(self) -> None:
+        if self.finished:
+            return
+        self._queue.clear()
+        self._queued_bytes = 0
+        self.close()
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        other = self.stream.other(self)
+        if other is not None:
+            other.schedule()
+
+    def schedule(self) -> None:
+        """Arrange the next delivery from this end to the other."""
+        if self._scheduled or not (self._queue or self._closing or self._hang_up):
+            return
+        self._scheduled = True
+        network = self.stream.network
+        network.world.after(network.delay_ms(), self._deliver)
+
+    def hang_up(self, error: OSError) -> None:
+        """The other process died: say so here after what it sent has arrived."""
+        network = self.stream.network
+        network.world.after(network.delay_ms(), lambda: self._hung_up(error))
+
+    def _hung_up(self, error: OSError) -> None:
+        other = self.stream.other(self)
+        if other is not None and self._is_cut(other, self):
+            self.stream.network.world.after(500.0, lambda: self._hung_up(error))
+            return
+        self.closed(error)
+        self.stream.network.forget(self.stream)
+
+    def _is_cut(self, source: End, target: End) -> bool:
+        return self.stream.network.is_cut(source.process.host, target.process.host)
+
+    def _deliver(self) -> None:
+        self._scheduled = False
+        other = self.stream.other(self)
+        if self.finished or other is None or other.finished:
+            return
+        if self._is_cut(self, other):
+            self._wait_for_link()
+            return
+        if other._paused:
+            return
+        if self._queue:
+            self._deliver_one(other)
+            self.schedule()
+        elif self._closing:
+            self.closed(None)
+            other.closed(None)
+            self.stream.network.forget(self.stream)
+
+    def _deliver_one(self, other: End) -> None:
+        data = self._queue.popleft()
+        size = self.stream.network.piece(len(data))
+        if size < len(data):
+            self._queue.appendleft(data[size:])
+            data = data[:size]
+        self._queued_bytes -= len(data)
+        self.stream.network.world.totals["messages delivered"] += 1
+        other.process.run(lambda: other._receive(data))
+
+    def _wait_for_link(self) -> None:
+        """The link is cut: a healed one calls :meth:`Stream.flow`; a cut too long ends the stream."""
+        stream, world = self.stream, self.stream.network.world
+        if stream.cut_since_ms is None:
+            stream.cut_since_ms = world.now_ms
+            since = world.now_ms
+
+            def expire() -> None:
+                if stream.cut_since_ms == since:
+                    stream.break_off(TimeoutError(110, "nothing got through for too long"))
+
+            world.after(CUT_TIMEOUT_MS, expire)
+
+    def _receive(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view and not self.finished:
+            buffer = self.receiver.get_buffer()
+            size = min(len(buffer), len(view))
+            buffer[:size] = view[:size]
+            self.receiver.buffer_updated(size)
+            view = view[size:]
+
+    def closed(self, error: OSError | None) -> None:
+        if self.finished:
+            return
+        self.finished = True
+        if self.process.alive:
+            self.process.run(lambda: self.receiver.on_closed(error))

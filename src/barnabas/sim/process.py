@@ -1,0 +1,188 @@
+"""A simulated machine and the process on it: the ports a node gets in simulation.
+
+Everything that a process does runs through :meth:`SimProcess.run`: a dead process does nothing, a
+paused one (SIGSTOP, a long collection, a slow host) does it later, in order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from barnabas.ports import Listener, Receiver, Rng
+from barnabas.sim.disk import SimDisk
+from barnabas.sim.network import SimNetwork
+from barnabas.sim.world import START_WALL_MS, Event, World
+from barnabas.types import Endpoint
+
+T = TypeVar("T")
+
+
+class Machine:
+    """A host with a disk; processes come and go on it."""
+
+    def __init__(self, world: World, network: SimNetwork, host: str, disk: SimDisk) -> None:
+        self.world = world
+        self.network = network
+        self.host = host
+        self.disk = disk
+        self.off = False
+        """Without power: nothing answers, not even a refusal."""
+        self.clock_offset_ms = 0.0
+        self.clock_rate = 1.0
+        self.sync_ms_max = 1.5
+        self.machines: dict[str, Machine] = {}
+        self.starts = 0
+
+    def start_process(self) -> SimProcess:
+        self.off = False
+        self.starts += 1
+        return SimProcess(self)
+
+
+class SimProcess:
+    """One life of a process, and its ports (it is a :class:`barnabas.ports.Ports`)."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.host = machine.host
+        self.world = machine.world
+        self.alive = True
+        self.name = f"{machine.host}#{machine.starts}"
+        self.clock = SimClock(machine)
+        self.disk = machine.disk.open_for_process()
+        self.network = ProcessNetwork(self)
+        self.background = SimBackground(self)
+        self.wakeups = SimWakeups(self)
+        self.log_lines: deque[str] = deque(maxlen=400)
+        self.on_halt: Callable[[SimProcess, str], None] = lambda process, reason: None
+        self._paused_until_ms = 0.0
+        self._backlog: deque[Callable[[], None]] = deque()
+
+    # -- Ports -----------------------------------------------------------------------------------
+
+    def rng(self, concern: str) -> Rng:
+        return self.world.rng(f"{self.name}/{concern}")
+
+    def log(self, level: str, event: str, **fields: object) -> None:
+        shown = " ".join(f"{key}={value}" for key, value in fields.items())
+        line = f"{self.name} {level} {event} {shown}"
+        self.log_lines.append(f"{self.world.now_ms:11.3f} {line}")
+        if level != "debug":
+            self.world.note(line)
+
+    def halt(self, reason: str) -> None:
+        self.world.note(f"{self.name} halts: {reason}")
+        self.alive = False
+        self.world.at(self.world.now_ms, lambda: self.on_halt(self, reason))
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def run(self, action: Callable[[], None]) -> None:
+        """Do `action` as this process: not at all once dead, later while paused."""
+        if not self.alive:
+            return
+        if self.world.now_ms < self._paused_until_ms or self._backlog:
+            self._backlog.append(action)
+            return
+        action()
+
+    def pause(self, duration_ms: float) -> None:
+        """Do nothing for `duration_ms`; what arrives is done afterwards, in order."""
+        self._paused_until_ms = max(self._paused_until_ms, self.world.now_ms + duration_ms)
+        self.world.at(self._paused_until_ms, self._resume)
+
+    def _resume(self) -> None:
+        if self.world.now_ms < self._paused_until_ms:
+            return
+        backlog, self._backlog = self._backlog, deque()
+        while backlog and self.alive:
+            backlog.popleft()()
+
+    def kill(self, *, power_loss: bool = False) -> None:
+        """kill -9; with `power_loss` the machine goes with it and unsynced bytes are at risk."""
+        self.alive = False
+        self.machine.off = power_loss
+        self.machine.network.process_died(self, silently=power_loss)
+        self.machine.disk.process_died(power_loss=power_loss)
+        self._backlog.clear()
+
+    def machine_is_off(self, host: str) -> bool:
+        other = self.machine.machines.get(host)
+        return other is not None and other.off
+
+
+class SimClock:
+    """A machine's clock: monotonic time with a drift, a date with an offset."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def now_ms(self) -> float:
+        return self._machine.world.now_ms * self._machine.clock_rate
+
+    def wall_ms(self) -> int:
+        return START_WALL_MS + int(self._machine.world.now_ms + self._machine.clock_offset_ms)
+
+
+class ProcessNetwork:
+    def __init__(self, process: SimProcess) -> None:
+        self._process = process
+
+    def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> Listener:
+        here = Endpoint(self._process.host, endpoint.port)
+        return self._process.machine.network.listen(self._process, here, accept)
+
+    def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
+        self._process.machine.network.connect(self._process, endpoint, receiver)
+
+
+class SimBackground:
+    """Queues of blocking work: in order per queue, each job at a virtual instant of its own."""
+
+    def __init__(self, process: SimProcess) -> None:
+        self._process = process
+        self._rng = process.rng("background")
+        self._queues: dict[str, deque[tuple[Callable[[], Any], Callable[[Any], None]]]] = {}
+
+    def run(
+        self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]
+    ) -> None:
+        waiting = self._queues.setdefault(queue, deque())
+        waiting.append((job, done))
+        if len(waiting) == 1:
+            self._schedule(queue)
+
+    def _schedule(self, queue: str) -> None:
+        delay = self._rng.uniform(0.02, self._process.machine.sync_ms_max)
+        self._process.world.after(delay, lambda: self._process.run(lambda: self._perform(queue)))
+
+    def _perform(self, queue: str) -> None:
+        job, done = self._queues[queue][0]
+        try:
+            result: Any = job()
+        except Exception as error:
+            result = error
+        world, process = self._process.world, self._process
+
+        def finish() -> None:
+            waiting = self._queues[queue]
+            waiting.popleft()
+            if waiting:
+                self._schedule(queue)
+            done(result)
+
+        world.after(self._rng.uniform(0, 0.1), lambda: process.run(finish))
+
+
+class SimWakeups:
+    def __init__(self, process: SimProcess) -> None:
+        self._process = process
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._process.world.after(0.0, lambda: self._process.run(callback))
+
+    def call_at(self, when_ms: float, callback: Callable[[], None]) -> Event:
+        virtual = when_ms / self._process.machine.clock_rate
+        return self._process.world.at(virtual, lambda: self._process.run(callback))
