@@ -75,7 +75,8 @@ def join(out: bytearray, splices: Splices) -> list[Buffer]:
     """`out` with each splice standing at its position."""
     if not splices:
         return [out]
-    view, parts, start = memoryview(out), [], 0
+    view, start = memoryview(out), 0
+    parts: list[Buffer] = []
     for position, part in splices:
         if position > start:
             parts.append(view[start:position])
@@ -83,7 +84,7 @@ def join(out: bytearray, splices: Splices) -> list[Buffer]:
         start = position
     if start < len(out):
         parts.append(view[start:])
-    return parts  # type: ignore[return-value]
+    return parts
 
 
 def encode_bytes(message: Message, version: int) -> bytes:
@@ -551,5 +552,5 @@ def _array_reader(code: str) -> Callable[[int, memoryview, int], list[Any]]:
 
 def _array_writer(code: str) -> Callable[[Any], bytes]:
     if code == "16s":
-        return lambda items: b"".join(items)
+        return b"".join
     return lambda items: _layout(code, len(items)).pack(*items)

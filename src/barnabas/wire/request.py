@@ -1,4 +1,4 @@
-"""What stands between a connection and a handler: the API's declaration, the context, the parked reply.
+"""Between a connection and a handler: the API's declaration, the context, the parked reply.
 
 Handlers are synchronous: ``handle(request, ctx, role) -> response | Parked | None``. A handler that
 cannot answer yet returns a :class:`Parked` and whoever holds it completes it later; deadlines
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Protocol
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.schema import Message
+
+NOWHERE = Endpoint("", 0)
 
 
 class Parked:
@@ -79,7 +81,7 @@ class RequestContext:
         client_id: str | None = None,
         listener: str = "",
         principal: str = "User:ANONYMOUS",
-        peer: Endpoint = Endpoint("", 0),
+        peer: Endpoint = NOWHERE,
         connection_id: int = 0,
         software: str = "",
     ) -> None:
@@ -127,3 +129,16 @@ class Api(NamedTuple):
     """A hot reader (version, body) in place of the compiled one."""
     encode: Callable[[Any, int], list[Buffer]] | None = None
     """A hot writer (response, version) in place of the compiled one."""
+
+
+def top_level_error(response: type[Message]) -> Callable[[Any, int, str], Message]:
+    """The `error_response` of an API whose response has one error code (and perhaps a message
+    and a throttle time) at its top."""
+    with_message = "error_message" in response.__slots__
+
+    def error_response(request: Any, code: int, message: str) -> Message:
+        if with_message:
+            return response(error_code=int(code), error_message=message or None)  # type: ignore[call-arg]
+        return response(error_code=int(code))  # type: ignore[call-arg]
+
+    return error_response

@@ -42,7 +42,7 @@ class Field(NamedTuple):
 class Message:
     """Base of all protocol structures. Equality and repr go by fields."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
     VALID: ClassVar[Versions] = NEVER
     """Versions that exist (top-level messages only)."""

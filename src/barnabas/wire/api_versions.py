@@ -1,0 +1,111 @@
+"""ApiVersions: what a listener serves, told from its table.
+
+Behaviour: any version is answered. One that is not known here gets version 0 of the response with
+UNSUPPORTED_VERSION and the range of ApiVersions, so that the client tries again (KIP-511). The
+connection keeps the client's software name and version. Features come from a callback: the
+supported ranges of this program, the finalized levels of the cluster's metadata with their epoch.
+
+Version notes: version 3 names the client's software; features stand from version 3 on; before
+version 4 a feature whose lowest level is 0 is told as from 1, as older clients refuse a zero
+(KIP-584). The response header is version 0 always, as the client cannot know before it.
+Produce is advertised from version 0 and refused below 3 (KAFKA-18659).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
+from barnabas.wire.dispatch import ApiTable, Entry
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
+from barnabas.wire.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from barnabas.wire.request import Api, RequestContext
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SCHEMA = API_SCHEMAS[ApiKey.API_VERSIONS]
+
+
+@dataclass(slots=True)
+class Features:
+    """What ApiVersions says about features. `supported` are (lowest, highest) levels."""
+
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    finalized: Mapping[str, int] = field(default_factory=dict)
+    epoch: int = -1
+    """Offset of the metadata that `finalized` stands in; -1 is unknown."""
+
+
+FeatureSource = Callable[[], Features]
+
+
+def _error_response(request: object, code: int, message: str) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=code)
+
+
+def _not_called(request: object, ctx: RequestContext, role: object) -> None:
+    raise AssertionError("the connection answers ApiVersions itself")
+
+
+API = Api(ApiKey.API_VERSIONS, ApiVersionsRequest, _error_response)
+ENTRY = Entry(
+    API, _not_called, None,
+    _SCHEMA.min_version, _SCHEMA.max_stable_version, _SCHEMA.first_flexible,
+)  # fmt: skip
+
+
+def answer(
+    request: ApiVersionsRequest, ctx: RequestContext, table: ApiTable, features: Features
+) -> ApiVersionsResponse:
+    """The response to a version that is served here."""
+    if ctx.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(
+        api_keys=advertised(table),
+        supported_features=_supported(features, ctx.api_version),
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in sorted(features.finalized.items())
+            if level > 0
+        ],
+    )
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The response, in version 0, to a version that is not served here."""
+    low, high = ENTRY.advertised
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high)],
+    )
+
+
+def advertised(table: ApiTable) -> list[ApiVersion]:
+    """Every API of the listener with its versions, by ascending key."""
+    entries = sorted([*table, ENTRY], key=lambda entry: entry.api.key)
+    return [
+        ApiVersion(api_key=entry.api.key, min_version=low, max_version=high)
+        for entry in entries
+        for low, high in [entry.advertised]
+    ]
+
+
+def _supported(features: Features, version: int) -> list[SupportedFeatureKey]:
+    return [
+        SupportedFeatureKey(
+            name=name, min_version=1 if low == 0 and version < 4 else low, max_version=high
+        )
+        for name, (low, high) in sorted(features.supported.items())
+        if high > 0
+    ]

@@ -1,0 +1,215 @@
+"""From a frame to a handler's answer and back: table of APIs, headers, one call.
+
+`ApiTable` says what a listener serves; `parse_header`, `decode_request` and `encode_response`
+are the steps between bytes and values, and `call` is the one place where a handler is called and
+what it raises becomes a response. Used by :class:`barnabas.wire.server.ServerConnection` and by
+whoever opens an Envelope (KIP-590).
+
+Does no I/O and keeps no state of a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct
+from struct import error as StructError
+from typing import Any, NamedTuple, TypeAlias
+
+from barnabas.types import Buffer
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
+from barnabas.wire.codec import (
+    MalformedError,
+    Splices,
+    UnsupportedFieldError,
+    decode_prefix,
+    join,
+    read_uvarint,
+    skip_tags,
+    write_into,
+)
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext
+from barnabas.wire.schema import Message
+
+Handler: TypeAlias = Callable[[Any, RequestContext, Any], Message | Parked | None]
+OnFault: TypeAlias = Callable[[RequestContext, BaseException], None]
+"""Told of an exception that no handler should raise; logs it with its traceback."""
+
+_HEAD = Struct(">hhih")
+_RESPONSE_HEAD = Struct(">ii")
+NEVER_SERVED_PRODUCE = range(3)
+"""Advertised and refused: librdkafka before 2.8 takes their absence for a broker that cannot
+compress (KAFKA-18659)."""
+
+
+class NoAnswerError(Exception):
+    """A request without a response (Produce with acks=0) failed: only closing tells the client."""
+
+
+class Entry(NamedTuple):
+    """One API as a listener serves it."""
+
+    api: Api
+    handle: Handler
+    role: Any
+    min_version: int
+    max_version: int
+    first_flexible: int
+
+    @property
+    def advertised(self) -> tuple[int, int]:
+        """(lowest, highest) version as ApiVersions tells them."""
+        return (0 if self.api.key == ApiKey.PRODUCE else self.min_version, self.max_version)
+
+
+class ApiTable:
+    """The APIs of one listener by key. ApiVersions is always there: the connection answers it."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries: dict[int, Entry] = {}
+        for entry in entries:
+            self._put(entry)
+
+    def add(self, module: HandlerModule, role: Any) -> ApiTable:
+        """Serve `module`'s API with `role` as its handler's third argument; returns itself."""
+        return self.add_handler(module.API, module.handle, role)
+
+    def add_handler(self, api: Api, handle: Handler, role: Any) -> ApiTable:
+        schema = API_SCHEMAS[api.key]
+        self._put(
+            Entry(
+                api, handle, role,
+                schema.min_version, schema.max_stable_version, schema.first_flexible,
+            )
+        )  # fmt: skip
+        return self
+
+    def _put(self, entry: Entry) -> None:
+        if entry.api.key in self._entries:
+            raise ValueError(f"{entry.api.key.name} has two handlers on one listener")
+        self._entries[entry.api.key] = entry
+
+    def get(self, key: int) -> Entry | None:
+        return self._entries.get(key)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Entries by ascending key."""
+        return iter(sorted(self._entries.values(), key=lambda entry: entry.api.key))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"ApiTable({', '.join(entry.api.key.name for entry in self)})"
+
+
+class Header(NamedTuple):
+    """What stands before every request's body; `client_id` are its raw bytes or None."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: bytes | None
+    body_at: int
+    """Position of the body; for an API or version not known here that of version 1 headers."""
+
+
+def parse_header(frame: memoryview) -> Header:
+    """Request header version 1 or 2, by the API's version. Raises `MalformedError`."""
+    try:
+        key, version, correlation_id, size = _HEAD.unpack_from(frame)
+        position = _HEAD.size
+        client_id = None
+        if size >= 0:
+            client_id = bytes(frame[position : position + size])
+            position += size
+            if position > len(frame):
+                raise MalformedError("a request header claims a client id beyond its frame")
+        elif size != -1:
+            raise MalformedError(f"a request header claims a client id of {size} bytes")
+        schema = API_SCHEMAS.get(key)
+        if schema is not None and schema.first_flexible <= version <= schema.max_version:
+            tags, position = read_uvarint(frame, position)
+            if tags:
+                position = skip_tags(frame, position, tags)
+    except (StructError, IndexError) as error:
+        raise MalformedError(f"a request header ends early: {error}") from error
+    return Header(key, version, correlation_id, client_id, position)
+
+
+def decode_request(entry: Entry, header: Header, frame: memoryview) -> Message:
+    """The body, all of it. Raises `MalformedError`."""
+    api, version = entry.api, header.api_version
+    if api.decode is not None:
+        return api.decode(version, frame[header.body_at :])
+    message, end = decode_prefix(api.request, version, frame, header.body_at)
+    if end != len(frame):
+        raise MalformedError(f"{api.key.name} v{version}: {len(frame) - end} bytes follow the body")
+    return message
+
+
+def encode_response(
+    entry: Entry, response: Message, version: int, correlation_id: int
+) -> list[Buffer]:
+    """A whole response frame: size, header (version 1 where the body is flexible), body."""
+    flexible = version >= entry.first_flexible and entry.api.key != ApiKey.API_VERSIONS
+    if entry.api.encode is None:
+        out = bytearray(9 if flexible else 8)
+        splices: Splices = []
+        write_into(response, version, out, splices)
+        size = len(out) - 4
+        for _, part in splices:
+            size += len(part)
+        _RESPONSE_HEAD.pack_into(out, 0, size, correlation_id)
+        return join(out, splices)
+    body = entry.api.encode(response, version)
+    head = bytearray(9 if flexible else 8)
+    _RESPONSE_HEAD.pack_into(head, 0, len(head) - 4 + sum(map(len, body)), correlation_id)
+    first = body[0]
+    if len(first) <= 4096:  # one buffer for both: a short answer is one write
+        body[0] = head + first
+        return body
+    return [head, *body]
+
+
+def call(
+    entry: Entry, request: Message, ctx: RequestContext, on_fault: OnFault
+) -> Message | Parked | None:
+    """The handler's answer; what it raises becomes the API's error response.
+
+    Raises `NoAnswerError` where the API knows no such response to this request.
+    """
+    try:
+        return entry.handle(request, ctx, entry.role)
+    except KafkaError as error:
+        return refuse(entry, request, error)
+    except Exception as error:  # noqa: BLE001 - a fault of one handler ends neither node nor connection
+        on_fault(ctx, error)
+        return refuse(entry, request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+
+
+def refuse(entry: Entry, request: Message, error: KafkaError) -> Message:
+    """The API's response that carries `error`. Raises `NoAnswerError`."""
+    response = entry.api.error_response(request, error.code, error.message)
+    if response is None:
+        raise NoAnswerError(str(error))
+    return response
+
+
+def encode_or_error(
+    entry: Entry, request: Message, response: Message, ctx: RequestContext, on_fault: OnFault
+) -> list[Buffer] | None:
+    """As `encode_response`; a response that its version cannot carry is the handler's fault and
+    becomes an error response. None where that cannot be written either."""
+    try:
+        return encode_response(entry, response, ctx.api_version, ctx.correlation_id)
+    except UnsupportedFieldError as error:
+        on_fault(ctx, error)
+    substitute = entry.api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    if substitute is None:
+        return None
+    try:
+        return encode_response(entry, substitute, ctx.api_version, ctx.correlation_id)
+    except UnsupportedFieldError as error:
+        on_fault(ctx, error)
+        return None

@@ -1,0 +1,125 @@
+"""Frames out of a stream of bytes: four bytes of size, then the frame. Sans-IO.
+
+Owns the receive buffers of one stream. Small frames are read many at once from one buffer and
+handed on as their own small copies; a frame that is larger than that buffer gets a buffer of its
+own size, into which the rest is received: no byte of it is copied again. A claimed size is
+believed only step by step: memory is taken as bytes arrive, so a peer pays for what it claims.
+
+Invariants: a frame handed out is read-only and never changes or moves afterwards; frames come
+in order, each once; nothing is handed out after an error.
+
+Source: Kafka protocol guide, "Common request and response structure".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from barnabas.wire.codec import MalformedError
+
+SIZE = Struct(">i")
+SMALL_BUFFER_BYTES = 8 * 1024
+LARGE_BUFFER_BYTES = 64 * 1024
+FIRST_STEP_BYTES = 1024 * 1024
+"""What a claimed size gets before a byte of it has come; doubled whenever it is full."""
+
+
+class FrameReader:
+    """The receiving half of a connection; the buffer methods are those of ``ports.Receiver``.
+
+    `on_frame` gets each frame without its size. `buffer_updated` raises `MalformedError` where a
+    size is negative or above `max_frame_bytes`; the stream is of no use afterwards.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_end",
+        "_filled",
+        "_frame",
+        "_frame_size",
+        "_on_frame",
+        "_start",
+        "_view",
+        "max_frame_bytes",
+    )
+
+    def __init__(self, on_frame: Callable[[memoryview], None], max_frame_bytes: int) -> None:
+        self._on_frame = on_frame
+        self.max_frame_bytes = max_frame_bytes
+        self._buffer = memoryview(bytearray(SMALL_BUFFER_BYTES))
+        self._start = self._end = 0  # what of the shared buffer holds bytes not yet handed on
+        self._frame: bytearray | None = None  # a large frame being received
+        self._frame_size = self._filled = 0
+        self._view: memoryview | None = None  # the writable view of `_frame` given out last
+
+    @property
+    def pending_bytes(self) -> int:
+        """Received bytes of a frame that is not complete yet."""
+        return self._filled if self._frame is not None else self._end - self._start
+
+    def get_buffer(self) -> memoryview:
+        if self._frame is None:
+            return self._buffer[self._end :]
+        if self._filled == len(self._frame):
+            self._grow(self._frame)
+        self._view = memoryview(self._frame)[self._filled :]
+        return self._view
+
+    def buffer_updated(self, size: int) -> None:
+        if self._frame is None:
+            self._end += size
+            self._take_small()
+            return
+        self._filled += size
+        if self._filled == self._frame_size:
+            frame, self._frame = self._frame, None
+            self._on_frame(memoryview(frame).toreadonly())
+
+    def _take_small(self) -> None:
+        buffer, start, end = self._buffer, self._start, self._end
+        filled_up = end == len(buffer)
+        while end - start >= 4:
+            (size,) = SIZE.unpack_from(buffer, start)
+            if not 0 <= size <= self.max_frame_bytes:
+                raise MalformedError(
+                    f"a frame claims {size} bytes, {self.max_frame_bytes} are allowed"
+                )
+            stop = start + 4 + size
+            if stop > end:
+                if 4 + size > len(buffer) // 2:
+                    self._start = self._end = 0
+                    self._begin_large(size, buffer[start + 4 : end])
+                    start = end = 0
+                break
+            # Set before the call: what it raises leaves the reader in order.
+            self._start = stop
+            self._on_frame(memoryview(bytes(buffer[start + 4 : stop])))
+            start = stop
+        self._settle(start, end, filled_up)
+
+    def _settle(self, start: int, end: int, filled_up: bool) -> None:
+        """Bring the unfinished rest to the front, where there is room for all of its frame."""
+        left = end - start
+        if filled_up and len(self._buffer) < LARGE_BUFFER_BYTES:
+            larger = memoryview(bytearray(LARGE_BUFFER_BYTES))
+            larger[:left] = self._buffer[start:end]
+            self._buffer = larger
+        elif left and start:
+            self._buffer[:left] = bytes(self._buffer[start:end])
+        self._start, self._end = 0, left
+
+    def _begin_large(self, size: int, first: memoryview) -> None:
+        self._frame = bytearray(min(size, max(FIRST_STEP_BYTES, len(first))))
+        self._frame[: len(first)] = first
+        self._frame_size, self._filled = size, len(first)
+
+    def _grow(self, frame: bytearray) -> None:
+        if self._view is not None:
+            self._view.release()
+            self._view = None
+        more = min(self._frame_size - len(frame), len(frame))
+        try:
+            frame += bytes(more)
+        except BufferError:  # somebody still looks at the old buffer: leave it to them
+            self._frame = bytearray(frame) + bytes(more)

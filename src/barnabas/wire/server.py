@@ -1,0 +1,511 @@
+"""One listener and its connections: bytes in, handlers' answers out. Sans-IO.
+
+`RequestServer` owns a listener's table, limits and connections; `ServerConnection` is the
+`ports.Receiver` of one of them. It reads frames, calls handlers, keeps responses in the order of
+their requests (a `Parked` may be completed in any order), and bounds what a peer can make this
+node hold: frame size, requests in flight, bytes sent but not taken, and silence.
+
+Faults: bytes that are no request, an unknown API or version, end the connection with one log
+line (ApiVersions' own version is answered, KIP-511); what a handler raises becomes an error
+response. A response of None means that the protocol knows none (Produce with acks=0); where such
+a request fails, the connection ends, as that is all a client can be told.
+
+Authentication stands before the first request: `Authenticator`. Source: Kafka protocol guide.
+"""
+
+from __future__ import annotations
+
+import itertools
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from barnabas.ports import Connection, Ports, Wakeup
+from barnabas.types import Buffer, Endpoint
+from barnabas.wire import api_versions
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.codec import MalformedError
+from barnabas.wire.dispatch import (
+    ApiTable,
+    Entry,
+    Header,
+    NoAnswerError,
+    call,
+    decode_request,
+    encode_or_error,
+    parse_header,
+    refuse,
+)
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.frames import FrameReader
+from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.schema import Message
+
+NOBODY = Endpoint("", 0)
+STALL_CHECK_MS = 10.0
+FLUSH_BYTES = 256 * 1024
+"""Answers to requests that came together leave together, up to this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Bounds of one connection; Kafka's configuration keys and defaults where it has them."""
+
+    request_max_bytes: int = 100 * 1024 * 1024
+    """socket.request.max.bytes"""
+    idle_max_ms: int = 600_000
+    """connections.max.idle.ms; negative is no limit."""
+    in_flight_max: int = 100
+    """Requests of one connection that wait for their answer before reading pauses."""
+    unsent_max_bytes: int = 8 * 1024 * 1024
+    """Response bytes that the peer has not taken before its next request is served."""
+
+
+class Authenticator(Protocol):
+    """The stage before a connection's first request."""
+
+    @property
+    def principal(self) -> str | None:
+        """``User:name`` once known; while it is None only `entry`'s APIs are served."""
+
+    def entry(self, api_key: int) -> Entry | None:
+        """What serves `api_key` during and after authentication; None is for the table."""
+
+
+class Anonymous:
+    """No authentication: every connection is User:ANONYMOUS."""
+
+    principal: str | None = "User:ANONYMOUS"
+
+    def entry(self, api_key: int) -> Entry | None:
+        return None
+
+
+Authorize = Callable[[RequestContext, Api], bool]
+
+
+def allow_all(ctx: RequestContext, api: Api) -> bool:
+    return True
+
+
+class RequestServer:
+    """One listener's table and connections. `accept` is what `ports.network.listen` wants."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        listener: str,
+        table: ApiTable,
+        *,
+        limits: ServerLimits = ServerLimits(),
+        features: api_versions.FeatureSource = api_versions.Features,
+        authenticator: Callable[[Endpoint], Authenticator] = lambda peer: Anonymous(),
+        authorize: Authorize = allow_all,
+        on_disconnect: Callable[[int], None] | None = None,
+        connection_ids: Iterator[int] | None = None,
+    ) -> None:
+        """`on_disconnect` gets the id of each connection that ended. `connection_ids` is shared
+        by listeners whose ids must differ."""
+        self.ports = ports
+        self.listener = listener
+        self.table = table
+        self.limits = limits
+        self.features = features
+        self.authenticator = authenticator
+        self.authorize = authorize
+        self.on_disconnect = on_disconnect
+        self.connections: dict[int, ServerConnection] = {}
+        self.requests = 0
+        self._ids = connection_ids if connection_ids is not None else itertools.count(1)
+        self._stalled: dict[int, ServerConnection] = {}
+        self._idle_check: Wakeup | None = None
+        self._closing = False
+
+    def accept(self) -> ServerConnection:
+        """The receiver of a new connection."""
+        return ServerConnection(self, next(self._ids))
+
+    def close(self) -> None:
+        """Close all connections after what is queued; parked requests are abandoned."""
+        self._closing = True
+        if self._idle_check is not None:
+            self._idle_check.cancel()
+            self._idle_check = None
+        for connection in list(self.connections.values()):
+            connection.close()
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "connections": len(self.connections),
+            "requests": self.requests,
+            "in_flight": sum(c.in_flight for c in self.connections.values()),
+            "stalled": len(self._stalled),
+        }
+
+    # -- by the connections ----------------------------------------------------------------------
+
+    def opened(self, connection: ServerConnection) -> None:
+        self.connections[connection.id] = connection
+        if self._closing:
+            connection.close()
+        elif self._idle_check is None and self.limits.idle_max_ms >= 0:
+            self._arm_idle_check()
+
+    def closed(self, connection: ServerConnection) -> None:
+        self._stalled.pop(connection.id, None)
+        if self.connections.pop(connection.id, None) is not None and self.on_disconnect:
+            self.on_disconnect(connection.id)
+
+    def stall(self, connection: ServerConnection) -> None:
+        """Its peer does not take what was sent: look again until it has."""
+        if not self._stalled:
+            self._arm_stall_check()
+        self._stalled[connection.id] = connection
+
+    def on_fault(self, ctx: RequestContext, error: BaseException) -> None:
+        self.ports.log(
+            "error",
+            "request.failed",
+            request=repr(ctx),
+            error=repr(error),
+            traceback="".join(traceback.format_exception(error)),
+        )
+
+    def _arm_stall_check(self) -> None:
+        at = self.ports.clock.now_ms() + STALL_CHECK_MS
+        self.ports.wakeups.call_at(at, self._check_stalled)
+
+    def _check_stalled(self) -> None:
+        stalled, self._stalled = self._stalled, {}
+        for connection in stalled.values():
+            connection.continue_reading()  # stalls again where nothing was taken
+
+    def _arm_idle_check(self) -> None:
+        at = self.ports.clock.now_ms() + max(self.limits.idle_max_ms / 4, 1.0)
+        self._idle_check = self.ports.wakeups.call_at(at, self._check_idle)
+
+    def _check_idle(self) -> None:
+        self._idle_check = None
+        oldest = self.ports.clock.now_ms() - self.limits.idle_max_ms
+        for connection in list(self.connections.values()):
+            if connection.last_active_ms < oldest and not connection.waits_for_handler:
+                connection.end("connection.idle", "debug")
+        if self.connections:
+            self._arm_idle_check()
+
+
+class _Turn:
+    """One request's place in the order of responses."""
+
+    __slots__ = ("_connection", "_ctx", "_entry", "_request", "done", "parked", "parts")
+
+    def __init__(
+        self, connection: ServerConnection, entry: Entry, request: Message, ctx: RequestContext
+    ) -> None:
+        self._connection = connection
+        self._entry = entry
+        self._request = request
+        self._ctx = ctx
+        self.parked: Parked | None = None
+        self.parts: list[Buffer] | None = None
+        self.done = False
+
+    def reply(self, response: Message | None) -> None:
+        self._connection.answer(self, self._entry, self._request, self._ctx, response)
+        self.parked = None
+
+
+class ServerConnection:
+    """One peer. `in_flight` counts its requests that have no response yet."""
+
+    def __init__(self, server: RequestServer, connection_id: int) -> None:
+        self.id = connection_id
+        self.server = server
+        self.peer = NOBODY
+        self.last_active_ms = 0.0
+        self.software = ""
+        self._connection: Connection | None = None
+        self._authenticator: Authenticator = Anonymous()
+        self._frames = FrameReader(self._on_frame, server.limits.request_max_bytes)
+        self._turns: deque[_Turn] = deque()
+        self._backlog: deque[memoryview] = deque()
+        self._out: list[Buffer] = []
+        self._out_bytes = 0
+        self._corked = False
+        self._paused = False
+        self._client_id: tuple[bytes | None, str | None] = (None, None)
+
+    def __repr__(self) -> str:
+        return f"ServerConnection({self.id} {self.peer} on {self.server.listener})"
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._turns)
+
+    @property
+    def waits_for_handler(self) -> bool:
+        """Whether it is this node that owes something."""
+        return any(not turn.done for turn in self._turns)
+
+    # -- ports.Receiver --------------------------------------------------------------------------
+
+    def on_connected(self, connection: Connection) -> None:
+        self._connection = connection
+        self.peer = connection.peer
+        self.last_active_ms = self.server.ports.clock.now_ms()
+        self._authenticator = self.server.authenticator(self.peer)
+        self.server.opened(self)
+
+    def get_buffer(self) -> memoryview:
+        return self._frames.get_buffer()
+
+    def buffer_updated(self, size: int) -> None:
+        if self._connection is None:
+            return
+        self.last_active_ms = self.server.ports.clock.now_ms()
+        self._corked = True
+        try:
+            self._frames.buffer_updated(size)
+        except MalformedError as error:
+            self.end("connection.malformed", error=str(error))
+        finally:
+            self._corked = False
+        self._flush()
+
+    def on_closed(self, error: OSError | None) -> None:
+        self._connection = None
+        for turn in self._turns:
+            if turn.parked is not None:
+                turn.parked.abandon()
+        self._turns.clear()
+        self._backlog.clear()
+        self._out.clear()
+        self._out_bytes = 0
+        self.server.closed(self)
+
+    # -- ending ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close after what is queued to send."""
+        self._flush()
+        if self._connection is not None:
+            self._connection.close()
+
+    def end(self, event: str, level: str = "warning", **fields: object) -> None:
+        """Close because of what the peer did, with one line that says so."""
+        if self._connection is None:
+            return
+        self.server.ports.log(
+            level, event, listener=self.server.listener, peer=str(self.peer), **fields
+        )
+        connection, self._connection = self._connection, None
+        if self._out:
+            connection.send(self._out)
+            self._out, self._out_bytes = [], 0
+        connection.close()
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _on_frame(self, frame: memoryview) -> None:
+        if self._backlog or self._is_full():
+            self._backlog.append(frame)
+            self._pause()
+        else:
+            self._serve(frame)
+
+    def _is_full(self) -> bool:
+        limits, connection = self.server.limits, self._connection
+        if len(self._turns) >= limits.in_flight_max:
+            return True
+        if connection is None:
+            return False
+        if self._out_bytes > FLUSH_BYTES:
+            self._flush(force=True)
+        return connection.unsent_bytes > limits.unsent_max_bytes
+
+    def _pause(self) -> None:
+        if self._connection is None:
+            return
+        if not self._paused:
+            self._paused = True
+            self._connection.pause_reading()
+        if len(self._turns) < self.server.limits.in_flight_max:
+            self.server.stall(self)  # only the network can end this, and it does not tell
+
+    def continue_reading(self) -> None:
+        """Serve what was put off, as far as the limits allow, and read on."""
+        if not self._paused or self._connection is None:
+            return
+        was_corked, self._corked = self._corked, True
+        try:
+            while self._backlog and self.is_open and not self._is_full():
+                self._serve(self._backlog.popleft())
+        except MalformedError as error:
+            self.end("connection.malformed", error=str(error))
+        finally:
+            self._corked = was_corked
+        self._flush()
+        if self._backlog or self._is_full():
+            self._pause()
+        elif self.is_open:
+            self._paused = False
+            self._connection.resume_reading()
+
+    def _serve(self, frame: memoryview) -> None:
+        if self._connection is None:
+            return
+        header = parse_header(frame)
+        if header.api_key == ApiKey.API_VERSIONS:
+            self._answer_api_versions(header, frame)
+            return
+        entry = self._entry_for(header)
+        if entry is None:
+            return
+        request = decode_request(entry, header, frame)
+        ctx = self._context(header)
+        self.server.requests += 1
+        try:
+            if self.server.authorize(ctx, entry.api):
+                result = call(entry, request, ctx, self.server.on_fault)
+            else:
+                result = refuse(entry, request, KafkaError(_refusal(entry.api)))
+        except NoAnswerError as error:
+            self.end("request.failed_unanswered", request=repr(ctx), error=str(error))
+            return
+        if isinstance(result, Parked):
+            turn = _Turn(self, entry, request, ctx)
+            turn.parked = result
+            self._turns.append(turn)
+            result.attach(turn.reply)
+        elif self._turns:
+            turn = _Turn(self, entry, request, ctx)
+            self._turns.append(turn)
+            self.answer(turn, entry, request, ctx, result)
+        else:
+            self._send_now(entry, request, ctx, result)
+
+    def _entry_for(self, header: Header) -> Entry | None:
+        """What serves this; None where the connection was ended instead."""
+        key, version = header.api_key, header.api_version
+        entry = self._authenticator.entry(key)
+        if entry is None:
+            if self._authenticator.principal is None:
+                self.end("connection.unauthenticated", api_key=key)
+                return None
+            entry = self.server.table.get(key)
+        if entry is None:
+            self.end("connection.unknown_api", api_key=key, api_version=version)
+        elif not entry.min_version <= version <= entry.max_version:
+            self.end("connection.unknown_version", api=entry.api.key.name, api_version=version)
+        else:
+            return entry
+        return None
+
+    def _context(self, header: Header) -> RequestContext:
+        raw, text = self._client_id
+        if header.client_id != raw or text is None:
+            raw = header.client_id
+            try:
+                text = None if raw is None else raw.decode()
+            except UnicodeDecodeError as error:
+                raise MalformedError(f"client id: {error}") from error
+            self._client_id = (raw, text)
+        return RequestContext(
+            api_key=header.api_key,
+            api_version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=text,
+            listener=self.server.listener,
+            principal=self._authenticator.principal or "User:ANONYMOUS",
+            peer=self.peer,
+            connection_id=self.id,
+            software=self.software,
+        )
+
+    def _answer_api_versions(self, header: Header, frame: memoryview) -> None:
+        entry, ctx = api_versions.ENTRY, self._context(header)
+        request: Any = None
+        if header.api_version > entry.max_version or header.api_version < entry.min_version:
+            response = api_versions.unsupported_version()
+            ctx.api_version = 0
+        else:
+            request = decode_request(entry, header, frame)
+            if ctx.api_version >= 3:
+                self.software = f"{request.client_software_name} {request.client_software_version}"
+            response = api_versions.answer(request, ctx, self.server.table, self.server.features())
+        self.server.requests += 1
+        if self._turns:
+            turn = _Turn(self, entry, request, ctx)
+            self._turns.append(turn)
+            self.answer(turn, entry, request, ctx, response)
+        else:
+            self._send_now(entry, request, ctx, response)
+
+    # -- responses -------------------------------------------------------------------------------
+
+    def _send_now(
+        self, entry: Entry, request: Message, ctx: RequestContext, response: Message | None
+    ) -> None:
+        if response is None:
+            return
+        parts = encode_or_error(entry, request, response, ctx, self.server.on_fault)
+        if parts is None:
+            self.end("connection.unanswerable", request=repr(ctx))
+        else:
+            self._queue(parts)
+
+    def _queue(self, parts: list[Buffer]) -> None:
+        self._out += parts
+        self._out_bytes += sum(map(len, parts))
+
+    def answer(
+        self,
+        turn: _Turn,
+        entry: Entry,
+        request: Message,
+        ctx: RequestContext,
+        response: Message | None,
+    ) -> None:
+        """The response of a request that has its turn; sends all whose turn has come."""
+        if self._connection is None:
+            return
+        if response is not None:
+            turn.parts = encode_or_error(entry, request, response, ctx, self.server.on_fault)
+            if turn.parts is None:
+                self.end("connection.unanswerable", request=repr(ctx))
+                return
+        turn.done = True
+        turns = self._turns
+        while turns and turns[0].done:
+            parts = turns.popleft().parts
+            if parts is not None:
+                self._queue(parts)
+        if self._corked:
+            return
+        self._flush()
+        if self._paused:
+            self.continue_reading()
+
+    def _flush(self, force: bool = False) -> None:
+        if self._out and self._connection is not None and (force or not self._corked):
+            parts, self._out, self._out_bytes = self._out, [], 0
+            self._connection.send(parts)
+            self.last_active_ms = self.server.ports.clock.now_ms()
+
+
+_REFUSALS = {
+    "topic": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    "group": ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    "transactional-id": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    "delegation-token": ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+def _refusal(api: Api) -> ErrorCode:
+    return _REFUSALS.get(api.resource, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
