@@ -1,0 +1,365 @@
+"""One connection to a broker or controller as its client: correlate, encode, decode. Sans-IO.
+
+Owns the requests in flight of one stream. Requests go out in the order given and are matched by
+correlation id; a peer answers in order, so a response to anything but the oldest request in
+flight is a fault of the peer and ends the connection. Versions are negotiated by one ApiVersions
+request where a request comes without a fixed version (KIP-511); until it is answered such
+requests wait, in order, and all later ones behind them.
+
+Each request ends exactly once: with its response or with a :class:`ChannelError`. Timers are
+not here: the owner calls `expire`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from struct import Struct
+from struct import error as StructError
+from typing import Any, TypeAlias
+
+from barnabas.ports import Connection
+from barnabas.types import Buffer, Endpoint
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey, ApiSchema
+from barnabas.wire.codec import (
+    MalformedError,
+    Splices,
+    UnsupportedFieldError,
+    decode_prefix,
+    join,
+    read_uvarint,
+    skip_tags,
+    write_into,
+)
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.frames import FrameReader
+from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
+from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
+from barnabas.wire.schema import Message
+
+
+class ChannelError(Exception):
+    """A request that got no response. `kind` says why: refused, closed, timeout, unsupported or
+    malformed.
+
+    refused: nobody listens there, so the process is gone and the request was never sent.
+    unsupported: the peer does not serve a version that can carry the request; never sent.
+    The others leave open whether the peer acted on it.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind = kind
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+OnDone: TypeAlias = Callable[[Any], None]
+"""Gets the response message, or a `ChannelError`."""
+VersionRanges: TypeAlias = dict[int, tuple[int, int]]
+
+_HEAD = Struct(">ihhih")
+_CORRELATION = Struct(">i")
+_ERROR = Struct(">h")
+API_VERSIONS_VERSION = 4
+SOFTWARE_NAME = "barnabas"
+SOFTWARE_VERSION = "0.1.0"
+
+HotEncode: TypeAlias = Callable[[Any, int, bytearray, Splices], None]
+HotDecode: TypeAlias = Callable[[int, memoryview, int], tuple[Any, int]]
+HOT_ENCODE: dict[int, HotEncode] = {}
+"""Hand-written request writers by API key; the rest is compiled."""
+HOT_DECODE: dict[int, HotDecode] = {}
+"""Hand-written response readers by API key."""
+
+_response_classes: dict[int, type[Message]] = {}
+
+
+def response_class(key: int) -> type[Message]:
+    """The class of `key`'s responses; imported on first use."""
+    found = _response_classes.get(key)
+    if found is None:
+        schema = API_SCHEMAS[key]
+        module = import_module(f"barnabas.wire.messages.{schema.response_module}")
+        found = getattr(module, f"{schema.name}Response")
+        _response_classes[key] = found
+    return found
+
+
+class InFlight:
+    """One request of a connection, sent or waiting to be."""
+
+    __slots__ = ("correlation_id", "deadline_ms", "on_done", "request", "schema", "version")
+
+    def __init__(
+        self, request: Message, on_done: OnDone, deadline_ms: float, version: int | None
+    ) -> None:
+        self.request: Any = request  # None once sent
+        self.schema: ApiSchema = API_SCHEMAS[request.API_KEY]
+        self.on_done = on_done
+        self.deadline_ms = deadline_ms
+        self.version = version
+        self.correlation_id = -1
+
+    def __repr__(self) -> str:
+        return f"InFlight({self.schema.name} v{self.version} #{self.correlation_id})"
+
+
+class ClientConnection:
+    """One stream to `endpoint`. `on_end(self, error)` is called once when it is over."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client_id: str,
+        on_end: Callable[[ClientConnection, ChannelError], None],
+        defer: Callable[[Callable[[], None]], None],
+        *,
+        versions: VersionRanges | None = None,
+        on_versions: Callable[[VersionRanges], None] | None = None,
+        max_frame_bytes: int = 512 * 1024 * 1024,
+    ) -> None:
+        """`defer` runs a callback after the present one, so that no answer comes from within
+        `submit`. `versions` spares the negotiation; `on_versions` gets what it brought."""
+        raw = client_id.encode()
+        self.endpoint = endpoint
+        self.versions = versions
+        self.is_open = False
+        self.is_over = False
+        self.ended_by_peer = False
+        """Whether it was open and then ended without this side's doing."""
+        self._defer = defer
+        self._client_id = raw
+        self._on_end = on_end
+        self._on_versions = on_versions
+        self._frames = FrameReader(self._on_frame, max_frame_bytes)
+        self._connection: Connection | None = None
+        self._waiting: deque[InFlight] = deque()
+        self._sent: deque[InFlight] = deque()
+        self._next_correlation_id = 0
+        self._negotiating = False
+
+    def __repr__(self) -> str:
+        state = "over" if self.is_over else "open" if self.is_open else "connecting"
+        return f"ClientConnection({self.endpoint} {state} in_flight={self.in_flight})"
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._sent) + len(self._waiting)
+
+    @property
+    def unsent_bytes(self) -> int:
+        return 0 if self._connection is None else self._connection.unsent_bytes
+
+    def next_deadline_ms(self) -> float | None:
+        """The earliest deadline of a request in flight."""
+        both = [item.deadline_ms for item in self._sent] + [
+            item.deadline_ms for item in self._waiting
+        ]
+        return min(both, default=None)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def submit(self, item: InFlight) -> None:
+        """Send, or keep until connected and negotiated. Requests keep their order."""
+        if self.is_over:
+            error = ChannelError("closed", f"the connection to {self.endpoint} has ended")
+            self._defer(lambda: item.on_done(error))
+            return
+        self._waiting.append(item)
+        if self.is_open and len(self._waiting) == 1:
+            self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        parts: list[Buffer] = []
+        while self._waiting:
+            item = self._waiting[0]
+            if item.version is None and self.versions is None:
+                if not self._negotiating:
+                    self._negotiate(API_VERSIONS_VERSION, parts)
+                break
+            self._waiting.popleft()
+            unanswered = item.schema.key == ApiKey.PRODUCE and item.request.acks == 0
+            try:
+                parts += self._encode(item)
+            except ChannelError as error:
+                self._defer(partial(item.on_done, error))
+                continue
+            if unanswered:
+                self._defer(partial(item.on_done, None))
+            else:
+                self._sent.append(item)
+        if parts and self._connection is not None:
+            self._connection.send(parts)
+
+    def _negotiate(self, version: int, parts: list[Buffer]) -> None:
+        self._negotiating = True
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        deadline = self._waiting[0].deadline_ms
+        item = InFlight(request, self._on_api_versions, deadline, version)
+        parts += self._encode(item)
+        self._sent.append(item)
+
+    def _on_api_versions(self, response: ApiVersionsResponse | ChannelError) -> None:
+        self._negotiating = False
+        if isinstance(response, ChannelError):
+            return  # the connection is over, and all that waits ends with it
+        ranges = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            parts: list[Buffer] = []
+            highest = ranges.get(ApiKey.API_VERSIONS, (0, 0))[1]
+            self._negotiate(min(highest, API_VERSIONS_VERSION - 1), parts)
+            if self._connection is not None:
+                self._connection.send(parts)
+            return
+        if response.error_code != ErrorCode.NONE:
+            self._end(ChannelError("unsupported", f"{self.endpoint} refused ApiVersions"))
+            return
+        self.versions = ranges
+        if self._on_versions is not None:
+            self._on_versions(ranges)
+        self._send_waiting()
+
+    def _encode(self, item: InFlight) -> list[Buffer]:
+        request, schema = item.request, item.schema
+        assert request is not None
+        version = self._version_for(item) if item.version is None else item.version
+        item.version = version
+        item.correlation_id = self._next_correlation_id
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        out = bytearray(_HEAD.size)
+        out += self._client_id
+        if version >= schema.first_flexible:
+            out.append(0)
+        splices: Splices = []
+        hot = HOT_ENCODE.get(schema.key)
+        try:
+            if hot is not None:
+                hot(request, version, out, splices)
+            else:
+                write_into(request, version, out, splices)
+        except UnsupportedFieldError as error:
+            raise ChannelError("unsupported", str(error)) from error
+        size = len(out) - 4 + sum(len(part) for _, part in splices)
+        _HEAD.pack_into(
+            out, 0, size, schema.key, version, item.correlation_id, len(self._client_id)
+        )
+        item.request = None
+        return join(out, splices)
+
+    def _version_for(self, item: InFlight) -> int:
+        schema = item.schema
+        low, high = (self.versions or {}).get(schema.key, (0, -1))
+        version = min(high, schema.max_stable_version)
+        if version < max(low, schema.min_version):
+            raise ChannelError(
+                "unsupported",
+                f"{self.endpoint} serves {schema.name} {low} to {high}, this client speaks"
+                f" {schema.min_version} to {schema.max_stable_version}",
+            )
+        return version
+
+    # -- responses -------------------------------------------------------------------------------
+
+    def _on_frame(self, frame: memoryview) -> None:
+        if self.is_over:
+            return
+        if not self._sent:
+            raise MalformedError("a response that nobody asked for")
+        item = self._sent[0]
+        response = self._decode(item, frame)
+        self._sent.popleft()
+        item.on_done(response)
+
+    def _decode(self, item: InFlight, frame: memoryview) -> Message:
+        schema, version = item.schema, item.version
+        assert version is not None
+        try:
+            (correlation_id,) = _CORRELATION.unpack_from(frame)
+            position = 4
+            if schema.key == ApiKey.API_VERSIONS:
+                (code,) = _ERROR.unpack_from(frame, 4)
+                if code == ErrorCode.UNSUPPORTED_VERSION:
+                    version = 0
+            elif version >= schema.first_flexible:
+                tags, position = read_uvarint(frame, position)
+                position = skip_tags(frame, position, tags)
+        except (StructError, IndexError) as error:
+            raise MalformedError(f"a response header ends early: {error}") from error
+        if correlation_id != item.correlation_id:
+            raise MalformedError(f"response #{correlation_id} where {item!r} was next")
+        hot = HOT_DECODE.get(schema.key)
+        response: Message
+        if hot is not None:
+            response, end = hot(version, frame, position)
+        else:
+            response, end = decode_prefix(response_class(schema.key), version, frame, position)
+        if end != len(frame):
+            raise MalformedError(f"{len(frame) - end} bytes follow the response to {item!r}")
+        return response
+
+    # -- ports.Receiver --------------------------------------------------------------------------
+
+    def on_connected(self, connection: Connection) -> None:
+        self._connection = connection
+        if self.is_over:
+            connection.abort()
+            return
+        self.is_open = True
+        self._send_waiting()
+
+    def get_buffer(self) -> memoryview:
+        return self._frames.get_buffer()
+
+    def buffer_updated(self, size: int) -> None:
+        if self.is_over:
+            return
+        try:
+            self._frames.buffer_updated(size)
+        except MalformedError as error:
+            self._end(ChannelError("malformed", f"{self.endpoint}: {error}"))
+
+    def on_closed(self, error: OSError | None) -> None:
+        self._connection = None
+        self.ended_by_peer = self.is_open
+        if isinstance(error, ConnectionRefusedError):
+            self._end(ChannelError("refused", f"nobody listens at {self.endpoint}"))
+        else:
+            detail = f": {error}" if error is not None else ""
+            self._end(ChannelError("closed", f"the connection to {self.endpoint} ended{detail}"))
+
+    # -- ending ----------------------------------------------------------------------------------
+
+    def expire(self, now_ms: float) -> bool:
+        """End the connection where a request's deadline has passed: a peer that owes an answer
+        owes all behind it. Says whether it did."""
+        deadline = self.next_deadline_ms()
+        if deadline is None or deadline > now_ms or self.is_over:
+            return False
+        late = next(i for i in [*self._sent, *self._waiting] if i.deadline_ms <= now_ms)
+        text = f"no answer from {self.endpoint} to {late.schema.name} in time"
+        self._end(ChannelError("timeout", text))
+        return True
+
+    def close(self) -> None:
+        self._end(ChannelError("closed", f"the connection to {self.endpoint} was closed here"))
+
+    def _end(self, error: ChannelError) -> None:
+        if self.is_over:
+            return
+        self.is_over, self.is_open = True, False
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+        ended = [*self._sent, *self._waiting]
+        self._sent.clear()
+        self._waiting.clear()
+        self._on_end(self, error)
+        for item in ended:
+            item.on_done(error)
