@@ -108,4 +108,4 @@ log.dir.failure.timeout.ms | long | 30000 | 1.. | read-only | low
     -
 log.initial.task.delay.ms | long | 30000 | 0.. | read-only | low internal
     -
-"""  # noqa: E501
+"""

@@ -38,4 +38,4 @@ streams.initial.rebalance.delay.ms | int | 3000 | 0.. | cluster-wide | medium
     -
 streams.assignment.interval.ms | int | 1000 | 0.. | cluster-wide | medium
     -
-"""  # noqa: E501
+"""

@@ -26,4 +26,4 @@ follower.replication.throttled.rate | long | 9223372036854775807 | 0.. | cluster
     -
 replica.alter.log.dirs.io.max.bytes.per.second | long | 9223372036854775807 | 0.. | cluster-wide | medium
     -
-"""  # noqa: E501
+"""

@@ -72,4 +72,4 @@ remote.log.delete.on.disable | boolean | false | any | cluster-wide | medium
     -
 internal.segment.bytes | int | null | any | cluster-wide | medium internal
     -
-"""  # noqa: E501
+"""

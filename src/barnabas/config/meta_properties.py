@@ -1,0 +1,100 @@
+"""``meta.properties``: which cluster, node and directory a log directory belongs to.
+
+`format_text` and `parse_meta_properties` turn it into a file and back; `read_meta_properties` reads it
+through a Disk and `check_directories` says in one sentence why a node may not use its directories.
+Version 1, as KRaft writes it. Source: Kafka's ``MetaProperties``; KIP-631, KIP-858.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from barnabas.config.properties import format_properties, parse_properties
+from barnabas.ports import Disk
+from barnabas.types import NodeId, Uuid, uuid_from_text, uuid_text
+
+FILE_NAME = "meta.properties"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+RESERVED_DIRECTORY_IDS = 100
+"""Directory ids below this number have a meaning of their own (unassigned, lost, migrating)."""
+
+
+class DirectoryError(ValueError):
+    """One sentence: why a directory cannot be used."""
+
+
+class MetaProperties(NamedTuple):
+    """The content of the file. `cluster_id` is text as users give it, usually a UUID's."""
+
+    cluster_id: str
+    node_id: NodeId
+    directory_id: Uuid
+
+    def format_text(self) -> str:
+        return format_properties(
+            {
+                "version": "1",
+                "cluster.id": self.cluster_id,
+                "node.id": str(self.node_id),
+                "directory.id": uuid_text(self.directory_id),
+            },
+            "Which cluster, node and directory this is. Written when it was formatted; do not edit.",
+        )
+
+
+def parse_meta_properties(text: str, path: str = FILE_NAME) -> MetaProperties:
+    """Raises :class:`DirectoryError` where `text` is not a version 1 file."""
+    try:
+        values = parse_properties(text)
+        version = values.get("version", "0").strip()
+        if version != "1":
+            raise DirectoryError(f"{path} has version {version}; only version 1 is understood")
+        return MetaProperties(
+            values["cluster.id"],
+            NodeId(int(values["node.id"])),
+            uuid_from_text(values["directory.id"]),
+        )
+    except KeyError as error:
+        raise DirectoryError(f"{path} has no {error.args[0]}") from None
+    except DirectoryError:
+        raise
+    except ValueError as error:
+        raise DirectoryError(f"{path} cannot be read: {error}") from error
+
+
+def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
+    """What `directory` belongs to; None where it is not formatted. Raises :class:`DirectoryError`,
+    ``OSError``."""
+    path = f"{directory}/{FILE_NAME}"
+    if not disk.exists(path):
+        return None
+    return parse_meta_properties(disk.read_file(path).decode("utf-8", "replace"), path)
+
+
+def check_directories(
+    disk: Disk, directories: Sequence[str], node_id: NodeId
+) -> Mapping[str, MetaProperties]:
+    """What each of a node's directories belongs to. Raises :class:`DirectoryError` where one is not
+    formatted, another node's, or of another cluster than the rest; ``OSError`` where one cannot be
+    read."""
+    found: dict[str, MetaProperties] = {}
+    for directory in directories:
+        meta = read_meta_properties(disk, directory)
+        if meta is None:
+            raise DirectoryError(
+                f"{directory} is not formatted; run `barnabas storage format` with this node's file"
+            )
+        if meta.node_id != node_id:
+            raise DirectoryError(
+                f"{directory} belongs to node {meta.node_id}, but node.id is {node_id}"
+            )
+        for other, known in found.items():
+            if known.cluster_id != meta.cluster_id:
+                raise DirectoryError(
+                    f"{directory} is of cluster {meta.cluster_id}, but {other} of {known.cluster_id}"
+                )
+            if known.directory_id == meta.directory_id:
+                raise DirectoryError(f"{directory} and {other} have the same directory.id")
+        found[directory] = meta
+    return found

@@ -1,0 +1,240 @@
+"""One TCP stream: bytes go from the socket straight into the receiver's buffers, and out by gather.
+
+Invariants: `on_closed` is called once, last, and never from inside a call of the owner; what was
+given to `send` leaves in order; after `abort` nothing of the peer is delivered any more.
+
+Does not know frames. Limits: a receiver that fills its buffer is asked again, `READS_PER_TURN` times
+at most, so that one fast peer does not keep the others waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from barnabas.ports import Receiver
+from barnabas.types import Buffer, Endpoint
+
+READS_PER_TURN = 8
+GATHER_MAX = 64
+LINGER_S = 5.0
+"""How long a close waits for a peer that does not take what is queued."""
+
+
+class Traffic:
+    """Totals over all connections of a node."""
+
+    __slots__ = ("bytes_in", "bytes_out", "closed", "faults", "opened")
+
+    def __init__(self) -> None:
+        self.bytes_in = self.bytes_out = self.opened = self.closed = self.faults = 0
+
+    def describe(self) -> dict[str, int]:
+        return {
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "connections_opened": self.opened,
+            "connections_closed": self.closed,
+            "connection_faults": self.faults,
+        }
+
+
+class Owner(Protocol):
+    """What a connection needs of its network."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+    @property
+    def traffic(self) -> Traffic: ...
+
+    def on_receiver_fault(self, connection: HostConnection, error: Exception) -> None: ...
+
+
+class HostConnection:
+    """``ports.Connection`` over a connected, non-blocking socket, which it owns."""
+
+    __slots__ = (
+        "_closing",
+        "_fd",
+        "_forget",
+        "_linger",
+        "_loop",
+        "_open",
+        "_owner",
+        "_peer",
+        "_queue",
+        "_reading",
+        "_receiver",
+        "_socket",
+        "_traffic",
+        "_unsent",
+    )
+
+    def __init__(
+        self,
+        owner: Owner,
+        sock: socket.socket,
+        peer: Endpoint,
+        receiver: Receiver,
+        forget: Callable[[HostConnection], None],
+    ) -> None:
+        self._owner = owner
+        self._loop = owner.loop
+        self._traffic = owner.traffic
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._peer = peer
+        self._receiver = receiver
+        self._forget = forget
+        self._queue: deque[Buffer] = deque()
+        self._unsent = 0
+        self._open = True
+        self._closing = False
+        self._reading = False
+        self._linger: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        state = "closing" if self._closing else "open" if self._open else "closed"
+        return f"HostConnection({self._peer}, {state}, {self._unsent} unsent)"
+
+    def start(self) -> None:
+        """Tell the receiver, then read."""
+        self._traffic.opened += 1
+        self._reading = True
+        self._loop.add_reader(self._fd, self._on_readable)
+        try:
+            self._receiver.on_connected(self)
+        except Exception as error:  # noqa: BLE001 - a receiver's fault ends its stream only
+            self._on_fault(error)
+
+    # -- ports.Connection --------------------------------------------------------------------------
+
+    @property
+    def peer(self) -> Endpoint:
+        return self._peer
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._unsent
+
+    def send(self, parts: Sequence[Buffer]) -> None:
+        if not self._open or self._closing:
+            return
+        self._queue.extend(parts)
+        self._unsent += sum(map(len, parts))
+        if len(self._queue) == len(parts):
+            self._flush()
+
+    def close(self) -> None:
+        if not self._open or self._closing:
+            return
+        if not self._unsent:
+            self._end(None)
+            return
+        self._closing = True
+        self.pause_reading()
+        self._linger = self._loop.call_later(LINGER_S, self.abort)
+
+    def abort(self) -> None:
+        if self._open:
+            self._end(None)
+
+    def pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    def resume_reading(self) -> None:
+        if self._open and not self._closing and not self._reading:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._on_readable)
+
+    # -- by the loop -------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        receiver = self._receiver
+        for _ in range(READS_PER_TURN):
+            try:
+                view = receiver.get_buffer()
+                room = len(view)
+                size = self._socket.recv_into(view)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self._end(error)
+                return
+            if not size:
+                self._end(None)
+                return
+            del view
+            self._traffic.bytes_in += size
+            try:
+                receiver.buffer_updated(size)
+            except Exception as error:  # noqa: BLE001 - a receiver's fault ends its stream only
+                self._on_fault(error)
+                return
+            if size < room or not self._reading:
+                return
+
+    def _on_writable(self) -> None:
+        self._loop.remove_writer(self._fd)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Hand the network what it takes now; the rest when it can take more."""
+        queue = self._queue
+        while self._unsent:
+            try:
+                if len(queue) == 1:
+                    sent = self._socket.send(queue[0])
+                else:
+                    count = min(len(queue), GATHER_MAX)
+                    sent = self._socket.sendmsg([queue[i] for i in range(count)])
+            except (BlockingIOError, InterruptedError):
+                self._loop.add_writer(self._fd, self._on_writable)
+                return
+            except OSError as error:
+                self._end(error)
+                return
+            self._traffic.bytes_out += sent
+            self._unsent -= sent
+            self._drop(sent)
+        queue.clear()
+        if self._closing:
+            self._end(None)
+
+    def _drop(self, sent: int) -> None:
+        """Take `sent` bytes off the front of the queue."""
+        queue = self._queue
+        while sent:
+            first = queue.popleft()
+            if len(first) > sent:
+                queue.appendleft(memoryview(first)[sent:])
+                return
+            sent -= len(first)
+
+    def _on_fault(self, error: Exception) -> None:
+        self._traffic.faults += 1
+        self._owner.on_receiver_fault(self, error)
+        self._end(None)
+
+    def _end(self, error: OSError | None) -> None:
+        if not self._open:
+            return
+        self._open = False
+        self.pause_reading()
+        self._loop.remove_writer(self._fd)
+        if self._linger is not None:
+            self._linger.cancel()
+        self._queue.clear()
+        self._unsent = 0
+        with contextlib.suppress(OSError):  # the peer may have closed first
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._traffic.closed += 1
+        self._forget(self)
+        self._loop.call_soon(self._receiver.on_closed, error)

@@ -1,0 +1,160 @@
+"""One node in this process: ``python -m barnabas.host.main FILE.properties``.
+
+Reads the file, opens the world, starts the node, and waits for SIGTERM or SIGINT, which begin a
+controlled shutdown; a second one cuts it short. Exit status: 0 after a controlled shutdown, 1 with one
+sentence on standard error where the node could not start or its shutdown was cut short, 70 where it
+halted itself. Imports nothing that start-up does not need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from barnabas import limits
+from barnabas.config.definition import ConfigError
+from barnabas.config.meta_properties import DirectoryError
+from barnabas.config.node import NodeConfig
+from barnabas.config.properties import parse_properties
+from barnabas.host.journal import Journal
+from barnabas.host.loop import explain, new_loop
+from barnabas.host.ports import HostPorts
+from barnabas.node import Node
+
+LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
+GC_YOUNG_THRESHOLD = 50_000
+"""Allocations between two looks at young objects: what a request leaves behind is freed by counting,
+so cycles are rare here and looking for them often only makes turns longer."""
+
+
+class StartError(Exception):
+    """One sentence: why the node cannot start."""
+
+
+def load_config(path: str) -> NodeConfig:
+    """The node that `path` describes. Raises :class:`StartError`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        return NodeConfig.from_properties(parse_properties(text))
+    except OSError as error:
+        raise StartError(f"{path} cannot be read: {error.strerror}") from error
+    except ConfigError as error:
+        raise StartError(f"{path}: {error}") from error
+    except ValueError as error:
+        raise StartError(f"{path} is no properties file: {error}") from error
+
+
+class NodeProcess:
+    """One node on one loop, from start to exit status."""
+
+    def __init__(self, config: NodeConfig, journal: Journal) -> None:
+        self._began = time.monotonic()
+        self._loop, self._times = new_loop()
+        self._loop.set_exception_handler(self._on_unhandled)
+        self.ports = HostPorts(self._loop, journal, config, self._times)
+        self.config = config
+        self._node = Node(config, self.ports)
+        self._status = 0
+        self._stopping = False
+
+    def run(self) -> int:
+        """Serve until told to end. Raises :class:`StartError`."""
+        asyncio.set_event_loop(self._loop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._on_signal, number)
+        try:
+            self._start()
+            self._loop.run_forever()
+        finally:
+            self.ports.network.abort_all()
+            self.ports.background.stop(wait=self._status == 0)
+            self._loop.close()
+        return self._status
+
+    def _start(self) -> None:
+        for name in self.config.unknown:
+            self.ports.log("warning", "config.unknown_key", key=name)
+        try:
+            self._node.start()
+        except (DirectoryError, ConfigError) as error:
+            raise StartError(str(error)) from error
+        except OSError as error:
+            raise StartError(_os_sentence(error)) from error
+        tune_garbage_collection()
+        took_ms = (time.monotonic() - self._began) * 1000
+        self.ports.log("info", "node.started", node=self.config.node_id, took_ms=took_ms)
+        self._loop.call_soon(self._times.reset)
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        name = signal.Signals(number).name
+        if self._stopping:
+            self._finish(1, "a second signal")
+            return
+        self._stopping = True
+        self.ports.log("info", "node.stopping", signal=name)
+        self._loop.call_later(limits.SHUTDOWN_MS_MAX / 1000, self._finish, 1, "it took too long")
+        self._node.begin_shutdown(lambda: self._finish(0, ""))
+
+    def _finish(self, status: int, cut_short_by: str) -> None:
+        if cut_short_by:
+            self.ports.log("warning", "node.shutdown_cut_short", reason=cut_short_by)
+        else:
+            self.ports.log("info", "node.stopped", **self._times.describe())
+        self._status = status
+        # What was queued in this turn still goes out.
+        self._loop.call_soon(self._loop.stop)
+
+    def _on_unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = explain(context)
+        self.ports.log(
+            "error",
+            "node.fault",
+            message=context.get("message"),
+            error=repr(error),
+            traceback="".join(traceback.format_exception(error)),
+        )
+
+
+def tune_garbage_collection() -> None:
+    """What is there after the start stays: look at it never again, and at the rest more rarely."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_YOUNG_THRESHOLD, 20, 20)
+    gc.enable()
+
+
+def run_node(path: str) -> int:
+    """Run the node that `path` describes until it ends; its exit status."""
+    gc.disable()
+    try:
+        config = load_config(path)
+        journal = Journal(2, os.environ.get(LOG_LEVEL_VARIABLE, "info"))
+        return NodeProcess(config, journal).run()
+    except (StartError, DirectoryError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+
+
+def _os_sentence(error: OSError) -> str:
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return error.strerror or str(error)
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m barnabas.host.main FILE.properties\n")
+        return 2
+    return run_node(arguments[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,321 @@
+"""Sockets as ``ports.Network``: listening, accepting, connecting, resolving names.
+
+A port that is taken, an address that is not ours: an ``OSError`` whose text is the sentence to print.
+A refused connection ends in `on_closed(ConnectionRefusedError)` in the turn the kernel says so. Names
+are resolved off the thread (`getaddrinfo` blocks); numeric addresses at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from barnabas import limits
+from barnabas.host.background import HostBackground
+from barnabas.host.connection import HostConnection, Traffic
+from barnabas.ports import Receiver
+from barnabas.types import Endpoint
+
+ACCEPTS_PER_TURN = 64
+ACCEPT_PAUSE_S = 0.2
+"""How long accepting rests when the process has no descriptor left."""
+
+_Address = tuple[int, Any]
+"""(family, address as the socket module wants it)."""
+Log = Callable[..., None]
+
+
+class HostNetwork:
+    """``ports.Network`` over the loop. `connections_max` bounds what is accepted, in all and per
+    peer's address; what exceeds it is closed at once."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        background: HostBackground,
+        log: Log,
+        *,
+        connections_max: int = limits.CONNECTIONS_MAX,
+        connections_per_ip_max: int = limits.CONNECTIONS_MAX,
+        backlog: int = limits.LISTEN_BACKLOG,
+    ) -> None:
+        self.loop = loop
+        self.traffic = Traffic()
+        self.log = log
+        self.connections_max = min(connections_max, limits.CONNECTIONS_MAX)
+        self.connections_per_ip_max = connections_per_ip_max
+        self.backlog = backlog
+        self.accepted: Counter[str] = Counter()
+        self._background = background
+        self._connections: dict[HostConnection, None] = {}
+        self._listeners: dict[HostListener, None] = {}
+
+    # -- ports.Network -----------------------------------------------------------------------------
+
+    def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> HostListener:
+        family, address = _listen_address(endpoint)
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6 and not endpoint.host:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            sock.bind(address)
+            sock.listen(self.backlog)
+        except OSError as error:
+            sock.close()
+            raise OSError(error.errno, _listen_problem(endpoint, error)) from error
+        listener = HostListener(self, sock, endpoint, accept)
+        self._listeners[listener] = None
+        return listener
+
+    def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
+        numeric = _numeric(endpoint)
+        if numeric is not None:
+            _Attempt(self, endpoint, receiver, [numeric]).begin()
+            return
+        self._background.run(
+            f"resolve {endpoint.host}",
+            lambda: _resolve(endpoint),
+            lambda found: self._on_resolved(endpoint, receiver, found),
+        )
+
+    # -- for host ----------------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, int]:
+        return {"connections": len(self._connections), **self.traffic.describe()}
+
+    def abort_all(self) -> None:
+        """Close every listener and connection at once: the node ends."""
+        for listener in list(self._listeners):
+            listener.close()
+        for connection in list(self._connections):
+            connection.abort()
+
+    def adopt(
+        self,
+        sock: socket.socket,
+        peer: Endpoint,
+        receiver: Receiver,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        """Start a stream on a connected socket."""
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+        def forget(connection: HostConnection) -> None:
+            self._connections.pop(connection, None)
+            if on_end is not None:
+                on_end()
+
+        connection = HostConnection(self, sock, peer, receiver, forget)
+        self._connections[connection] = None
+        connection.start()
+
+    def forget_listener(self, listener: HostListener) -> None:
+        self._listeners.pop(listener, None)
+
+    def on_receiver_fault(self, connection: HostConnection, error: Exception) -> None:
+        self.loop.call_exception_handler(
+            {"message": f"a receiver failed on {connection.peer}", "exception": error}
+        )
+
+    def _on_resolved(
+        self, endpoint: Endpoint, receiver: Receiver, found: list[_Address] | BaseException
+    ) -> None:
+        if isinstance(found, OSError):
+            receiver.on_closed(found)
+        elif isinstance(found, BaseException):
+            raise found
+        else:
+            _Attempt(self, endpoint, receiver, found).begin()
+
+
+class HostListener:
+    """``ports.Listener`` over a listening socket, which it owns."""
+
+    def __init__(
+        self,
+        network: HostNetwork,
+        sock: socket.socket,
+        endpoint: Endpoint,
+        accept: Callable[[], Receiver],
+    ) -> None:
+        self._network = network
+        self._socket = sock
+        self._accept = accept
+        self._endpoint = Endpoint(endpoint.host, sock.getsockname()[1])
+        self._open = True
+        network.loop.add_reader(sock, self._on_readable)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._endpoint
+
+    def __repr__(self) -> str:
+        return f"HostListener({self._endpoint})"
+
+    def close(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        self._network.loop.remove_reader(self._socket)
+        self._socket.close()
+        self._network.forget_listener(self)
+
+    def _on_readable(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if not self._open:
+                return
+            try:
+                sock, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._rest(error)
+                return
+            self._on_accepted(sock, Endpoint(address[0], address[1]))
+
+    def _on_accepted(self, sock: socket.socket, peer: Endpoint) -> None:
+        network = self._network
+        accepted = network.accepted
+        too_many = accepted.total() >= network.connections_max
+        if too_many or accepted[peer.host] >= network.connections_per_ip_max:
+            sock.close()
+            network.log(
+                "warning",
+                "connection.refused",
+                listener=self._endpoint,
+                peer=peer,
+                reason="max.connections" if too_many else "max.connections.per.ip",
+            )
+            return
+        sock.setblocking(False)
+        accepted[peer.host] += 1
+
+        def on_end() -> None:
+            accepted[peer.host] -= 1
+            if not accepted[peer.host]:
+                del accepted[peer.host]
+
+        network.adopt(sock, peer, self._accept(), on_end)
+
+    def _rest(self, error: OSError) -> None:
+        """No descriptor or memory left: those who wait are served once others have gone."""
+        network = self._network
+        network.log("error", "listener.accept_failed", listener=self._endpoint, error=error)
+        network.loop.remove_reader(self._socket)
+        network.loop.call_later(ACCEPT_PAUSE_S, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._open:
+            self._network.loop.add_reader(self._socket, self._on_readable)
+
+
+class _Attempt:
+    """One `connect`: the addresses of a name, one after the other until one answers."""
+
+    def __init__(
+        self,
+        network: HostNetwork,
+        endpoint: Endpoint,
+        receiver: Receiver,
+        addresses: list[_Address],
+    ) -> None:
+        self._network = network
+        self._loop = network.loop
+        self._endpoint = endpoint
+        self._receiver = receiver
+        self._addresses = addresses
+        self._socket: socket.socket | None = None
+        self._timeout: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Try the next address."""
+        family, address = self._addresses.pop(0)
+        try:
+            sock = self._socket = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            self._fail(error)
+            return
+        sock.setblocking(False)
+        code = sock.connect_ex(address)
+        if code in (0, errno.EINPROGRESS):
+            self._loop.add_writer(sock, self._on_writable)
+            self._timeout = self._loop.call_later(
+                limits.CONNECT_TIMEOUT_MS / 1000, self._on_timeout
+            )
+        else:
+            self._fail(OSError(code, os.strerror(code)))
+
+    def _on_writable(self) -> None:
+        sock = self._take()
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not code and sock.getsockname() == sock.getpeername():
+            code = errno.ECONNREFUSED  # nobody listens: the kernel joined the socket to itself
+        if code:
+            sock.close()
+            self._fail(OSError(code, os.strerror(code)))
+        else:
+            self._network.adopt(sock, self._endpoint, self._receiver)
+
+    def _on_timeout(self) -> None:
+        self._take().close()
+        self._fail(TimeoutError(errno.ETIMEDOUT, f"{self._endpoint} did not answer"))
+
+    def _take(self) -> socket.socket:
+        assert self._socket is not None
+        sock, self._socket = self._socket, None
+        self._loop.remove_writer(sock)
+        if self._timeout is not None:
+            self._timeout.cancel()
+        return sock
+
+    def _fail(self, error: OSError) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._addresses:
+            self.begin()
+        else:
+            self._loop.call_soon(self._receiver.on_closed, error)
+
+
+def _numeric(endpoint: Endpoint) -> _Address | None:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, endpoint.host)
+        except OSError:
+            continue
+        return family, (endpoint.host, endpoint.port)
+    return None
+
+
+def _resolve(endpoint: Endpoint) -> list[_Address]:
+    found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys((int(family), address) for family, _, _, _, address in found))
+
+
+def _listen_address(endpoint: Endpoint) -> _Address:
+    if not endpoint.host:
+        if socket.has_dualstack_ipv6():
+            return socket.AF_INET6, ("::", endpoint.port)
+        return socket.AF_INET, ("0.0.0.0", endpoint.port)
+    numeric = _numeric(endpoint)
+    if numeric is not None:
+        return numeric
+    try:
+        return _resolve(endpoint)[0]
+    except OSError as error:
+        raise OSError(error.errno, _listen_problem(endpoint, error)) from error
+
+
+def _listen_problem(endpoint: Endpoint, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {endpoint.port} of {endpoint.host or 'this machine'} is already in use"
+    return f"cannot listen on {endpoint}: {error.strerror or error}"

@@ -1,0 +1,96 @@
+"""The real world as one node gets it: :class:`HostPorts`.
+
+Chance is seeded from the machine once per process; a generator per concern is split from that seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from barnabas.config.node import NodeConfig
+from barnabas.host.background import HostBackground
+from barnabas.host.disk import HostDisk
+from barnabas.host.journal import Journal
+from barnabas.host.loop import TurnTimes
+from barnabas.host.network import HostNetwork
+from barnabas.ports import Rng
+
+HALT_STATUS = 70
+"""Exit status of a node that can no longer trust its own state."""
+
+
+class HostClock:
+    """``ports.Clock``: the same instants as the loop's."""
+
+    def now_ms(self) -> float:
+        return time.monotonic() * 1000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class HostWakeups:
+    """``ports.Wakeups`` over the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)
+
+    def call_at(self, when_ms: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return self._loop.call_at(when_ms / 1000, callback)
+
+
+class HostPorts:
+    """``ports.Ports`` of one node. `settings` gives the socket limits; without it the widest hold."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        journal: Journal,
+        config: NodeConfig | None = None,
+        times: TurnTimes | None = None,
+    ) -> None:
+        self.clock = HostClock()
+        self.disk = HostDisk()
+        self.background = HostBackground(loop)
+        self.wakeups = HostWakeups(loop)
+        self.journal = journal
+        self.times = times or TurnTimes()
+        self._seed = os.urandom(16).hex()
+        if config is None:
+            self.network = HostNetwork(loop, self.background, self.log)
+        else:
+            self.network = HostNetwork(
+                loop,
+                self.background,
+                self.log,
+                connections_max=config.sockets.connections_max,
+                connections_per_ip_max=config.sockets.connections_per_ip_max,
+                backlog=max(config.sockets.listen_backlog, 1),
+            )
+
+    def rng(self, concern: str) -> Rng:
+        return random.Random(f"{self._seed}/{concern}")
+
+    def log(self, level: str, event: str, **fields: object) -> None:
+        self.journal.write(level, event, fields)
+
+    def halt(self, reason: str) -> NoReturn:
+        self.log("error", "node.halted", reason=reason)
+        os._exit(HALT_STATUS)
+
+    def describe(self) -> dict[str, object]:
+        """What the shell knows of itself: turns, traffic, background work, log lines by level."""
+        return {
+            "loop": self.times.describe(),
+            "network": self.network.describe(),
+            "background": self.background.describe(),
+            "log_lines": dict(self.journal.counts),
+        }
