@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
+from ipaddress import ip_address
 from struct import Struct
 
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
@@ -123,7 +124,11 @@ def open_envelope(
     if not isinstance(result, Parked):
         return _seal(entry, request, result, inner, on_fault)
     outer = Parked()
-    result.attach(lambda response: outer.complete(_seal(entry, request, response, inner, on_fault)))
+
+    def reply(response: Message | None) -> None:
+        outer.complete(_seal(entry, request, response, inner, on_fault))
+
+    result.attach(reply)
     return outer
 
 
@@ -178,8 +183,8 @@ def principal_of(data: bytes | None) -> str:
 
 
 def address_bytes(host: str) -> bytes:
-    """The 4 bytes of an IPv4 address; those of 0.0.0.0 where `host` is no such address."""
-    parts = host.split(".")
-    if len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts):
-        return bytes(int(part) for part in parts)
-    return bytes(4)
+    """The 4 or 16 bytes of an IP address; those of 0.0.0.0 where `host` is none."""
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return bytes(4)

@@ -1,0 +1,77 @@
+"""Frames come out whole, in order, read-only, whatever pieces the bytes arrive in."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.wire import frames
+from barnabas.wire.codec import MalformedError
+from barnabas.wire.frames import FrameReader
+
+
+def feed(reader: FrameReader, data: bytes, step: int) -> None:
+    position = 0
+    while position < len(data):
+        buffer = reader.get_buffer()
+        assert len(buffer) > 0
+        taken = min(len(buffer), step, len(data) - position)
+        buffer[:taken] = data[position : position + taken]
+        position += taken
+        reader.buffer_updated(taken)
+
+
+sizes = st.one_of(
+    st.integers(0, 40),
+    st.integers(frames.SMALL_BUFFER_BYTES // 2 - 8, frames.SMALL_BUFFER_BYTES + 8),
+    st.integers(frames.LARGE_BUFFER_BYTES // 2 - 8, frames.LARGE_BUFFER_BYTES + 8),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(sizes, max_size=12), st.integers(1, 100_000), st.randoms(use_true_random=False))
+def test_any_split_gives_the_same_frames(lengths: list[int], step: int, rng) -> None:  # type: ignore[no-untyped-def]
+    step = max(step, sum(lengths) // 2000 + 1)
+    sent = [rng.randbytes(n) for n in lengths]
+    got: list[memoryview] = []
+    reader = FrameReader(got.append, 1 << 20)
+    feed(reader, b"".join(pack(">i", len(f)) + f for f in sent), step)
+    assert [bytes(f) for f in got] == sent  # after everything came: no buffer was used again
+    assert all(f.readonly for f in got)
+    assert reader.pending_bytes == 0
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
+def test_an_impossible_size_is_malformed(size: int) -> None:
+    reader = FrameReader(lambda frame: None, 100)
+    with pytest.raises(MalformedError):
+        feed(reader, pack(">i", size), 4)
+
+
+def test_memory_follows_bytes_not_claims() -> None:
+    got: list[memoryview] = []
+    reader = FrameReader(got.append, 100 << 20)
+    feed(reader, pack(">i", 50 << 20) + b"x" * 1000, 1004)
+    assert len(reader.get_buffer()) <= frames.FIRST_STEP_BYTES
+    body = bytes(range(256)) * ((5 << 20) // 256)
+    got.clear()
+    reader = FrameReader(got.append, 100 << 20)
+    feed(reader, pack(">i", len(body)) + body, 1 << 16)
+    assert bytes(got[0]) == body
+
+
+def test_a_frame_survives_an_error_of_its_taker() -> None:
+    seen: list[bytes] = []
+
+    def take(frame: memoryview) -> None:
+        seen.append(bytes(frame))
+        if bytes(frame) == b"bad":
+            raise MalformedError("bad")
+
+    reader = FrameReader(take, 100)
+    with pytest.raises(MalformedError):
+        feed(reader, pack(">i", 3) + b"bad" + pack(">i", 1) + b"x", 100)
+    assert seen == [b"bad"]
