@@ -1,0 +1,1 @@
+"""Fixed workloads, run side by side with a peer in one run; results are ratios."""

@@ -1,0 +1,224 @@
+"""The workloads: what a client does to a cluster, the same code for both systems."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.closed_loop import closed_loop
+from bench.systems import System
+from bench.wire import active_controller, leader_of
+
+RECORD = b"x" * 1024
+Figures = dict[str, float]
+
+
+def admin(system: System) -> AdminClient:
+    return AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+
+
+def create_topic(system: System, name: str, partitions: int = 6, timeout: float = 60) -> None:
+    """Create with replication factor 3, retried until the cluster answers."""
+    deadline = time.monotonic() + timeout
+    client = admin(system)
+    while True:
+        topic = NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})
+        future = client.create_topics([topic], request_timeout=10)[name]
+        try:
+            future.result(15)
+            return
+        except KafkaException as error:
+            if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
+                return
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+def producer(system: System, **extra: object) -> Producer:
+    return Producer(
+        {"bootstrap.servers": system.bootstrap, "acks": "all", "log_level": 0,
+         "message.timeout.ms": 60000, "queue.buffering.max.kbytes": 1 << 20,
+         "queue.buffering.max.messages": 2_000_000, **extra}
+    )  # fmt: skip
+
+
+def first_ack(system: System, topic: str) -> None:
+    client = producer(system, **{"linger.ms": 0, "topic.metadata.refresh.fast.interval.ms": 10})
+    done: list[object] = []
+    client.produce(topic, RECORD, partition=0, on_delivery=lambda error, _: done.append(error))
+    while not done:
+        client.poll(0.005)
+    assert done == [None], done
+
+
+def start(system: System) -> Figures:
+    """Processes started → topic created → first acknowledged record; memory and idle CPU after it."""
+    system.start()
+    began = time.monotonic()
+    system.launch()  # type: ignore[attr-defined]
+    create_topic(system, "first")
+    first_ack(system, "first")
+    seconds = time.monotonic() - began
+    time.sleep(5)
+    resident = max(system.resident_bytes()) / 1e6
+    before, at = system.cpu_seconds(), time.monotonic()
+    time.sleep(15)
+    idle = 100 * (system.cpu_seconds() - before) / (time.monotonic() - at)
+    return {"start to first ack, s": seconds, "resident after start, MB": resident,
+            "idle CPU of three nodes, % of a core": idle}  # fmt: skip
+
+
+def throughput(system: System, records: int = 300_000) -> Figures:
+    """Produce then consume `records` of 1 KB over six partitions."""
+    topic = f"load-{time.monotonic_ns()}"
+    create_topic(system, topic)
+    client = producer(system, **{"linger.ms": 5, "batch.size": 1_000_000})
+    first_ack(system, topic)
+    began = time.monotonic()
+    for index in range(records):
+        while True:
+            try:
+                client.produce(topic, RECORD, partition=index % 6)
+                break
+            except BufferError:
+                client.poll(0.01)
+        if index % 1000 == 0:
+            client.poll(0)
+    assert client.flush(120) == 0
+    produced = records * len(RECORD) / (time.monotonic() - began) / 1e6
+    consumer = Consumer(
+        {"bootstrap.servers": system.bootstrap, "group.id": "bench", "log_level": 0,
+         "enable.auto.commit": False, "fetch.max.bytes": 50 << 20, "queued.min.messages": 1_000_000,
+         "max.partition.fetch.bytes": 4 << 20}
+    )  # fmt: skip
+    consumer.assign([TopicPartition(topic, p, 0) for p in range(6)])
+    began, count = time.monotonic(), 0
+    while count < records:
+        count += len(consumer.consume(10_000, timeout=1))
+    consumed = records * len(RECORD) / (time.monotonic() - began) / 1e6
+    consumer.close()
+    return {"produce, MB/s": produced, "consume, MB/s": consumed,
+            "resident after load, MB": max(system.resident_bytes()) / 1e6}  # fmt: skip
+
+
+def one_record_per_request(system: System) -> Figures:
+    """64 connections, each with one request of one record in flight, for five seconds."""
+    create_topic(system, "closed-loop")
+    rate, latencies = closed_loop(system.bootstrap, "closed-loop", 6, connections=64, seconds=5)
+    return {
+        "closed loop, requests/s": rate,
+        "closed loop p99, ms": latencies[int(len(latencies) * 0.99)],
+    }
+
+
+def end_to_end(system: System, rate: int = 2000, seconds: float = 5) -> Figures:
+    """From produce() to the consumer's poll() at a steady rate, linger 0."""
+    topic = f"e2e-{time.monotonic_ns()}"
+    create_topic(system, topic)
+    first_ack(system, topic)
+    client = producer(system, **{"linger.ms": 0})
+    consumer = Consumer({"bootstrap.servers": system.bootstrap, "group.id": "e2e", "log_level": 0,
+                         "enable.auto.commit": False, "fetch.wait.max.ms": 100})  # fmt: skip
+    consumer.assign([TopicPartition(topic, p, 1 if p == 0 else 0) for p in range(6)])
+    consumer.consume(1, timeout=1)
+    total, latencies = int(rate * seconds), []
+
+    def consume() -> None:
+        while len(latencies) < total:
+            for message in consumer.consume(500, timeout=0.05):
+                latencies.append((time.monotonic_ns() - int(message.value()[:20])) / 1e6)
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    began = time.monotonic()
+    for index in range(total):
+        wait = began + index / rate - time.monotonic()
+        if wait > 0:
+            client.poll(0)
+            time.sleep(max(0.0, began + index / rate - time.monotonic()))
+        client.produce(topic, b"%020d" % time.monotonic_ns() + RECORD[:100], partition=index % 6)
+    client.flush(30)
+    thread.join(30)
+    consumer.close()
+    latencies.sort()
+    return {"end to end p50, ms": latencies[len(latencies) // 2],
+            "end to end p99, ms": latencies[int(len(latencies) * 0.99)]}  # fmt: skip
+
+
+def longest_pause(system: System, kill: Callable[[], int]) -> float:
+    """Acknowledgements every few ms on partition 0; seconds of the longest pause around `kill`."""
+    client = producer(system, **{"linger.ms": 0, "topic.metadata.refresh.fast.interval.ms": 20,
+                                 "retry.backoff.ms": 20, "retry.backoff.max.ms": 50,
+                                 "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50})  # fmt: skip
+    acknowledged: list[float] = []
+
+    def note(error: object, _: object) -> None:
+        if error is None:
+            acknowledged.append(time.monotonic())
+
+    def run(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with contextlib.suppress(BufferError):
+                client.produce("failover", RECORD, partition=0, on_delivery=note)
+            client.poll(0.002)
+
+    run(1.0)
+    killed = kill()
+    at = time.monotonic()
+    while not acknowledged or acknowledged[-1] < at + 1.0:
+        run(0.2)
+        if time.monotonic() > at + 60:
+            break
+    client.flush(30)
+    system.restart(killed)
+    gaps = [b - a for a, b in zip(acknowledged, acknowledged[1:], strict=False)]
+    return max(gaps)
+
+
+def failover(system: System, times: int = 10) -> Figures:
+    """kill -9 of partition 0's leader, every second time when it is the active controller too."""
+    create_topic(system, "failover", partitions=1)
+    pauses = []
+    for _ in range(times):
+        wait_whole(system, "failover")
+
+        def kill() -> int:
+            node = leader_of(system.bootstrap, "failover", 0)
+            system.kill(node)
+            return node
+
+        pauses.append(longest_pause(system, kill))
+    return {"leader killed: longest pause of all, s": max(pauses)}
+
+
+def controller_failover(system: System, times: int = 3) -> Figures:
+    """kill -9 of the active controller → the next topic is created."""
+    worst = 0.0
+    for index in range(times):
+        wait_whole(system, "failover")
+        node = active_controller(system.bootstrap)
+        system.kill(node)
+        began = time.monotonic()
+        create_topic(system, f"after-{time.monotonic_ns()}-{index}", 1)
+        worst = max(worst, time.monotonic() - began)
+        system.restart(node)
+    return {"controller killed: next topic, s": worst}
+
+
+def wait_whole(system: System, topic: str, timeout: float = 90) -> None:
+    """Until every replica of `topic` is in sync again."""
+    client = admin(system)
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        found = client.list_topics(topic, timeout=10).topics[topic].partitions.values()
+        if found and all(len(p.isrs) == 3 and p.leader >= 0 for p in found):
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"the ISR of {topic} did not become whole within {timeout} s")
