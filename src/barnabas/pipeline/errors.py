@@ -1,0 +1,30 @@
+"""What can go wrong between a pipeline and its cluster, each in one sentence a user can act on."""
+
+from __future__ import annotations
+
+
+class PipelineError(Exception):
+    """Base of the pipeline's own errors."""
+
+
+class OptionError(PipelineError, ValueError):
+    """An option of ``format("barnabas")`` has a value that is not allowed."""
+
+
+class ClusterUnreachableError(PipelineError):
+    """No broker answered until the time for it was over."""
+
+
+class DataLossError(PipelineError):
+    """Records that a query still had to read are gone (deleted topic, retention, lost log).
+
+    With ``failOnDataLoss=false`` the query goes on behind the gap instead.
+    """
+
+
+class StagingError(PipelineError):
+    """Rows could not be staged for an exactly-once write, or what was staged is gone."""
+
+
+class WriteRefusedError(PipelineError):
+    """The cluster refused rows for good: too large, unknown topic or partition, no permission."""

@@ -1,0 +1,123 @@
+"""Offsets as Spark's Kafka connector writes them, and what a trigger and its tasks read of them.
+
+Owns the JSON (``{"topic": {"0": 123}}``), the split of a trigger's limit among partitions, and the
+cut of ranges into tasks. Pure: no cluster, no Spark.
+
+Source: Spark's structured-streaming Kafka integration guide (options and their meaning).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from barnabas.pipeline.errors import OptionError
+from barnabas.types import TopicPartition
+
+PartitionOffsets: TypeAlias = dict[TopicPartition, int]
+OffsetsJson: TypeAlias = dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets ``start <= offset < end`` of one partition: what one task reads."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+    @property
+    def of(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} [{self.start}, {self.end})"
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
+    """Spark's form, topics and partitions in order."""
+    found: OffsetsJson = {}
+    for each in sorted(offsets):
+        found.setdefault(each.topic, {})[str(each.partition)] = int(offsets[each])
+    return found
+
+
+def from_json(raw: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in raw.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def parse_offsets(option: str, text: str) -> PartitionOffsets:
+    """The option's JSON of numbers by topic and partition. Raises `OptionError`."""
+    example = '{"topic": {"0": 23, "1": -2}}'
+    try:
+        raw: Any = json.loads(text)
+        return from_json(raw)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise OptionError(f"{option} is JSON as {example}, not {text!r}") from error
+
+
+def parse_assignment(option: str, text: str) -> tuple[TopicPartition, ...]:
+    """The option's JSON of partition numbers by topic. Raises `OptionError`."""
+    try:
+        raw: Any = json.loads(text)
+        found = [TopicPartition(str(name), int(p)) for name, all_ in raw.items() for p in all_]
+    except (ValueError, AttributeError, TypeError) as error:
+        raise OptionError(f'{option} is JSON as {{"topic": [0, 1]}}, not {text!r}') from error
+    if not found:
+        raise OptionError(f"{option} names no partition")
+    return tuple(sorted(found))
+
+
+def limit_rows(
+    start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], rows_max: int
+) -> PartitionOffsets:
+    """Ends so that all partitions together give about `rows_max`, each its share of what waits.
+
+    A partition with anything waiting gets at least one, so that none starves.
+    """
+    waiting = {each: max(latest[each] - start[each], 0) for each in latest}
+    total = sum(waiting.values())
+    if total <= rows_max:
+        return dict(latest)
+    ends: PartitionOffsets = {}
+    for each, size in waiting.items():
+        share = rows_max * size / total
+        taken = math.ceil(share) if share < 1 else math.floor(share)
+        ends[each] = min(start[each] + taken, latest[each]) if size else latest[each]
+    return ends
+
+
+def cut_ranges(
+    ranges: list[Range], *, partitions_min: int | None = None, rows_max: int | None = None
+) -> list[Range]:
+    """Cut large ranges so that there are at least about `partitions_min`, none above `rows_max`."""
+    ranges = [each for each in ranges if each.size > 0]
+    parts = {each: 1 for each in ranges}
+    if rows_max is not None:
+        parts = {each: math.ceil(each.size / rows_max) for each in ranges}
+    if partitions_min is not None and sum(parts.values()) < partitions_min:
+        total = sum(each.size for each in ranges)
+        for each in ranges:
+            share = max(round(partitions_min * each.size / total), 1)
+            parts[each] = min(max(parts[each], share), each.size)
+    return [piece for each in ranges for piece in _cut(each, parts[each])]
+
+
+def _cut(whole: Range, parts: int) -> list[Range]:
+    edges = [whole.start + whole.size * i // parts for i in range(parts + 1)]
+    return [
+        Range(whole.topic, whole.partition, begin, end)
+        for begin, end in zip(edges, edges[1:], strict=False)
+    ]

@@ -1,0 +1,347 @@
+"""Options of ``format("barnabas")``: those of Spark's Kafka connector, checked and typed.
+
+Owns names, defaults and one-sentence errors. Options under ``kafka.`` are Kafka's client
+configuration: those that mean something here are honoured, security settings that this client
+cannot keep are refused, and the rest (group, linger, buffers ...) has no effect.
+
+Source: Spark's structured-streaming Kafka integration guide.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from barnabas.pipeline.cluster import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Cluster,
+)
+from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.offsets import PartitionOffsets, parse_assignment, parse_offsets
+from barnabas.types import Endpoint, TopicPartition
+
+DEFAULT_PORT = 9092
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """The same place in every partition: `EARLIEST`, `LATEST` or a timestamp in ms."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """A place per partition; `EARLIEST` and `LATEST` may stand for offsets."""
+
+    offsets: PartitionOffsets
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimestamps:
+    """The first offset at or after a timestamp in ms, per partition."""
+
+    timestamps: PartitionOffsets
+
+
+Place: TypeAlias = Everywhere | AtOffsets | AtTimestamps
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions: `topics` by name, `pattern` for names, or `partitions` one by one."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """How to reach the cluster. Durations in ms."""
+
+    bootstrap: tuple[Endpoint, ...]
+    client_id: str = "barnabas-pipeline"
+    request_timeout_ms: int = 30_000
+    patience_ms: int = 120_000
+
+    def connect(self) -> Cluster:
+        """This process's cluster object."""
+        return Cluster.shared(
+            self.bootstrap,
+            self.client_id,
+            request_timeout_ms=self.request_timeout_ms,
+            patience_ms=self.patience_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """How a task fetches. Sizes in bytes, durations in ms."""
+
+    wait_ms_max: int = 500
+    bytes_min: int = 1
+    bytes_max: int = 64 << 20
+    partition_bytes_max: int = 8 << 20
+    check_crcs: bool = True
+    isolation: int = READ_UNCOMMITTED
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """All that a reader needs."""
+
+    cluster: ClusterOptions
+    subscription: Subscription
+    starting: Place
+    ending: Place
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    rows_per_trigger_max: int | None = None
+    rows_per_trigger_min: int | None = None
+    trigger_delay_ms_max: int = 15 * 60_000
+    partitions_min: int | None = None
+    rows_per_task_max: int | None = None
+    without_timestamp: Literal["error", "latest"] = "error"
+    fetch: FetchOptions = field(default_factory=FetchOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """All that a writer needs. `staging` is a directory that driver and executors share."""
+
+    cluster: ClusterOptions
+    topic: str | None = None
+    staging: str | None = None
+    application: str | None = None
+    version: int | None = None
+    codec: int = 0
+    batch_bytes_max: int = 512 << 10
+    inline_bytes_max: int = 8 << 20
+    produce_timeout_ms: int = 30_000
+
+
+Options: TypeAlias = Mapping[str, str]
+
+
+def source_options(options: Options, *, streaming: bool) -> SourceOptions:
+    """Read and check a reader's options. Raises `OptionError`."""
+    starting = place_of(options, "starting", Everywhere(LATEST if streaming else EARLIEST))
+    ending = place_of(options, "ending", Everywhere(LATEST))
+    check_places(starting, ending, options, streaming=streaming)
+    strategy = options.get("startingOffsetsByTimestampStrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise OptionError(
+            f"startingOffsetsByTimestampStrategy is error or latest, not {strategy!r}"
+        )
+    return SourceOptions(
+        cluster=cluster_options(options),
+        subscription=subscription_of(options),
+        starting=starting,
+        ending=ending,
+        fail_on_data_loss=boolean(options, "failOnDataLoss", True),
+        include_headers=boolean(options, "includeHeaders", False),
+        rows_per_trigger_max=number(options, "maxOffsetsPerTrigger", None),
+        rows_per_trigger_min=number(options, "minOffsetsPerTrigger", None),
+        trigger_delay_ms_max=duration_ms(options, "maxTriggerDelay", 15 * 60_000),
+        partitions_min=number(options, "minPartitions", None),
+        rows_per_task_max=number(options, "maxRecordsPerPartition", None),
+        without_timestamp="latest" if strategy == "latest" else "error",
+        fetch=fetch_options(options),
+    )
+
+
+def sink_options(options: Options) -> SinkOptions:
+    """Read and check a writer's options. Raises `OptionError`."""
+    staging = options.get("stagingLocation")
+    checkpoint = options.get("checkpointLocation")
+    if staging is None and checkpoint is not None:
+        staging = checkpoint.rstrip("/") + "/barnabas"
+    codec = options.get("kafka.compression.type", "none").lower()
+    if codec not in CODECS:
+        raise OptionError(f"kafka.compression.type is one of {', '.join(CODECS)}, not {codec!r}")
+    if options.get("kafka.acks", "all") not in ("all", "-1"):
+        raise OptionError("kafka.acks is all: what is written exactly once is acknowledged by all")
+    application, version = options.get("txnAppId"), number(options, "txnVersion", None, least=0)
+    if (application is None) != (version is None):
+        raise OptionError("txnAppId and txnVersion are given together or not at all")
+    if application is not None and staging is None:
+        raise OptionError("txnAppId needs stagingLocation, where it is kept what was written")
+    return SinkOptions(
+        cluster=cluster_options(options),
+        topic=options.get("topic"),
+        staging=staging,
+        application=application,
+        version=version,
+        codec=CODECS[codec],
+        batch_bytes_max=number(options, "kafka.batch.size", 512 << 10),
+        produce_timeout_ms=number(options, "kafka.request.timeout.ms", 30_000),
+    )
+
+
+def cluster_options(options: Options) -> ClusterOptions:
+    refuse_security(options)
+    bootstrap = options.get("kafka.bootstrap.servers")
+    if not bootstrap:
+        raise OptionError("kafka.bootstrap.servers is missing: host:port,host:port")
+    return ClusterOptions(
+        bootstrap=endpoints(bootstrap),
+        client_id=options.get("kafka.client.id", "barnabas-pipeline"),
+        request_timeout_ms=number(options, "kafka.request.timeout.ms", 30_000),
+        patience_ms=number(options, "kafkaConsumer.pollTimeoutMs", 120_000),
+    )
+
+
+def fetch_options(options: Options) -> FetchOptions:
+    isolation = options.get("kafka.isolation.level", "read_uncommitted").lower()
+    if isolation not in ("read_uncommitted", "read_committed"):
+        raise OptionError(
+            f"kafka.isolation.level is read_uncommitted or read_committed, not {isolation!r}"
+        )
+    return FetchOptions(
+        wait_ms_max=number(options, "kafka.fetch.max.wait.ms", 500),
+        bytes_min=number(options, "kafka.fetch.min.bytes", 1),
+        bytes_max=number(options, "kafka.fetch.max.bytes", 64 << 20),
+        partition_bytes_max=number(options, "kafka.max.partition.fetch.bytes", 8 << 20),
+        check_crcs=boolean(options, "kafka.check.crcs", True),
+        isolation=READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED,
+    )
+
+
+def refuse_security(options: Options) -> None:
+    """A setting that promises secrecy or identity must not be dropped in silence."""
+    protocol = options.get("kafka.security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise OptionError(f"kafka.security.protocol {protocol} is not supported, only PLAINTEXT")
+    for name in sorted(options):
+        if name.lower().startswith(("kafka.sasl.", "kafka.ssl.")):
+            raise OptionError(f"{name} is not supported: connections are PLAINTEXT")
+    for name in ("kafka.key.deserializer", "kafka.value.deserializer", "kafka.auto.offset.reset",
+                 "kafka.key.serializer", "kafka.value.serializer", "kafka.enable.auto.commit"):  # fmt: skip
+        if name in options:
+            raise OptionError(f"{name} cannot be set: keys and values are bytes, offsets Spark's")
+
+
+def endpoints(text: str) -> tuple[Endpoint, ...]:
+    """``host:port,host:port`` (``[v6]:port`` too); a missing port is 9092."""
+    found = []
+    for part in text.split(","):
+        host, colon, port = part.strip().rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = part.strip(), str(DEFAULT_PORT)
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise OptionError(f"kafka.bootstrap.servers has host:port, not {part!r}")
+        found.append(Endpoint(host.strip("[]"), int(port)))
+    return tuple(found)
+
+
+def subscription_of(options: Options) -> Subscription:
+    given = [each for each in ("subscribe", "subscribePattern", "assign") if each in options]
+    if len(given) != 1:
+        raise OptionError(
+            "exactly one of subscribe, subscribePattern and assign is needed, "
+            + (f"not {' and '.join(given)}" if given else "none is given")
+        )
+    text = options[given[0]].strip()
+    if not text:
+        raise OptionError(f"{given[0]} is empty")
+    match given[0]:
+        case "subscribe":
+            return Subscription(
+                topics=tuple(sorted({each.strip() for each in text.split(",") if each.strip()}))
+            )
+        case "subscribePattern":
+            try:
+                re.compile(text)
+            except re.error as error:
+                raise OptionError(f"subscribePattern {text!r} is no pattern: {error}") from error
+            return Subscription(pattern=text)
+        case _:
+            return Subscription(partitions=parse_assignment("assign", text))
+
+
+def place_of(options: Options, which: str, default: Place) -> Place:
+    """The place that options name; a time for all goes before times, times before offsets."""
+    everywhere = options.get(f"{which}Timestamp")
+    if everywhere is not None:
+        return Everywhere(number(options, f"{which}Timestamp", None, least=0) or 0)
+    by_time = options.get(f"{which}OffsetsByTimestamp")
+    if by_time is not None:
+        return AtTimestamps(parse_offsets(f"{which}OffsetsByTimestamp", by_time))
+    text = options.get(f"{which}Offsets")
+    match text.strip().lower() if text is not None else None:
+        case None:
+            return default
+        case "earliest":
+            return Everywhere(EARLIEST)
+        case "latest":
+            return Everywhere(LATEST)
+        case _:
+            return AtOffsets(parse_offsets(f"{which}Offsets", text or ""))
+
+
+def check_places(starting: Place, ending: Place, options: Options, *, streaming: bool) -> None:
+    if streaming:
+        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+            if name in options:
+                raise OptionError(f"{name} is for batch queries: a stream has no end")
+        return
+    for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+        if name in options:
+            raise OptionError(f"{name} is for streams: a batch query has no trigger")
+    if starting == Everywhere(LATEST):
+        raise OptionError("startingOffsets is not latest in a batch query")
+    if ending == Everywhere(EARLIEST):
+        raise OptionError("endingOffsets is not earliest")
+    if isinstance(starting, AtOffsets) and LATEST in starting.offsets.values():
+        raise OptionError("startingOffsets has no -1 (latest) in a batch query")
+    if isinstance(ending, AtOffsets) and EARLIEST in ending.offsets.values():
+        raise OptionError("endingOffsets has no -2 (earliest)")
+
+
+def number(options: Options, name: str, default: Any, *, least: int = 1) -> Any:
+    text = options.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise OptionError(f"{name} is a whole number from {least} on, not {text!r}")
+    return value
+
+
+def boolean(options: Options, name: str, default: bool) -> bool:
+    text = options.get(name)
+    if text is None:
+        return default
+    if text.lower() not in ("true", "false"):
+        raise OptionError(f"{name} is true or false, not {text!r}")
+    return text.lower() == "true"
+
+
+UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}  # fmt: skip
+
+
+def duration_ms(options: Options, name: str, default: int) -> int:
+    """Spark's durations: ``15m``, ``90s``, ``1h``; a bare number is milliseconds."""
+    text = options.get(name)
+    if text is None:
+        return default
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if match is None or (match[2] and match[2] not in UNITS_MS):
+        raise OptionError(f"{name} is a duration as 15m or 90s, not {text!r}")
+    return int(int(match[1]) * UNITS_MS[match[2] or "ms"])
+
+
+def known(names: Iterable[str]) -> str:
+    """Names for a message."""
+    return json.dumps(sorted(names))
