@@ -1,1 +1,5 @@
-"""TODO"""
+"""A real replicated cluster for tests: node processes on loopback, to kill and to pause.
+
+:mod:`barnabas.testing.cluster` starts one; :mod:`barnabas.testing.plugin` is the pytest plugin with the
+fixture ``barnabas_cluster``.
+"""

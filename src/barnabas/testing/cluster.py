@@ -1,0 +1,188 @@
+"""A cluster of real node processes in a directory, by ``barnabas up``, with nodes to kill.
+
+>>> with Cluster(nodes=3) as cluster:            # doctest: +SKIP
+...     client = SomeKafkaClient(cluster.bootstrap)
+...     cluster.kill(cluster.node_ids[0])
+
+Everything it starts ends with it. Waiting is always for a condition, with a time-out that says what was
+missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+POLL_S = 0.02
+
+
+class ClusterError(Exception):
+    """The cluster did not do what was waited for; carries the end of the logs."""
+
+
+class Cluster:
+    """`nodes` combined broker and controller processes. Starts on ``__enter__`` or `start`."""
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        directory: Path | str | None = None,
+        settings: dict[str, str] | None = None,
+        start_timeout_s: float = 60.0,
+    ) -> None:
+        self._own_directory = directory is None
+        self.directory = Path(directory or tempfile.mkdtemp(prefix="barnabas-"))
+        self.nodes = nodes
+        self.settings = settings or {}
+        self.start_timeout_s = start_timeout_s
+        self._up: subprocess.Popen[bytes] | None = None
+        self._restarted: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the processes and wait until the cluster takes writes."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        arguments = ["up", "--nodes", str(self.nodes), "--data", str(self.directory / "cluster")]
+        for key, value in self.settings.items():
+            arguments += ["--set", f"{key}={value}"]
+        with open(self.directory / "up.log", "ab") as log:
+            self._up = subprocess.Popen(
+                [sys.executable, "-m", "barnabas", *arguments], stdout=log, stderr=log
+            )
+        self.wait_for(self._is_ready, "the cluster to take writes", self.start_timeout_s)
+
+    def _is_ready(self) -> bool:
+        assert self._up is not None
+        if self._up.poll() is not None:
+            raise ClusterError(f"`barnabas up` ended:\n{self._tail(self.directory / 'up.log')}")
+        return "bootstrap:" in (self.directory / "up.log").read_text()
+
+    def stop(self) -> None:
+        """Stop every process cleanly (those that do not end are killed) and remove the directory."""
+        processes = [p for p in [self._up, *self._restarted.values()] if p is not None]
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    # -- what runs where -------------------------------------------------------------------------
+
+    @property
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads((self.directory / "cluster/cluster.json").read_text())
+        return state
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port,...`` of all brokers."""
+        return str(self.state["bootstrap"])
+
+    @property
+    def node_ids(self) -> list[int]:
+        return [node["id"] for node in self.state["nodes"]]
+
+    def node(self, node_id: int) -> dict[str, Any]:
+        """Its entry in ``cluster.json``: id, pid, listeners, properties, log."""
+        for node in self.state["nodes"]:
+            if node["id"] == node_id:
+                return dict(node)
+        raise KeyError(node_id)
+
+    def pid(self, node_id: int) -> int:
+        restarted = self._restarted.get(node_id)
+        return restarted.pid if restarted is not None else int(self.node(node_id)["pid"])
+
+    def log_text(self, node_id: int) -> str:
+        return Path(self.node(node_id)["log"]).read_text(errors="replace")
+
+    # -- faults ----------------------------------------------------------------------------------
+
+    def kill(self, node_id: int) -> None:
+        """kill -9."""
+        os.kill(self.pid(node_id), signal.SIGKILL)
+        restarted = self._restarted.get(node_id)
+        if restarted is not None:
+            restarted.wait()
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP: the process is there and says nothing."""
+        os.kill(self.pid(node_id), signal.SIGSTOP)
+
+    def resume(self, node_id: int) -> None:
+        os.kill(self.pid(node_id), signal.SIGCONT)
+
+    def terminate(self, node_id: int) -> None:
+        """SIGTERM: a controlled shutdown."""
+        os.kill(self.pid(node_id), signal.SIGTERM)
+
+    def restart(self, node_id: int) -> None:
+        """Start a node that ended, as ``barnabas node start`` does."""
+        node = self.node(node_id)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            self.wait_for(lambda: not self.is_alive(node_id), f"node {node_id} to end", 15)
+        with open(node["log"], "ab") as log:
+            self._restarted[node_id] = subprocess.Popen(
+                [sys.executable, "-m", "barnabas", "node", "start", node["properties"]],
+                stdout=log,
+                stderr=log,
+            )
+
+    def is_alive(self, node_id: int) -> bool:
+        restarted = self._restarted.get(node_id)
+        if restarted is not None:
+            return restarted.poll() is None
+        try:
+            state = (
+                Path(f"/proc/{self.pid(node_id)}/stat").read_text().rpartition(")")[2].split()[0]
+            )
+        except OSError:
+            return False
+        return state != "Z"
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 30.0) -> Any:
+        """The first true value of `condition`. Raises :class:`ClusterError` with logs."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            value = condition()
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise ClusterError(f"waited {timeout_s} s for {what}\n{self._logs()}")
+            time.sleep(POLL_S)
+
+    def _logs(self) -> str:
+        files = [self.directory / "up.log", *sorted(self.directory.glob("cluster/node-*/node.log"))]
+        return "\n".join(
+            f"== {file.name} of {file.parent.name}\n{self._tail(file)}" for file in files
+        )
+
+    @staticmethod
+    def _tail(file: Path, lines: int = 25) -> str:
+        try:
+            return "\n".join(file.read_text(errors="replace").splitlines()[-lines:])
+        except OSError as error:
+            return str(error)

@@ -1,0 +1,1 @@
+"""Other people's clients: what they may do against a cluster, one module per client."""

@@ -1,0 +1,94 @@
+"""kcat (Debian's, librdkafka) against a cluster of processes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from barnabas.testing.cluster import Cluster
+from tests.clients.checks import CODECS, KillLeader, fresh, number, payload, wait_for
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed"),
+]
+
+
+def kcat(cluster: Cluster, *arguments: str, stdin: bytes = b"", timeout: float = 60) -> bytes:
+    done = subprocess.run(
+        ["kcat", "-b", cluster.bootstrap, *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def lines(start: int, stop: int) -> bytes:
+    return b"".join(payload(index) + b"\n" for index in range(start, stop))
+
+
+def values(output: bytes) -> list[int]:
+    return [number(line) for line in output.splitlines()]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_produced_with_each_codec_is_read_back(cluster: Cluster, codec: str) -> None:
+    topic = fresh("codec")  # created by writing: auto.create.topics.enable
+    kcat(cluster, "-P", "-t", topic, "-z", codec, "-X", "acks=all", stdin=lines(0, 300))
+    assert topic in kcat(cluster, "-L").decode()
+    read = kcat(cluster, "-C", "-t", topic, "-o", "beginning", "-e", "-q")
+    assert sorted(values(read)) == list(range(300))
+
+
+def test_a_group_of_two_rebalances_commits_and_resumes(cluster: Cluster) -> None:
+    topic, group = fresh("group"), fresh("g")
+    kcat(cluster, "-P", "-t", topic, stdin=lines(0, 200))
+    consume = ["kcat", "-b", cluster.bootstrap, "-G", group, "-q", "-u",
+               "-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000",
+               "-X", "auto.commit.interval.ms=100", topic]  # fmt: skip
+    members = [subprocess.Popen(consume, stdout=subprocess.PIPE) for _ in range(2)]
+    time.sleep(6)  # both have joined, read and committed; kcat gives no sign of it
+    for member in members:
+        member.terminate()
+    read = sum((values(member.communicate(timeout=30)[0]) for member in members), [])
+    assert set(read) == set(range(200))
+    kcat(cluster, "-P", "-t", topic, stdin=lines(200, 240))
+    again = subprocess.Popen(consume, stdout=subprocess.PIPE)
+    time.sleep(4)
+    again.terminate()
+    assert sorted(values(again.communicate(timeout=30)[0])) == list(range(200, 240))
+
+
+def test_acknowledged_records_survive_the_death_of_a_leader(cluster: Cluster) -> None:
+    topic = fresh("failover")
+    kcat(cluster, "-P", "-t", topic, "-p", "0", stdin=lines(0, 1))
+    sent = 1
+    producer = subprocess.Popen(
+        ["kcat", "-b", cluster.bootstrap, "-P", "-t", topic, "-p", "0", "-X", "acks=all",
+         "-X", "enable.idempotence=true"],
+        stdin=subprocess.PIPE,
+    )  # fmt: skip
+    assert producer.stdin is not None
+    with KillLeader(cluster, topic, lambda: sent > 1000):
+        for index in range(1, 4000):
+            producer.stdin.write(payload(index) + b"\n")
+            if index % 20 == 0:
+                producer.stdin.flush()
+                time.sleep(0.002)  # a steady stream, so that the leader dies in its middle
+            sent = index
+        producer.stdin.close()
+        assert producer.wait(90) == 0
+    found: list[int] = []
+
+    def whole() -> bool:
+        found[:] = values(kcat(cluster, "-C", "-t", topic, "-p", "0", "-o", "0", "-e", "-q"))
+        return len(found) >= 4000
+
+    wait_for(whole, "all 4000 records")
+    assert found == list(range(4000))
