@@ -1,0 +1,67 @@
+"""The entry point ``barnabas``: one table of commands, each loaded only when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import typer
+
+from barnabas import __version__
+from barnabas.cli.failure import Failure
+
+COMMANDS: dict[str, str] = {
+    "up": "barnabas.cli.up",
+    "node": "barnabas.cli.node",
+    "storage": "barnabas.cli.storage",
+    "topics": "barnabas.cli.topics",
+    "produce": "barnabas.cli.produce",
+    "consume": "barnabas.cli.consume",
+    "groups": "barnabas.cli.groups",
+    "quorum": "barnabas.cli.quorum",
+    "log": "barnabas.cli.log",
+}
+"""Name to module, in the order of the help."""
+
+
+def build(names: Sequence[str]) -> typer.Typer:
+    """The application with these commands."""
+    app = typer.Typer(
+        name="barnabas",
+        help="A replicated, Kafka-wire-compatible event log.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    @app.callback(invoke_without_command=True)
+    def top(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+        if version:
+            print(f"barnabas {__version__}")
+            raise typer.Exit
+
+    for name in names:
+        module = import_module(COMMANDS[name])
+        if hasattr(module, "command"):
+            app.command(name)(module.command)
+        else:
+            app.add_typer(module.app, name=name)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status. Also the console script, which exits with what it returns."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    wanted = next((word for word in given if not word.startswith("-")), "")
+    names = [wanted] if wanted in COMMANDS else list(COMMANDS)
+    try:
+        build(names)(given, prog_name="barnabas")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Failure as failure:
+        print(failure, file=sys.stderr)
+        return failure.status
+    except BrokenPipeError:
+        return 1
+    return 0

@@ -1,0 +1,35 @@
+"""``barnabas node start FILE``: one node in the foreground, as ``kafka-server-start`` would.
+
+A node that ``barnabas up`` began and somebody killed is started again this way, by hand or by an init
+system; the cluster's directory learns of it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import typer
+
+from barnabas.cli.cluster_directory import owner_of
+
+app = typer.Typer(help="One node of a cluster.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Keeps `start` a command of its own while it is the only one."""
+
+
+@app.command()
+def start(file: Path = typer.Argument(help="The node's server.properties.")) -> None:
+    """Run one node until SIGTERM or Ctrl-C, which shut it down in a controlled way."""
+    from barnabas.host.main import run_node  # loads the whole node
+
+    directory = owner_of(file)
+    if directory is not None:
+        directory.announce(file, os.getpid())
+    status = run_node(str(file))
+    if directory is not None:
+        directory.withdraw(file, os.getpid())
+    raise typer.Exit(status)

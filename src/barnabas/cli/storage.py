@@ -1,0 +1,118 @@
+"""``barnabas storage``: log directories before a node runs on them, as ``kafka-storage`` does."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import typer
+
+from barnabas.cli.failure import Failure
+from barnabas.config.definition import ConfigError
+from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
+from barnabas.config.node import NodeConfig
+from barnabas.config.properties import parse_properties
+from barnabas.host.disk import HostDisk
+from barnabas.node.formatting import directories_of, format_node, random_uuid
+from barnabas.types import uuid_text
+
+app = typer.Typer(help="Log directories before a node runs on them.", no_args_is_help=True)
+
+_FILE = typer.Argument(help="The node's server.properties.")
+
+
+@app.command("random-uuid")
+def print_random_uuid() -> None:
+    """Print a new cluster id."""
+    print(uuid_text(random_uuid(os.urandom)))
+
+
+@app.command("format")
+def format_directories(
+    file: Path = _FILE,
+    cluster_id: str = typer.Option(..., help="The same for all nodes of a cluster."),
+    feature: list[str] = typer.Option(
+        [], metavar="NAME=LEVEL", help="Where a feature shall not begin at its default level."
+    ),
+    ignore_formatted: bool = typer.Option(False, help="Leave formatted directories as they are."),
+) -> None:
+    """Write meta.properties and bootstrap.checkpoint into the node's directories."""
+    config = _load(file)
+    disk = HostDisk()
+    levels = _levels(feature)
+    try:
+        for directory in directories_of(config):
+            if not ignore_formatted and read_meta_properties(disk, directory) is not None:
+                raise Failure(f"{directory} is formatted already; --ignore-formatted accepts that")
+        done = format_node(disk, config, cluster_id, os.urandom, features=levels)
+    except OSError as error:
+        raise Failure(f"{error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise Failure(str(error)) from error
+    for directory in done:
+        print(f"formatted {directory}")
+
+
+@app.command()
+def info(
+    file: Path = _FILE,
+    as_json: bool = typer.Option(False, "--json", help="For programs."),
+) -> None:
+    """Show what the node's directories belong to; exit status 1 where one cannot be used."""
+    config = _load(file)
+    disk = HostDisk()
+    found: dict[str, MetaProperties | None] = {}
+    problems: list[str] = []
+    for directory in directories_of(config):
+        try:
+            found[directory] = read_meta_properties(disk, directory)
+        except (DirectoryError, OSError) as error:
+            problems.append(str(error))
+            continue
+        if found[directory] is None:
+            problems.append(f"{directory} is not formatted")
+    if as_json:
+        print(json.dumps({"directories": _describe(found), "problems": problems}))
+    else:
+        for directory, meta in found.items():
+            if meta is not None:
+                directory_id = uuid_text(meta.directory_id)
+                print(
+                    f"{directory}: node {meta.node_id} of cluster {meta.cluster_id}, "
+                    f"directory.id {directory_id}"
+                )
+        for problem in problems:
+            print(problem)
+    raise typer.Exit(1 if problems else 0)
+
+
+def _describe(found: dict[str, MetaProperties | None]) -> dict[str, object]:
+    return {
+        directory: meta
+        and {
+            "cluster.id": meta.cluster_id,
+            "node.id": meta.node_id,
+            "directory.id": uuid_text(meta.directory_id),
+        }
+        for directory, meta in found.items()
+    }
+
+
+def _load(file: Path) -> NodeConfig:
+    try:
+        return NodeConfig.from_properties(parse_properties(file.read_text()))
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}") from error
+    except ConfigError as error:
+        raise Failure(f"{file}: {error}") from error
+
+
+def _levels(items: list[str]) -> dict[str, int]:
+    levels = {}
+    for item in items:
+        name, equals, level = item.partition("=")
+        if not equals or not level.isdigit():
+            raise Failure(f"--feature takes NAME=LEVEL, not {item!r}", 2)
+        levels[name] = int(level)
+    return levels

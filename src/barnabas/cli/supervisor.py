@@ -1,0 +1,201 @@
+"""Node processes of one cluster directory: started, watched, ended together.
+
+Owns the processes and keeps ``cluster.json`` true. A node that dies is told of and left dead, or started
+again where asked; one that was started by hand is watched and ended like the others. Nodes get SIGTERM
+from the kernel when this process dies, however it dies. Does not know whether the cluster is of
+use yet (`readiness`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles
+
+STOP_S = 5.0
+"""What a stop may take; whoever is left after it is killed."""
+RESTART_MIN_S = 0.2
+RESTART_MAX_S = 30.0
+STEADY_S = 10.0
+"""A node that lived this long is started again at once, its history forgotten."""
+_PR_SET_PDEATHSIG = 1
+
+
+class NodeProcess:
+    """One node's process, ours or adopted; `pid` None while it is dead."""
+
+    def __init__(self, files: NodeFiles) -> None:
+        self.files = files
+        self.pid: int | None = None
+        self.child: subprocess.Popen[bytes] | None = None
+        self.pidfd = -1
+        self.started_at = 0.0
+        self.backoff_s = 0.0
+
+    @property
+    def is_alive(self) -> bool:
+        return self.pid is not None
+
+    def __repr__(self) -> str:
+        return f"NodeProcess(node {self.files.node_id}, pid {self.pid})"
+
+
+class Supervisor:
+    """All nodes of a directory. `report` gets sentences for people; `on_change` is called when a node
+    came or went; `on_stopped` once all have ended after `stop`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        directory: ClusterDirectory,
+        nodes: list[NodeFiles],
+        *,
+        restart: bool,
+        report: Callable[[str], None],
+        on_change: Callable[[], None],
+        on_stopped: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._directory = directory
+        self._restart = restart
+        self._report = report
+        self._on_change = on_change
+        self._on_stopped = on_stopped
+        self._stopping = False
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self.nodes = [NodeProcess(files) for files in nodes]
+        self.killed = 0
+
+    @property
+    def alive(self) -> list[NodeProcess]:
+        return [node for node in self.nodes if node.is_alive]
+
+    def start(self) -> None:
+        """Start every node."""
+        for node in self.nodes:
+            self._spawn(node)
+        self._directory.write_state(
+            [node.files for node in self.nodes],
+            {node.files.node_id: node.pid for node in self.nodes},
+        )
+
+    def stop(self) -> None:
+        """SIGTERM to all; SIGKILL to whoever is there after `STOP_S`."""
+        if self._stopping:
+            return
+        self._stopping = True
+        if not self.alive:
+            self._on_stopped()
+            return
+        for node in self.alive:
+            signal.pidfd_send_signal(node.pidfd, signal.SIGTERM)
+        self._loop.call_later(STOP_S, self._kill_rest)
+
+    def adopt(self) -> None:
+        """Look into cluster.json for nodes that were started by hand."""
+        state = self._directory.read_state() or {"nodes": []}
+        pids = {entry["id"]: entry["pid"] for entry in state["nodes"]}
+        for node in self.nodes:
+            pid = pids.get(node.files.node_id)
+            if node.is_alive or pid is None:
+                continue
+            try:
+                self._watch(node, pid)
+            except ProcessLookupError:
+                self._directory.set_pid(node.files.node_id, None)
+                continue
+            self._report(f"node {node.files.node_id} was started again: pid {pid}")
+            self._on_change()
+
+    def _spawn(self, node: NodeProcess) -> None:
+        command = [sys.executable, "-m", "barnabas.host.main", str(node.files.properties)]
+        parent = os.getpid()
+        with node.files.log.open("ab") as log:
+            node.child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for us; we tell the nodes
+                preexec_fn=lambda: self._die_with(parent),  # noqa: PLW1509 - no thread runs here
+            )
+        self._watch(node, node.child.pid)
+
+    def _die_with(self, parent: int) -> None:
+        """In the child: end when the parent does."""
+        self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    def _watch(self, node: NodeProcess, pid: int) -> None:
+        node.pidfd = os.pidfd_open(pid)
+        node.pid = pid
+        node.started_at = time.monotonic()
+        self._loop.add_reader(node.pidfd, self._on_exit, node)
+
+    def _on_exit(self, node: NodeProcess) -> None:
+        self._loop.remove_reader(node.pidfd)
+        os.close(node.pidfd)
+        node.pid = None
+        how = "ended"
+        if node.child is not None:
+            how = _how(node.child.wait())
+            node.child = None
+        self._directory.set_pid(node.files.node_id, None)
+        self._on_change()
+        if self._stopping:
+            if not self.alive:
+                self._on_stopped()
+            return
+        said = last_line(node.files.log) if how != "was killed by SIGKILL" else ""
+        self._report(f"node {node.files.node_id} {how}{': ' if said else ''}{said}")
+        if self._restart:
+            self._restart_later(node)
+
+    def _restart_later(self, node: NodeProcess) -> None:
+        if time.monotonic() - node.started_at > STEADY_S:
+            node.backoff_s = 0.0
+        self._loop.call_later(node.backoff_s, self._start_again, node)
+        node.backoff_s = min(max(node.backoff_s * 2, RESTART_MIN_S), RESTART_MAX_S)
+
+    def _start_again(self, node: NodeProcess) -> None:
+        if self._stopping or node.is_alive:
+            return
+        self._spawn(node)
+        self._directory.set_pid(node.files.node_id, node.pid)
+        self._report(f"node {node.files.node_id} was started again: pid {node.pid}")
+        self._on_change()
+
+    def _kill_rest(self) -> None:
+        for node in self.alive:
+            self.killed += 1
+            self._report(f"node {node.files.node_id} did not end within {STOP_S:.0f} s: killed")
+            signal.pidfd_send_signal(node.pidfd, signal.SIGKILL)
+
+
+def last_line(log: Path) -> str:
+    """The last line of a node's log; empty where there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return lines[-1].strip() if lines else ""
+
+
+def _how(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"

@@ -1,0 +1,178 @@
+"""``barnabas up``: a cluster of node processes on this machine, for everyday use, tests and demos."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
+from barnabas.cli.failure import Failure
+from barnabas.cli.readiness import Readiness
+from barnabas.cli.supervisor import Supervisor
+from barnabas.config.definition import ConfigError
+from barnabas.config.node import NodeConfig
+from barnabas.config.properties import parse_properties
+from barnabas.host.disk import HostDisk
+from barnabas.host.journal import Journal
+from barnabas.host.loop import new_loop
+from barnabas.host.ports import HostPorts
+from barnabas.node.formatting import existing_cluster_id, format_node, random_uuid
+from barnabas.types import Endpoint, uuid_text
+
+PREDECESSOR_S = 6.0
+"""How long the nodes of an ``up`` that was killed may take to end."""
+
+
+def command(
+    nodes: int | None = typer.Option(
+        None, min=1, max=100, help="How many (default: those in DIR, or 1)."
+    ),
+    data: Path = typer.Option(..., help="The cluster's directory; made if missing."),
+    setting: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="A property for every node; may be repeated."
+    ),
+    restart: bool = typer.Option(False, help="Start a node again that died."),
+) -> None:
+    """Start a cluster on loopback; Ctrl-C or SIGTERM stops it cleanly.
+
+    Prints `bootstrap: host:port,...` once the cluster takes writes. DIR/cluster.json says what runs.
+    """
+    settings = parse_settings(setting)
+    directory = ClusterDirectory(data)
+    directory.lock()
+    await_predecessors(directory)
+    files = directory.lay_out(nodes, settings)
+    format_missing(files)
+    raise typer.Exit(Cluster(directory, files, restart=restart).run())
+
+
+class Cluster:
+    """A run of the cluster, from start to exit status."""
+
+    def __init__(self, directory: ClusterDirectory, files: list[NodeFiles], restart: bool) -> None:
+        self._began = time.monotonic()
+        self._directory = directory
+        self._files = files
+        self._restart = restart
+        self._loop, times = new_loop()
+        self._ports = HostPorts(self._loop, Journal(2, "warning"), times=times)
+        self._supervisor = Supervisor(
+            self._loop,
+            directory,
+            files,
+            restart=restart,
+            report=say,
+            on_change=self._on_change,
+            on_stopped=self._loop.stop,
+        )
+        self._readiness = Readiness(self._ports, self._alive_endpoints, self._on_ready)
+        self._ready = False
+        self._asked_to_stop = False
+
+    def run(self) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._loop.add_signal_handler(number, self._stop)
+        self._loop.add_signal_handler(signal.SIGUSR1, self._supervisor.adopt)
+        self._supervisor.start()
+        for node in self._supervisor.nodes:
+            say(f"node {node.files.node_id}: pid {node.pid}, log {node.files.log}")
+        self._readiness.begin()
+        self._loop.run_forever()
+        self._readiness.close()
+        self._ports.network.abort_all()
+        self._ports.background.stop()
+        self._loop.close()
+        clean = self._asked_to_stop and not self._supervisor.killed
+        return 0 if clean else 1
+
+    def _alive_endpoints(self) -> list[Endpoint]:
+        return [node.files.client_endpoint for node in self._supervisor.alive]
+
+    def _on_ready(self) -> None:
+        self._ready = True
+        took = time.monotonic() - self._began
+        say(f"bootstrap: {bootstrap(self._files)}")
+        say(f"{len(self._supervisor.alive)} nodes take writes after {took:.2f} s")
+
+    def _on_change(self) -> None:
+        """With nobody left and nobody to come, there is nothing to run."""
+        if not self._supervisor.alive and not self._restart and not self._ready:
+            self._loop.stop()
+
+    def _stop(self) -> None:
+        self._asked_to_stop = True
+        self._readiness.close()
+        self._supervisor.stop()
+
+
+def say(line: str) -> None:
+    """One line for people, at once."""
+    print(line, flush=True)
+
+
+def parse_settings(items: Sequence[str]) -> dict[str, str]:
+    """``key=value`` items. Raises :class:`Failure`."""
+    settings = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise Failure(f"--set takes KEY=VALUE, not {item!r}", 2)
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def await_predecessors(directory: ClusterDirectory) -> None:
+    """Nodes whose ``up`` was killed are ending: wait for them. Raises :class:`Failure`."""
+    state = directory.read_state() or {"nodes": []}
+    deadline = time.monotonic() + PREDECESSOR_S
+    for entry in state["nodes"]:
+        pid = entry["pid"]
+        if pid is None or not _runs(pid, entry["properties"]):
+            continue
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        left_s = max(0.0, deadline - time.monotonic())
+        ended, _, _ = select.select([descriptor], [], [], left_s)
+        os.close(descriptor)
+        if not ended:
+            raise Failure(f"node {entry['id']} of {directory.path} already runs: pid {pid}")
+
+
+def format_missing(files: Sequence[NodeFiles]) -> None:
+    """Format what is not, with the cluster id of what is. Raises :class:`Failure`."""
+    disk = HostDisk()
+    configs: Mapping[NodeFiles, NodeConfig] = {node: _config(node) for node in files}
+    cluster_id = None
+    try:
+        for config in configs.values():
+            cluster_id = cluster_id or existing_cluster_id(disk, config)
+        cluster_id = cluster_id or uuid_text(random_uuid(os.urandom))
+        for config in configs.values():
+            format_node(disk, config, cluster_id, os.urandom)
+    except (OSError, ValueError) as error:
+        raise Failure(str(error)) from error
+
+
+def _config(node: NodeFiles) -> NodeConfig:
+    try:
+        return NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+    except ConfigError as error:
+        raise Failure(str(error)) from error
+
+
+def _runs(pid: int, properties: str) -> bool:
+    """Whether `pid` is a process that was started with `properties`."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    home, name = properties.encode().rsplit(b"/", 2)[-2:]
+    return any(word.endswith(home + b"/" + name) for word in words)

@@ -1,0 +1,92 @@
+"""Making log directories a node's: ``meta.properties`` and ``bootstrap.checkpoint``.
+
+`bootstrap.checkpoint` holds the feature levels with which a new cluster begins, in the form of a snapshot;
+the first leader of the quorum commits them. Formatting writes it before `meta.properties`, so that a
+directory which has the latter is whole. Source: Kafka's ``Formatter``; KIP-631, KIP-778, KIP-1022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from barnabas.config.meta_properties import (
+    BOOTSTRAP_CHECKPOINT,
+    FILE_NAME,
+    RESERVED_DIRECTORY_IDS,
+    DirectoryError,
+    MetaProperties,
+    read_meta_properties,
+)
+from barnabas.config.node import NodeConfig
+from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
+from barnabas.ports import Disk
+from barnabas.types import Uuid
+
+RandomBytes = Callable[[int], bytes]
+
+
+def random_uuid(random_bytes: RandomBytes) -> Uuid:
+    """A version 4 UUID outside the reserved ones, whose text does not begin with a dash (which a
+    command line would take for an option)."""
+    while True:
+        raw = bytearray(random_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        number = int.from_bytes(raw, "big")
+        if number >= RESERVED_DIRECTORY_IDS and raw[0] >> 2 != 62:
+            return Uuid(bytes(raw))
+
+
+def directories_of(config: NodeConfig) -> list[str]:
+    """All directories that a node needs formatted."""
+    return list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
+
+
+def existing_cluster_id(disk: Disk, config: NodeConfig) -> str | None:
+    """Of the first formatted directory. Raises :class:`DirectoryError`, ``OSError``."""
+    for directory in directories_of(config):
+        meta = read_meta_properties(disk, directory)
+        if meta is not None:
+            return meta.cluster_id
+    return None
+
+
+def format_node(
+    disk: Disk,
+    config: NodeConfig,
+    cluster_id: str,
+    random_bytes: RandomBytes,
+    *,
+    features: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Format what is not; the directories that were. Raises :class:`DirectoryError` where a directory
+    is another node's or cluster's, ``ValueError`` for unknown features and levels, ``OSError``."""
+    missing: list[str] = []
+    for directory in directories_of(config):
+        meta = read_meta_properties(disk, directory)
+        if meta is None:
+            missing.append(directory)
+        elif (meta.cluster_id, meta.node_id) != (cluster_id, config.node_id):
+            raise DirectoryError(
+                f"{directory} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
+                f"not to node {config.node_id} of cluster {cluster_id}"
+            )
+    if missing:
+        checkpoint = bootstrap_checkpoint(config, features)
+        for directory in missing:
+            disk.make_dirs(directory)
+            disk.write_atomic(f"{directory}/{BOOTSTRAP_CHECKPOINT}", checkpoint)
+            meta = MetaProperties(cluster_id, config.node_id, random_uuid(random_bytes))
+            disk.write_atomic(f"{directory}/{FILE_NAME}", meta.format_text().encode())
+    return missing
+
+
+def bootstrap_checkpoint(config: NodeConfig, features: Mapping[str, int] | None = None) -> bytes:
+    """The content of the file. Raises ``ValueError`` for unknown features and levels."""
+    levels = dict(features or {})
+    version = levels.pop(METADATA_VERSION, LATEST_METADATA_VERSION)
+    records = bootstrap_records(
+        version, levels, min_insync_replicas=config.controller.min_insync_replicas
+    )
+    return write_checkpoint(records, version)

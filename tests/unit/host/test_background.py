@@ -1,0 +1,99 @@
+"""Background work: queues keep their order, others go on, errors come back as values."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from barnabas.host.background import HostBackground
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def run_until(loop: asyncio.AbstractEventLoop, condition: Callable[[], bool]) -> None:
+    async def wait() -> None:
+        while not condition():
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(asyncio.wait_for(wait(), 5))
+
+
+def test_a_queue_keeps_its_order_and_waits_for_no_other(loop: asyncio.AbstractEventLoop) -> None:
+    background = HostBackground(loop)
+    gate = threading.Event()
+    told: list[object] = []
+    background.run("slow", gate.wait, lambda result: told.append(("slow", result)))
+    for number in range(20):
+        background.run("slow", lambda n=number: n, told.append)  # type: ignore[misc]
+    background.run("fast", lambda: "fast", told.append)
+    run_until(loop, lambda: told == ["fast"])
+    gate.set()
+    run_until(loop, lambda: len(told) == 22)
+    assert told == ["fast", ("slow", True), *range(20)]
+    assert background.describe() == {"jobs": 22, "queues": 0, "waiting_jobs": 0}
+    background.stop()
+
+
+def test_an_exception_is_the_result(loop: asyncio.AbstractEventLoop) -> None:
+    background = HostBackground(loop)
+    told: list[object] = []
+
+    def fail() -> None:
+        raise OSError(28, "no space")
+
+    background.run("disk", fail, told.append)
+    run_until(loop, lambda: bool(told))
+    assert isinstance(told[0], OSError)
+    background.stop()
+
+
+def test_callbacks_run_on_the_loops_thread(loop: asyncio.AbstractEventLoop) -> None:
+    background = HostBackground(loop)
+    threads: list[str] = []
+    background.run(
+        "q",
+        lambda: threads.append(threading.current_thread().name),
+        lambda result: threads.append(threading.current_thread().name),
+    )
+    run_until(loop, lambda: len(threads) == 2)
+    assert threads[0].startswith("background")
+    assert threads[1] == threading.current_thread().name
+    background.stop()
+
+
+def test_a_failing_callback_does_not_lose_the_others(loop: asyncio.AbstractEventLoop) -> None:
+    background = HostBackground(loop)
+    faults: list[object] = []
+    loop.set_exception_handler(lambda _, context: faults.append(context["exception"]))
+    told: list[int] = []
+
+    def fail(result: object) -> None:
+        raise ValueError("in a callback")
+
+    background.run("q", lambda: 1, fail)
+    background.run("q", lambda: 2, lambda result: told.append(2))
+    run_until(loop, lambda: told == [2])
+    assert [type(fault) for fault in faults] == [ValueError]
+    background.stop()
+
+
+def test_nothing_starts_after_stop(loop: asyncio.AbstractEventLoop) -> None:
+    background = HostBackground(loop)
+    gate = threading.Event()
+    ran: list[str] = []
+    background.run("q", gate.wait, lambda result: ran.append("told"))
+    background.run("q", lambda: ran.append("second"), lambda result: None)
+    gate.set()
+    background.stop()
+    background.run("q", lambda: ran.append("third"), lambda result: None)
+    loop.run_until_complete(asyncio.sleep(0))
+    assert "second" not in ran
+    assert "third" not in ran

@@ -1,0 +1,246 @@
+"""Sockets behind the network port: bytes arrive in order and once, ends are told once."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from barnabas.host.background import HostBackground
+from barnabas.host.loop import new_loop
+from barnabas.host.network import HostNetwork
+from barnabas.ports import Connection
+from barnabas.types import Buffer, Endpoint
+
+LOOPBACK = Endpoint("127.0.0.1", 0)
+PATIENCE_S = 5.0
+
+
+class World:
+    """A network on a loop that runs until a condition holds."""
+
+    def __init__(self) -> None:
+        self.loop, self.times = new_loop()
+        self.background = HostBackground(self.loop)
+        self.lines: list[tuple[str, str]] = []
+        self.network = HostNetwork(self.loop, self.background, self.log)
+        self.faults: list[str] = []
+        self.loop.set_exception_handler(lambda _, context: self.faults.append(context["message"]))
+
+    def log(self, level: str, event: str, **fields: object) -> None:
+        self.lines.append((level, event))
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        async def wait() -> None:
+            while not condition():
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(asyncio.wait_for(wait(), PATIENCE_S))
+
+    def close(self) -> None:
+        self.network.abort_all()
+        self.background.stop()
+        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.close()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.close()
+
+
+class Recorder:
+    """A receiver that keeps what it is told."""
+
+    def __init__(
+        self, *, room: int = 64, on_bytes: Callable[[Recorder], None] | None = None
+    ) -> None:
+        self.connection: Connection | None = None
+        self.received = bytearray()
+        self.ends: list[OSError | None] = []
+        self._buffer = bytearray(room)
+        self._on_bytes = on_bytes
+
+    @property
+    def is_connected(self) -> bool:
+        return self.connection is not None
+
+    def on_connected(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def get_buffer(self) -> memoryview:
+        return memoryview(self._buffer)
+
+    def buffer_updated(self, size: int) -> None:
+        self.received += self._buffer[:size]
+        if self._on_bytes is not None:
+            self._on_bytes(self)
+
+    def on_closed(self, error: OSError | None) -> None:
+        self.ends.append(error)
+
+    def send(self, *parts: Buffer) -> None:
+        assert self.connection is not None
+        self.connection.send(parts)
+
+
+def pair(world: World, **options: int) -> tuple[Recorder, Recorder]:
+    """A client and the server's side of its connection."""
+    server, client = Recorder(**options), Recorder(**options)
+    listener = world.network.listen(LOOPBACK, lambda: server)
+    world.network.connect(listener.endpoint, client)
+    world.until(lambda: server.is_connected and client.is_connected)
+    return client, server
+
+
+def test_parts_arrive_in_order_whatever_the_buffers(world: World) -> None:
+    client, server = pair(world, room=7)
+    client.send(b"abc", b"", memoryview(b"defghijklmnop"))
+    client.send(b"q")
+    world.until(lambda: len(server.received) == 17)
+    assert server.received == b"abcdefghijklmnopq"
+    server.send(b"answer")
+    world.until(lambda: client.received == b"answer")
+
+
+def test_what_the_network_does_not_take_is_counted_and_sent_later(world: World) -> None:
+    client, server = pair(world, room=1 << 16)
+    assert server.connection is not None
+    assert client.connection is not None
+    server.connection.pause_reading()
+    block = bytes(range(256)) * 4096
+    for _ in range(16):
+        client.send(block[:100], block[100:])
+    assert client.connection.unsent_bytes > 0
+    server.connection.resume_reading()
+    world.until(lambda: len(server.received) == 16 * len(block))
+    assert bytes(server.received) == block * 16
+    assert client.connection.unsent_bytes == 0
+
+
+def test_close_sends_what_is_queued_first(world: World) -> None:
+    client, server = pair(world, room=1 << 16)
+    assert client.connection is not None
+    block = bytes(8 << 20)
+    client.send(block)
+    client.connection.close()
+    assert client.ends == []
+    world.until(lambda: bool(server.ends))
+    assert len(server.received) == len(block)
+    assert (client.ends, server.ends) == ([None], [None])
+
+
+def test_an_end_is_told_once_and_not_from_inside_a_call(world: World) -> None:
+    client, server = pair(world)
+    assert client.connection is not None
+    client.connection.abort()
+    client.connection.abort()
+    client.connection.close()
+    assert client.ends == []
+    client.send(b"into the void")
+    world.until(lambda: bool(client.ends and server.ends))
+    assert (len(client.ends), len(server.ends)) == (1, 1)
+
+
+def test_nothing_is_delivered_after_abort(world: World) -> None:
+    server = Recorder(room=1, on_bytes=lambda me: me.connection and me.connection.abort())
+    client = Recorder()
+    listener = world.network.listen(LOOPBACK, lambda: server)
+    world.network.connect(listener.endpoint, client)
+    world.until(lambda: client.is_connected)
+    client.send(b"many bytes")
+    world.until(lambda: bool(server.ends))
+    assert server.received == b"m"
+
+
+def test_a_refused_connection_is_told_as_such(world: World) -> None:
+    listener = world.network.listen(LOOPBACK, Recorder)
+    listener.close()
+    client = Recorder()
+    world.network.connect(listener.endpoint, client)
+    assert client.ends == []
+    world.until(lambda: bool(client.ends))
+    assert isinstance(client.ends[0], ConnectionRefusedError)
+
+
+def test_a_name_is_resolved_and_its_addresses_are_tried_in_turn(world: World) -> None:
+    server, client = Recorder(), Recorder()
+    listener = world.network.listen(LOOPBACK, lambda: server)
+    world.network.connect(Endpoint("localhost", listener.endpoint.port), client)
+    world.until(lambda: client.is_connected)
+    assert client.connection is not None
+    assert client.connection.peer.host == "localhost"
+
+
+def test_an_unknown_name_ends_in_an_error(world: World) -> None:
+    client = Recorder()
+    world.network.connect(Endpoint("no-such-host.invalid", 9), client)
+    world.until(lambda: bool(client.ends))
+    assert isinstance(client.ends[0], OSError)
+
+
+def test_a_taken_port_is_one_sentence(world: World) -> None:
+    listener = world.network.listen(LOOPBACK, Recorder)
+    with pytest.raises(OSError, match=rf"port {listener.endpoint.port} of 127\.0\.0\.1 is already"):
+        world.network.listen(listener.endpoint, Recorder)
+
+
+def test_a_receiver_that_fails_loses_its_stream_only(world: World) -> None:
+    def fail(me: Recorder) -> None:
+        raise RuntimeError("a fault of the node")
+
+    server, client = Recorder(on_bytes=fail), Recorder()
+    listener = world.network.listen(LOOPBACK, lambda: server)
+    world.network.connect(listener.endpoint, client)
+    world.until(lambda: client.is_connected)
+    client.send(b"x")
+    world.until(lambda: bool(client.ends and server.ends))
+    assert len(world.faults) == 1
+    other = Recorder()
+    world.network.connect(listener.endpoint, other)
+    world.until(lambda: other.is_connected)
+
+
+def test_connections_above_the_limit_are_closed_and_room_returns(world: World) -> None:
+    world.network.connections_per_ip_max = 1
+    servers: list[Recorder] = []
+
+    def accept() -> Recorder:
+        servers.append(Recorder())
+        return servers[-1]
+
+    listener = world.network.listen(LOOPBACK, accept)
+    first, second, third = Recorder(), Recorder(), Recorder()
+    world.network.connect(listener.endpoint, first)
+    world.until(lambda: len(servers) == 1)
+    world.network.connect(listener.endpoint, second)
+    world.until(lambda: bool(second.ends))
+    assert ("warning", "connection.refused") in world.lines
+    assert first.connection is not None
+    first.connection.close()
+    world.until(lambda: bool(servers[0].ends))
+    world.network.connect(listener.endpoint, third)
+    world.until(lambda: len(servers) == 2)
+
+
+def test_a_reset_by_the_peer_is_an_error(world: World) -> None:
+    server = Recorder()
+    listener = world.network.listen(LOOPBACK, lambda: server)
+    with socket.create_connection(listener.endpoint) as raw:
+        world.until(lambda: server.is_connected)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    world.until(lambda: bool(server.ends))
+    assert isinstance(server.ends[0], ConnectionResetError)
+
+
+def test_the_longest_turn_is_measured(world: World) -> None:
+    client, server = pair(world)
+    world.times.reset()
+    client.send(b"x")
+    world.until(lambda: server.received == b"x")
+    assert world.times.turns > 0
+    assert 0 < world.times.longest_s < PATIENCE_S
