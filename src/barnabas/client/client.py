@@ -1,0 +1,192 @@
+"""One client of a cluster: channels, metadata, and how to ask whom. Sans-IO.
+
+`Client` knows three ways to ask: one broker by id, any broker, and the coordinator of a group or
+transaction; each retries what may succeed later until a deadline. Producer, consumer, fetcher and
+admin are built on it. Results of coroutines come through :mod:`barnabas.client.tasks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from barnabas.client.channels import ChannelError, Channels
+from barnabas.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, ClusterView
+from barnabas.client.tasks import Outcome, Tasks
+from barnabas.ports import Ports
+from barnabas.types import Endpoint
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
+from barnabas.wire.schema import Message
+
+T = TypeVar("T")
+
+GROUP, TRANSACTION = 0, 1
+"""Kinds of coordinator."""
+API_TIMEOUT_MS = 60_000.0
+"""default.api.timeout.ms"""
+ATTEMPT_TIMEOUT_MS = 30_000.0
+
+
+class Client:
+    """The shared part of everything that talks to one cluster."""
+
+    def __init__(
+        self, ports: Ports, bootstrap: Sequence[Endpoint], client_id: str = "barnabas"
+    ) -> None:
+        self.ports = ports
+        self.client_id = client_id
+        self.tasks = Tasks(ports)
+        self.channels = Channels(ports, client_id)
+        self.cluster = ClusterView(ports, self.channels, bootstrap)
+        self._coordinators: dict[tuple[int, str], int] = {}
+
+    def __repr__(self) -> str:
+        return f"Client({self.client_id} brokers={sorted(self.cluster.brokers)})"
+
+    def close(self) -> None:
+        """End all connections; whatever waits for an answer gets a `ChannelError`."""
+        self.channels.close()
+
+    def now_ms(self) -> float:
+        return self.ports.clock.now_ms()
+
+    async def send(
+        self,
+        endpoint: Endpoint,
+        request: Message,
+        *,
+        timeout_ms: float = ATTEMPT_TIMEOUT_MS,
+        purpose: str = "",
+        version: int | None = None,
+    ) -> Any:
+        """Ask once. Raises `ChannelError`."""
+        outcome: Outcome[Any] = Outcome()
+        self.channels.send(
+            endpoint,
+            request,
+            outcome.settle,
+            timeout_ms=timeout_ms,
+            purpose=purpose,
+            version=version,
+        )
+        return await outcome
+
+    async def ask_node(self, node: int, request: Message, **how: Any) -> Any:
+        """Ask the broker `node` once. Raises `ChannelError`, or `KafkaError` where it is not known."""
+        endpoint = self.cluster.brokers.get(node)
+        if endpoint is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not known")
+        return await self.send(endpoint, request, **how)
+
+    async def ask_any(
+        self,
+        request: Callable[[], Message],
+        check: Callable[[Any], None] = lambda response: None,
+        *,
+        timeout_ms: float = API_TIMEOUT_MS,
+    ) -> Any:
+        """Ask brokers in turn. `request` makes a fresh one per attempt; `check` raises the
+        response's `KafkaError`, and a retriable one is tried again until `timeout_ms` has passed."""
+
+        async def attempt() -> Any:
+            endpoint = self.cluster.candidates()[0]
+            try:
+                response = await self.send(endpoint, request())
+                check(response)
+            except (ChannelError, KafkaError):
+                self.cluster.avoid(endpoint)
+                raise
+            return response
+
+        return await self.retry(attempt, timeout_ms=timeout_ms)
+
+    async def retry(
+        self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: float = API_TIMEOUT_MS
+    ) -> T:
+        """`attempt` until it brings a result, an error that stays, or the deadline."""
+        deadline_ms = self.now_ms() + timeout_ms
+        backoff_ms = BACKOFF_MS
+        while True:
+            try:
+                return await attempt()
+            except ChannelError as error:
+                failure: Exception = error
+                if error.kind == "unsupported" or self.now_ms() + backoff_ms > deadline_ms:
+                    raise
+            except KafkaError as error:
+                failure = error
+                if not error.retriable or self.now_ms() + backoff_ms > deadline_ms:
+                    raise
+            del failure
+            await self.tasks.sleep(backoff_ms)
+            backoff_ms = min(backoff_ms * 2, BACKOFF_MS_MAX)
+
+    # -- coordinators ----------------------------------------------------------------------------
+
+    async def coordinator(self, kind: int, key: str) -> Endpoint:
+        """Who coordinates `key` (asked once, until `forget_coordinator`). Raises `KafkaError`."""
+        node = self._coordinators.get((kind, key))
+        endpoint = None if node is None else self.cluster.brokers.get(node)
+        if endpoint is not None:
+            return endpoint
+
+        def request() -> FindCoordinatorRequest:
+            return FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+
+        response: FindCoordinatorResponse = await self.send(self.cluster.candidates()[0], request())
+        for found in response.coordinators:
+            if found.key == key:
+                raise_for(found.error_code, found.error_message)
+                self._coordinators[kind, key] = found.node_id
+                self.cluster.brokers[found.node_id] = Endpoint(found.host, found.port)
+                return Endpoint(found.host, found.port)
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody named one for {key}")
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        self._coordinators.pop((kind, key), None)
+
+    async def ask_coordinator(
+        self,
+        kind: int,
+        key: str,
+        request: Callable[[], Message],
+        check: Callable[[Any], None],
+        *,
+        timeout_ms: float = API_TIMEOUT_MS,
+        attempt_timeout_ms: float = ATTEMPT_TIMEOUT_MS,
+        purpose: str = "coordinator",
+    ) -> Any:
+        """As `ask_any`, at the coordinator of `key`; looks for it anew where it moved or died."""
+
+        async def attempt() -> Any:
+            try:
+                endpoint = await self.coordinator(kind, key)
+            except ChannelError:
+                self.cluster.avoid(self.cluster.candidates()[0])
+                raise
+            try:
+                response = await self.send(
+                    endpoint, request(), timeout_ms=attempt_timeout_ms, purpose=purpose
+                )
+                check(response)
+            except ChannelError:
+                self.forget_coordinator(kind, key)
+                raise
+            except KafkaError as error:
+                if error.code in COORDINATOR_MOVED:
+                    self.forget_coordinator(kind, key)
+                raise
+            return response
+
+        return await self.retry(attempt, timeout_ms=timeout_ms)
+
+
+COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+def raise_for(code: int, message: str | None = None) -> None:
+    """Raise `KafkaError` where `code` is one."""
+    if code != ErrorCode.NONE:
+        raise KafkaError(code_of(code), message or "")

@@ -1,0 +1,202 @@
+"""Steps that wait, written one after the other: coroutines over the ports, without a loop of their own.
+
+A `Task` drives one coroutine; what it awaits is an `Outcome`, which a callback of the node's or
+client's one thread fills. No thread, no asyncio: in the simulator the same coroutine waits for
+simulated answers. Steps run in the turn in which the outcome came.
+
+Invariants: an outcome is filled once; a task ends once, with its coroutine's value or exception;
+a failed task that nobody watches is logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from barnabas.ports import Ports
+
+T = TypeVar("T")
+
+
+class Cancelled(Exception):
+    """Raised inside a task at the place where it waits, when it is cancelled."""
+
+
+class Outcome(Generic[T]):
+    """A value or an exception that will come. Awaitable inside a task."""
+
+    __slots__ = ("_error", "_value", "_watchers", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._watchers: list[Callable[[Outcome[T]], None]] = []
+
+    def __repr__(self) -> str:
+        state = "waits" if not self.done else repr(self._error or self._value)
+        return f"{type(self).__name__}({state})"
+
+    def resolve(self, value: T) -> None:
+        """Fill; ignored where it is filled already (whoever waited may have been cancelled)."""
+        if not self.done:
+            self._value = value
+            self._finish()
+
+    def reject(self, error: BaseException) -> None:
+        if not self.done:
+            self._error = error
+            self._finish()
+
+    def settle(self, value: T | BaseException) -> None:
+        """Fill with what a callback got: an exception is a failure."""
+        if isinstance(value, BaseException):
+            self.reject(value)
+        else:
+            self.resolve(value)
+
+    def _finish(self) -> None:
+        self.done = True
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            watcher(self)
+
+    @property
+    def watched(self) -> bool:
+        return bool(self._watchers)
+
+    def when_done(self, watcher: Callable[[Outcome[T]], None]) -> None:
+        """Call `watcher` once it is filled; at once where it is."""
+        if self.done:
+            watcher(self)
+        else:
+            self._watchers.append(watcher)
+
+    def result(self) -> T:
+        """The value; raises the exception. Only once it is done."""
+        assert self.done
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+    def __await__(self) -> Generator[Outcome[T], None, T]:
+        if not self.done:
+            yield self
+        return self.result()
+
+
+class Task(Outcome[T]):
+    """A coroutine on its way."""
+
+    __slots__ = ("_coroutine", "_on_lost", "_running", "_waits_for")
+
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, T], on_lost: Callable[[BaseException], None]
+    ) -> None:
+        super().__init__()
+        self._coroutine = coroutine
+        self._on_lost = on_lost
+        self._waits_for: Outcome[Any] | None = None
+        self._running = False
+
+    def start(self) -> None:
+        self._advance(None)
+
+    def cancel(self) -> None:
+        """Raise `Cancelled` where it waits; nothing where it is done or is the one that asks."""
+        if not self.done and not self._running:
+            self._waits_for = None
+            self._advance(Cancelled())
+
+    def _wake(self, outcome: Outcome[Any]) -> None:
+        if outcome is self._waits_for:  # else it was cancelled meanwhile
+            self._advance(None)
+
+    def _advance(self, error: BaseException | None) -> None:
+        self._running = True
+        try:
+            awaited = self._coroutine.throw(error) if error else self._coroutine.send(None)
+        except StopIteration as stop:
+            self.resolve(stop.value)
+        except Cancelled as cancelled:
+            self.reject(cancelled)
+        except Exception as failure:  # noqa: BLE001 - it is handed to whoever watches
+            if not self.watched:
+                self._on_lost(failure)
+            self.reject(failure)
+        else:
+            self._waits_for = awaited
+            self._running = False
+            awaited.when_done(self._wake)
+        finally:
+            self._running = False
+
+
+class Tasks:
+    """Starts tasks and lets them sleep by the ports' clock."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    def start(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        on_done: Callable[[Outcome[T]], None] | None = None,
+    ) -> Task[T]:
+        """Run `coroutine` up to where it first waits, and on from there as outcomes come."""
+        task = Task(coroutine, self._on_lost)
+        if on_done is not None:
+            task.when_done(on_done)
+        task.start()
+        return task
+
+    async def sleep(self, duration_ms: float) -> None:
+        slept: Outcome[None] = Outcome()
+        wakeup = self._ports.wakeups.call_at(
+            self._ports.clock.now_ms() + duration_ms, lambda: slept.resolve(None)
+        )
+        try:
+            await slept
+        finally:
+            wakeup.cancel()
+
+    async def gather(self, coroutines: list[Coroutine[Any, Any, T]]) -> list[T]:
+        """All of them at the same time; their values in order. The first failure is raised once
+        all have ended."""
+        tasks = [Task(coroutine, lambda error: None) for coroutine in coroutines]
+        for task in tasks:
+            task.start()
+        for task in tasks:
+            if not task.done:
+                ended: Outcome[None] = Outcome()
+                task.when_done(lambda _, ended=ended: ended.resolve(None))  # type: ignore[misc]
+                await ended
+        return [task.result() for task in tasks]
+
+    def _on_lost(self, error: BaseException) -> None:
+        self._ports.log("error", "client.task_failed", error=repr(error))
+
+
+class Signal:
+    """Wakes whoever waits for something to have changed; remembers one change."""
+
+    __slots__ = ("_set", "_waiter")
+
+    def __init__(self) -> None:
+        self._set = False
+        self._waiter: Outcome[None] | None = None
+
+    def set(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is None:
+            self._set = True
+        else:
+            waiter.resolve(None)
+
+    async def wait(self) -> None:
+        """Until `set` was called since the last wait. One waiter at a time."""
+        if self._set:
+            self._set = False
+            return
+        self._waiter = Outcome()
+        await self._waiter
