@@ -1,0 +1,205 @@
+"""A record batch of format v2: its 61-byte header, read and patched in place.
+
+Batches stay bytes. The header is read by one ``struct``; what follows is passed on as a view. The CRC covers
+everything from the attributes on, so that a leader may set base offset and leader epoch without
+computing it anew.
+
+Source: Kafka protocol guide, record batch v2 (KIP-98).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.types import Buffer
+
+HEADER = Struct(">qiibIhiqqqhii")
+HEADER_SIZE = 61
+LENGTH_PREFIX = 12
+"""Bytes before what the batch's length counts: base offset and length."""
+OFFSET_AND_LENGTH = Struct(">qi")
+PATCH = Struct(">qii")
+"""Base offset, length, leader epoch: what a leader sets."""
+PATCH_SIZE = 16
+MAGIC_AT = 16
+CRC_AT = 17
+CRC_FROM = 21
+MAX_TIMESTAMP_AT = 35
+PRODUCER = Struct(">qhi")
+PRODUCER_AT = 43
+"""Where producer id, producer epoch and base sequence stand."""
+MAGIC = 2
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+HAS_DELETE_HORIZON = 0x40
+NO_TIMESTAMP = -1
+
+
+class CorruptBatchError(ValueError):
+    """The bytes are no run of batches of format v2. `position` is where it was noticed."""
+
+    def __init__(self, position: int, why: str) -> None:
+        super().__init__(f"record batch at position {position}: {why}")
+        self.position = position
+        self.why = why
+
+
+class UnsupportedMagicError(CorruptBatchError):
+    """A batch of format 0 or 1, which nobody writes any more."""
+
+
+class BatchHeader(NamedTuple):
+    """The header as it stands."""
+
+    base_offset: int
+    length: int
+    """Bytes behind the length field."""
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.length + LENGTH_PREFIX
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Wraps to 0 behind 2^31 - 1."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+
+_make = BatchHeader._make
+_unpack = HEADER.unpack_from
+
+
+def read_header(data: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`, unchecked. Raises ``struct.error`` where fewer than 61 bytes are left."""
+    return _make(_unpack(data, position))
+
+
+def check_shape(header: BatchHeader, position: int = 0) -> None:
+    """What every batch must have: format 2, a possible length and count. Raises :class:`CorruptBatchError`."""
+    if header.magic != MAGIC:
+        if header.magic in (0, 1):
+            raise UnsupportedMagicError(position, f"format {header.magic} is not supported")
+        raise CorruptBatchError(position, f"unknown format {header.magic}")
+    if header.length < HEADER_SIZE - LENGTH_PREFIX:
+        raise CorruptBatchError(position, f"impossible length {header.length}")
+    if header.last_offset_delta < 0 or header.count < 0:
+        raise CorruptBatchError(position, "negative offset delta or count")
+
+
+def check_crc(header: BatchHeader, data: memoryview, position: int = 0) -> None:
+    """Raises :class:`CorruptBatchError` where the CRC of the batch at `position` does not match."""
+    if crc32c(data[position + CRC_FROM : position + header.size]) != header.crc:
+        raise CorruptBatchError(position, "the CRC does not match")
+
+
+class BatchView(NamedTuple):
+    """One whole batch of a run."""
+
+    header: BatchHeader
+    position: int
+    """In the run."""
+    data: memoryview
+    """The whole batch, header included."""
+
+    @property
+    def payload(self) -> memoryview:
+        """The records, perhaps compressed."""
+        return self.data[HEADER_SIZE:]
+
+
+def iterate(
+    records: Buffer, *, crc: bool = False, partial_tail: bool = True
+) -> Iterator[BatchView]:
+    """The whole batches of a run, in order. A cut-off batch at the end is left out, or is an error
+    where not `partial_tail`. Raises :class:`CorruptBatchError`."""
+    view = memoryview(records)
+    size, position = len(view), 0
+    while size - position >= HEADER_SIZE:
+        header = _make(_unpack(view, position))
+        check_shape(header, position)
+        end = position + header.length + LENGTH_PREFIX
+        if end > size:
+            break
+        if crc:
+            check_crc(header, view, position)
+        yield BatchView(header, position, view[position:end])
+        position = end
+    if position != size and not partial_tail:
+        raise CorruptBatchError(position, f"{size - position} bytes are no whole batch")
+
+
+def whole_size(records: Buffer) -> int:
+    """Bytes of the whole batches at the front of `records`; looks at lengths only."""
+    size, position = len(records), 0
+    while size - position >= LENGTH_PREFIX:
+        _, length = OFFSET_AND_LENGTH.unpack_from(records, position)
+        end = position + LENGTH_PREFIX + length
+        if length < 0 or end > size:
+            break
+        position = end
+    return position
+
+
+def seal(batch: bytearray | memoryview) -> None:
+    """Write the CRC of a whole batch into it."""
+    crc = crc32c(memoryview(batch)[CRC_FROM:])
+    batch[CRC_AT:CRC_FROM] = crc.to_bytes(4, "big")
+
+
+def write_header(target: bytearray | memoryview, header: BatchHeader) -> None:
+    """Put `header` before the records in `target`, with the length and CRC that they give."""
+    length = len(target) - LENGTH_PREFIX
+    HEADER.pack_into(target, 0, *header._replace(length=length, magic=MAGIC, crc=0))
+    seal(target)
+
+
+def stamp_producer(
+    batch: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    """Say in a whole batch who writes it, and the CRC anew."""
+    PRODUCER.pack_into(batch, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    seal(batch)

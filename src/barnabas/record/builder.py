@@ -1,0 +1,179 @@
+"""Makes record batches of format v2: for coordinators, the quorum's log, the client and tests.
+
+A record is ``(key, value)`` or ``(key, value, headers)`` or ``(key, value, headers, timestamp_ms)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Any
+
+from barnabas.record.batch import (
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    write_header,
+)
+from barnabas.record.compression import Codec, compress
+
+RecordTuple = tuple[Any, ...]
+CONTROL_KEY = Struct(">hh")
+"""Version and type of a control record."""
+END_TRANSACTION_VALUE = Struct(">hi")
+"""Version and coordinator epoch."""
+
+
+class ControlType:
+    """Types of control records (``ControlRecordType``)."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+def write_varint(value: int, out: bytearray) -> None:
+    """Zigzag varint."""
+    value = (value << 1) ^ (value >> 63)
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def write_record(
+    out: bytearray,
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[tuple[str, bytes | None]] = (),
+) -> None:
+    """Append one record with its length."""
+    body = bytearray(1)  # attributes
+    write_varint(timestamp_delta, body)
+    write_varint(offset_delta, body)
+    for part in (key, value):
+        if part is None:
+            body.append(1)  # -1
+        else:
+            write_varint(len(part), body)
+            body += part
+    pairs = list(headers)
+    write_varint(len(pairs), body)
+    for name, content in pairs:
+        encoded = name.encode()
+        write_varint(len(encoded), body)
+        body += encoded
+        if content is None:
+            body.append(1)
+        else:
+            write_varint(len(content), body)
+            body += content
+    write_varint(len(body), out)
+    out += body
+
+
+def build_batch(
+    records: Sequence[RecordTuple],
+    *,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    codec: int = Codec.NONE,
+    log_append_time: bool = False,
+    offset_deltas: Sequence[int] | None = None,
+) -> bytes:
+    """One batch. `timestamp_ms` is that of records which bring none; `offset_deltas` leave gaps
+    (compaction), the last one being the batch's."""
+    body = bytearray()
+    first = max_timestamp = None
+    for index, record in enumerate(records):
+        timestamp = record[3] if len(record) > 3 and record[3] is not None else timestamp_ms
+        if first is None:
+            first = max_timestamp = timestamp
+        max_timestamp = max(max_timestamp, timestamp)
+        delta = index if offset_deltas is None else offset_deltas[index]
+        headers = record[2] if len(record) > 2 else ()
+        write_record(body, delta, timestamp - first, record[0], record[1], headers)
+    attributes = codec
+    attributes |= TRANSACTIONAL if transactional else 0
+    attributes |= CONTROL if control else 0
+    attributes |= LOG_APPEND_TIME if log_append_time else 0
+    payload = compress(codec, body)
+    batch = bytearray(HEADER_SIZE)
+    batch += payload
+    last = len(records) - 1 if offset_deltas is None else offset_deltas[-1]
+    write_header(
+        batch,
+        BatchHeader(
+            base_offset=base_offset,
+            length=0,
+            leader_epoch=leader_epoch,
+            magic=MAGIC,
+            crc=0,
+            attributes=attributes,
+            last_offset_delta=max(last, 0),
+            base_timestamp=timestamp_ms if first is None else first,
+            max_timestamp=timestamp_ms if max_timestamp is None else max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            count=len(records),
+        ),
+    )
+    return bytes(batch)
+
+
+def control_batch(
+    controls: Sequence[tuple[int, bytes]],
+    *,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    transactional: bool = False,
+) -> bytes:
+    """Control records of (type, value) in one batch."""
+    return build_batch(
+        [(CONTROL_KEY.pack(0, kind), value) for kind, value in controls],
+        timestamp_ms=timestamp_ms,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=transactional,
+        control=True,
+    )
+
+
+def end_transaction_marker(
+    *,
+    commit: bool,
+    timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+) -> bytes:
+    """The control batch that ends a transaction in one partition."""
+    kind = ControlType.COMMIT if commit else ControlType.ABORT
+    return control_batch(
+        [(kind, END_TRANSACTION_VALUE.pack(0, coordinator_epoch))],
+        timestamp_ms=timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+    )

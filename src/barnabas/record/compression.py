@@ -1,0 +1,119 @@
+"""The codecs of record batches: none, gzip, snappy, lz4, zstd; by ``cramjam``.
+
+Compressed bytes come from anywhere, so what they unpack to is bounded: beyond `limit` bytes they are
+refused, whatever they claim. Snappy stands in the chunked form of Java's ``SnappyOutputStream``; what
+librdkafka sends without that frame is read as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from struct import Struct
+
+import cramjam
+
+from barnabas.types import Buffer
+
+DECOMPRESSED_BYTES_MAX = 1 << 30
+
+
+class Codec(IntEnum):
+    """Number in the batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class CompressionError(ValueError):
+    """The bytes are not of this codec, or unpack to more than allowed."""
+
+
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+XERIAL_BLOCK = 32 * 1024
+_INT32 = Struct(">i")
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """`data` in the form that stands in a batch."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    if codec == Codec.GZIP:
+        return bytes(cramjam.gzip.compress(data))
+    if codec == Codec.LZ4:
+        return bytes(cramjam.lz4.compress(data))
+    if codec == Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=3))
+    if codec == Codec.SNAPPY:
+        return _snappy_compress(memoryview(data))
+    raise CompressionError(f"there is no codec {codec}")
+
+
+def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
+    """What `data` unpacks to, at most `limit` bytes. Raises :class:`CompressionError`."""
+    if codec == Codec.NONE:
+        return data
+    try:
+        if codec == Codec.SNAPPY:
+            return _snappy_decompress(memoryview(data), limit)
+        if codec == Codec.GZIP:
+            return _bounded(cramjam.gzip.decompress_into, data, limit)
+        if codec == Codec.LZ4:
+            return _bounded(cramjam.lz4.decompress_into, data, limit)
+        if codec == Codec.ZSTD:
+            return _bounded(cramjam.zstd.decompress_into, data, limit)
+    except cramjam.DecompressionError as error:
+        raise CompressionError(f"{Codec(codec).name.lower()}: {error}") from error
+    raise CompressionError(f"there is no codec {codec}")
+
+
+def _bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> memoryview:
+    """Unpack into a buffer that grows until it is enough, or `limit` is reached."""
+    size = max(len(data) * 4, 16 * 1024)
+    while True:
+        size = min(size, limit)
+        target = bytearray(size)
+        try:
+            used = into(data, target)
+        except cramjam.DecompressionError:
+            if size >= limit:
+                raise
+            size *= 8
+            continue
+        if used < size or size >= limit:
+            return memoryview(target)[:used]
+        size *= 8  # exactly full: there may be more
+
+
+def _snappy_compress(data: memoryview) -> bytes:
+    out = bytearray(XERIAL_HEADER)
+    for start in range(0, len(data), XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + XERIAL_BLOCK]))
+        out += _INT32.pack(len(block))
+        out += block
+    return bytes(out)
+
+
+def _snappy_decompress(data: memoryview, limit: int) -> bytes:
+    if bytes(data[:8]) != XERIAL_MAGIC:
+        return _snappy_block(data, limit)
+    out, position = bytearray(), len(XERIAL_HEADER)
+    while position + 4 <= len(data):
+        (size,) = _INT32.unpack_from(data, position)
+        position += 4
+        if size < 0 or size > len(data) - position:
+            raise CompressionError(f"snappy: a chunk claims {size} bytes")
+        out += _snappy_block(data[position : position + size], limit - len(out))
+        position += size
+    return bytes(out)
+
+
+def _snappy_block(data: memoryview, limit: int) -> bytes:
+    size = cramjam.snappy.decompress_raw_len(data)
+    if size > limit:
+        raise CompressionError(f"snappy: it unpacks to {size} bytes, {limit} are allowed")
+    return bytes(cramjam.snappy.decompress_raw(data))

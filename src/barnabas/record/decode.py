@@ -1,0 +1,111 @@
+"""The records of a batch, one by one: for coordinators, tools and compaction, never for produce or fetch.
+
+A batch's count is held against its bytes: one that lies ends in :class:`CorruptBatchError`, never
+in a wrong record or a loop without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barnabas.record.batch import BatchHeader, BatchView, CorruptBatchError, iterate
+from barnabas.record.compression import DECOMPRESSED_BYTES_MAX, CompressionError, decompress
+from barnabas.types import Buffer
+
+
+class Record(NamedTuple):
+    """One record with its absolute offset and timestamp (ms)."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def read_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """A zigzag varint of at most 10 bytes and the position behind it."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+        shift += 7
+        if shift > 63:
+            raise ValueError("a varint has more than 10 bytes")
+
+
+def records_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+    """The records of one batch. Raises :class:`CorruptBatchError`."""
+    header = batch.header
+    try:
+        data = bytes(decompress(header.codec, batch.payload, limit))
+    except CompressionError as error:
+        raise CorruptBatchError(batch.position, str(error)) from error
+    position = 0
+    for _ in range(header.count):
+        try:
+            record, position = _read_record(data, position, header)
+        except (IndexError, ValueError, UnicodeDecodeError) as error:
+            raise CorruptBatchError(batch.position, f"a record is malformed: {error}") from error
+        yield record
+    if position != len(data):
+        raise CorruptBatchError(batch.position, f"{len(data) - position} bytes follow the records")
+
+
+def records_in(run: Buffer) -> Iterator[Record]:
+    """The records of all whole batches of a run, control batches left out."""
+    for batch in iterate(run):
+        if not batch.header.is_control:
+            yield from records_of(batch)
+
+
+def _read_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+    size, position = read_varint(data, position)
+    end = position + size
+    if size < 0 or end > len(data):
+        raise ValueError(f"it claims {size} bytes")
+    position += 1  # attributes
+    timestamp_delta, position = read_varint(data, position)
+    offset_delta, position = read_varint(data, position)
+    key, position = _read_bytes(data, position, end)
+    value, position = _read_bytes(data, position, end)
+    headers, position = _read_headers(data, position, end)
+    if position != end:
+        raise ValueError(f"it has {end - position} bytes too many")
+    timestamp = (
+        header.max_timestamp
+        if header.is_log_append_time
+        else header.base_timestamp + timestamp_delta
+    )
+    return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(data, position)
+    if size < 0:
+        return None, position
+    if position + size > end:
+        raise ValueError(f"a field claims {size} bytes")
+    return data[position : position + size], position + size
+
+
+def _read_headers(
+    data: bytes, position: int, end: int
+) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, position = read_varint(data, position)
+    if count == 0:
+        return (), position
+    if count < 0 or count > end - position:
+        raise ValueError(f"it claims {count} headers")
+    headers = []
+    for _ in range(count):
+        key, position = _read_bytes(data, position, end)
+        if key is None:
+            raise ValueError("a header's key is null")
+        value, position = _read_bytes(data, position, end)
+        headers.append((key.decode(), value))
+    return tuple(headers), position
