@@ -1,0 +1,70 @@
+"""``format("barnabas")``: what Spark sees of the pipeline.
+
+Readers and writers are made here from options; nothing else happens here. A plain session finds
+the class through the top-level module ``pyspark_barnabas``; ``register(spark)`` does it by hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from barnabas.pipeline.options import sink_options, source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class BarnabasDataSource(DataSource):
+    """Batch and streaming reads and writes of topics; options of Spark's Kafka connector."""
+
+    options: Any
+
+    @classmethod
+    def name(cls) -> str:
+        return "barnabas"
+
+    def schema(self) -> StructType:
+        from barnabas.pipeline.source import record_schema
+
+        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        return record_schema(include_headers=headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from barnabas.pipeline.source import BatchReader
+
+        return BatchReader(source_options(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from barnabas.pipeline.source import StreamReader
+
+        return StreamReader(source_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from barnabas.pipeline.sink import BatchWriter, check_columns
+
+        options = sink_options(self.options)
+        check_columns(schema, options, overwrite=overwrite)
+        return BatchWriter(options)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        from barnabas.pipeline.sink import StreamWriter, check_columns
+
+        options = sink_options(self.options)
+        check_columns(schema, options, overwrite=False)
+        return StreamWriter(options)
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("barnabas")`` known to a session that did not find it by itself."""
+    spark.dataSource.register(BarnabasDataSource)

@@ -1,0 +1,113 @@
+"""From options to offsets: which partitions there are, where a query begins and ends in them.
+
+Asks the cluster; decides nothing about triggers or tasks. Every partition that a place does not
+mention is an error, as in Spark's connector: a query must not begin somewhere by accident.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from barnabas.pipeline.cluster import EARLIEST, LATEST, Cluster
+from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.offsets import PartitionOffsets
+from barnabas.pipeline.options import (
+    AtOffsets,
+    AtTimestamps,
+    Everywhere,
+    Place,
+    SourceOptions,
+    Subscription,
+)
+from barnabas.types import TopicPartition
+
+
+def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
+    """All partitions that the subscription names now, in order. Missing topics give none."""
+    if subscription.partitions:
+        names = {each.topic for each in subscription.partitions}
+        topics = cluster.topics(names)
+        return [
+            each
+            for each in subscription.partitions
+            if each.topic in topics and each.partition in topics[each.topic].partitions
+        ]
+    if subscription.pattern is not None:
+        pattern = re.compile(subscription.pattern)
+        topics = {
+            name: topic for name, topic in cluster.topics().items() if pattern.fullmatch(name)
+        }
+    else:
+        topics = cluster.topics(subscription.topics)
+    return [TopicPartition(name, each) for name in sorted(topics) for each in topics[name].partitions]
+
+
+def offsets_at(
+    cluster: Cluster,
+    place: Place,
+    partitions: Collection[TopicPartition],
+    options: SourceOptions,
+    *,
+    starting: bool,
+) -> PartitionOffsets:
+    """The offset of `place` in each of `partitions`. Raises `OptionError`."""
+    isolation = options.fetch.isolation
+    match place:
+        case Everywhere(timestamp):
+            wanted = dict.fromkeys(partitions, timestamp)
+        case AtTimestamps(timestamps):
+            check_covers(timestamps, partitions, "timestamps")
+            wanted = {each: timestamps[each] for each in partitions}
+        case AtOffsets(offsets):
+            check_covers(offsets, partitions, "offsets")
+            wanted = {each: offsets[each] for each in partitions if offsets[each] < 0}
+    found = cluster.list_offsets(wanted, isolation=isolation)
+    resolved: PartitionOffsets = {}
+    for each in partitions:
+        if isinstance(place, AtOffsets) and place.offsets[each] >= 0:
+            resolved[each] = place.offsets[each]
+        elif each in found:
+            resolved[each] = found[each].offset
+    absent = [each for each in partitions if resolved.get(each, 0) < 0]
+    if absent:
+        if starting and options.without_timestamp == "error":
+            raise OptionError(
+                f"{absent[0]} has no record at or after the starting timestamp; set"
+                " startingOffsetsByTimestampStrategy to latest to begin at its end"
+            )
+        latest = cluster.list_offsets(dict.fromkeys(absent, LATEST), isolation=isolation)
+        resolved.update({each: latest[each].offset for each in absent if each in latest})
+    return resolved
+
+
+def check_covers(
+    given: PartitionOffsets, partitions: Collection[TopicPartition], what: str
+) -> None:
+    missing = sorted(set(partitions) - given.keys())
+    foreign = sorted(given.keys() - set(partitions))
+    if missing:
+        raise OptionError(
+            f"{what} are needed for every partition: {missing[0]} is missing"
+            " (-2 stands for earliest, -1 for latest)"
+        )
+    if foreign:
+        raise OptionError(f"{what} name {foreign[0]}, which is not subscribed or does not exist")
+
+
+def earliest(
+    cluster: Cluster, partitions: Collection[TopicPartition], options: SourceOptions
+) -> PartitionOffsets:
+    found = cluster.list_offsets(
+        dict.fromkeys(partitions, EARLIEST), isolation=options.fetch.isolation
+    )
+    return {each: at.offset for each, at in found.items()}
+
+
+def latest(
+    cluster: Cluster, partitions: Collection[TopicPartition], options: SourceOptions
+) -> PartitionOffsets:
+    found = cluster.list_offsets(
+        dict.fromkeys(partitions, LATEST), isolation=options.fetch.isolation
+    )
+    return {each: at.offset for each, at in found.items()}

@@ -1,0 +1,188 @@
+"""A task's work: one range of one partition, from its leader, as Arrow batches.
+
+Fetches go straight to the leader, the next one on its way while the last is decoded. A leader that
+dies or moves is looked up again and the fetch goes on where it was; a range is given up when
+nothing came for the cluster's whole patience. Where records of the range are gone
+(`OFFSET_OUT_OF_RANGE`), the task fails, or with ``failOnDataLoss=false`` goes on behind the gap.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from barnabas.client.connection import ChannelError
+from barnabas.pipeline.cluster import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    TRANSIENT,
+    Cluster,
+    Patience,
+)
+from barnabas.pipeline.connection import Answer, BlockingConnection
+from barnabas.pipeline.errors import DataLossError
+from barnabas.pipeline.offsets import Range
+from barnabas.pipeline.options import FetchOptions, SourceOptions
+from barnabas.record.batch_run import end_of_run
+from barnabas.record.columnar import AbortedTransaction, decode
+from barnabas.types import Buffer
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages import fetch_request, fetch_response
+
+log = logging.getLogger(__name__)
+
+GONE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+class RangeReader:
+    """Reads one range once. `position` is the next offset to fetch."""
+
+    def __init__(self, cluster: Cluster, what: Range, options: SourceOptions) -> None:
+        self.what = what
+        self.position = what.start
+        self._cluster = cluster
+        self._fetch = options.fetch
+        self._headers = options.include_headers
+        self._fail_on_data_loss = options.fail_on_data_loss
+        self._patience = Patience(cluster.patience_ms)
+        self._ahead: tuple[BlockingConnection, Answer] | None = None
+
+    def __repr__(self) -> str:
+        return f"RangeReader({self.what} at {self.position})"
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The range's records as batches of `schema`. Raises `DataLossError`, `KafkaError`,
+        `ClusterUnreachableError`, `CorruptBatchError`."""
+        what = self.what
+        while self.position < what.end:
+            partition = self._next_answer()
+            if partition is None:
+                continue
+            records: Buffer = partition.records or b""
+            start = self.position
+            self.position = end_of_run(records, start)
+            if self.position == start:
+                self._idle(partition)
+                continue
+            self._patience.renew()
+            if self.position < what.end:
+                self._ahead = self._send()
+            run = decode(
+                records,
+                start,
+                what.end,
+                aborted=self._aborted(partition),
+                include_headers=self._headers,
+                check_crc=self._fetch.check_crcs,
+            )
+            for columns in run.columns:
+                yield columns.to_arrow(what.topic, what.partition, schema)
+
+    def _aborted(self, partition: fetch_response.PartitionData) -> list[AbortedTransaction] | None:
+        if self._fetch.isolation != READ_COMMITTED:
+            return None
+        return [
+            AbortedTransaction(each.producer_id, each.first_offset)
+            for each in partition.aborted_transactions or ()
+        ]
+
+    def _idle(self, partition: fetch_response.PartitionData) -> None:
+        """Nothing came though the range goes on: a new leader that has yet to catch up with what
+        it may show, or a log that has lost its end."""
+        if partition.high_watermark < self.what.end:
+            self._patience.wait(
+                f"{self.what}: the leader shows records up to {partition.high_watermark} only"
+            )
+        else:
+            self._patience.wait(f"{self.what}: no record at {self.position}")
+
+    def _next_answer(self) -> fetch_response.PartitionData | None:
+        """The partition's part of the next fetch response, or None where it is to be asked again."""
+        ahead, self._ahead = self._ahead, None
+        try:
+            ahead = ahead or self._send()
+            if ahead is None:
+                return None
+            connection, answer = ahead
+            response: Any = connection.wait(answer)
+        except ChannelError as error:
+            if error.kind == "unsupported":
+                raise
+            self._retry(error)
+            return None
+        code = code_of(response.error_code)
+        if code == ErrorCode.NONE:
+            partition: fetch_response.PartitionData = response.responses[0].partitions[0]
+            code = code_of(partition.error_code)
+            if code == ErrorCode.NONE:
+                return partition
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._skip_loss()
+        elif code in TRANSIENT or code in GONE:
+            self._retry(code.name)
+        else:
+            raise KafkaError(code, f"fetching {self.what} at {self.position}")
+        return None
+
+    def _retry(self, error: object) -> None:
+        self._cluster.forget(self.what.topic)
+        self._patience.wait(f"{self.what} at {self.position}: {error}")
+
+    def _send(self) -> tuple[BlockingConnection, Answer] | None:
+        """Submit the next fetch; None where the partition has no leader yet (after a wait)."""
+        leader = self._cluster.leader(self.what.of)
+        topic = self._cluster.topic(self.what.topic)
+        if leader is None or topic is None:
+            self._retry("it has no leader" if topic is not None else "no such topic")
+            return None
+        fetch: FetchOptions = self._fetch
+        request = fetch_request.FetchRequest(
+            max_wait_ms=fetch.wait_ms_max,
+            min_bytes=fetch.bytes_min,
+            max_bytes=fetch.bytes_max,
+            isolation_level=fetch.isolation,
+            topics=[
+                fetch_request.FetchTopic(
+                    topic=self.what.topic,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        fetch_request.FetchPartition(
+                            partition=self.what.partition,
+                            current_leader_epoch=leader.epoch,
+                            fetch_offset=self.position,
+                            partition_max_bytes=fetch.partition_bytes_max,
+                        )
+                    ],
+                )
+            ],
+        )
+        connection = self._cluster.connection(leader.endpoint)
+        timeout_ms = self._cluster.request_timeout_ms + fetch.wait_ms_max
+        return connection, connection.submit(request, timeout_ms=timeout_ms)
+
+    def _skip_loss(self) -> None:
+        """The offset is not in the log: fail, or go on where the log begins."""
+        of = self.what.of
+        earliest = self._cluster.list_offsets({of: EARLIEST})[of].offset
+        latest = self._cluster.list_offsets({of: LATEST})[of].offset
+        if earliest <= self.position <= latest:
+            self._retry("the leader has moved")  # a follower answered, or the log came back
+            return
+        text = (
+            f"{of}: records from offset {self.position} are gone, the log has"
+            f" [{earliest}, {latest}); set failOnDataLoss to false to go on without them"
+        )
+        if self._fail_on_data_loss:
+            raise DataLossError(text)
+        log.warning("%s", text)
+        self.position = min(earliest, self.what.end) if earliest > self.position else self.what.end
