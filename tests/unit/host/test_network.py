@@ -88,9 +88,9 @@ class Recorder:
         self.connection.send(parts)
 
 
-def pair(world: World, **options: int) -> tuple[Recorder, Recorder]:
+def pair(world: World, room: int = 64) -> tuple[Recorder, Recorder]:
     """A client and the server's side of its connection."""
-    server, client = Recorder(**options), Recorder(**options)
+    server, client = Recorder(room=room), Recorder(room=room)
     listener = world.network.listen(LOOPBACK, lambda: server)
     world.network.connect(listener.endpoint, client)
     world.until(lambda: server.is_connected and client.is_connected)
@@ -147,7 +147,11 @@ def test_an_end_is_told_once_and_not_from_inside_a_call(world: World) -> None:
 
 
 def test_nothing_is_delivered_after_abort(world: World) -> None:
-    server = Recorder(room=1, on_bytes=lambda me: me.connection and me.connection.abort())
+    def abort(me: Recorder) -> None:
+        assert me.connection is not None
+        me.connection.abort()
+
+    server = Recorder(room=1, on_bytes=abort)
     client = Recorder()
     listener = world.network.listen(LOOPBACK, lambda: server)
     world.network.connect(listener.endpoint, client)
