@@ -1,0 +1,97 @@
+"""Where each leader epoch of a partition begins (``leader-epoch-checkpoint``).
+
+A follower that asks for the end of an epoch learns from it where its log parts from the leader's
+(KIP-101, KIP-279). Entries ascend in epoch and in start offset. The file is written at each change
+without a sync: recovery rebuilds what a power loss takes from the batches themselves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from barnabas.log.checkpoints import MalformedCheckpoint, read_epochs, write_epochs
+from barnabas.ports import Disk
+
+UNDEFINED = -1
+
+
+class EpochCache:
+    """The epochs of one log."""
+
+    __slots__ = ("_disk", "_path", "epochs", "starts")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self.epochs: list[int] = []
+        self.starts: list[int] = []
+
+    def load(self) -> bool:
+        """Read the file. False where it cannot be believed and has to be rebuilt."""
+        try:
+            entries = read_epochs(self._disk, self._path)
+        except MalformedCheckpoint:
+            return False
+        self.epochs = [epoch for epoch, _ in entries]
+        self.starts = [start for _, start in entries]
+        return True
+
+    @property
+    def latest(self) -> int:
+        return self.epochs[-1] if self.epochs else UNDEFINED
+
+    def assign(self, epoch: int, start: int, *, write: bool = True) -> bool:
+        """Epoch `epoch` begins at offset `start`, if that is news. Later entries that contradict go."""
+        if epoch < 0 or (self.epochs and epoch == self.epochs[-1]):
+            return False
+        keep = min(bisect_left(self.epochs, epoch), bisect_left(self.starts, start))
+        del self.epochs[keep:], self.starts[keep:]
+        self.epochs.append(epoch)
+        self.starts.append(start)
+        if write:
+            self.write()
+        return True
+
+    def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """(largest known epoch ≤ `epoch`, the offset behind its last record); (-1, -1) where unknown."""
+        if epoch == UNDEFINED or not self.epochs:
+            return UNDEFINED, UNDEFINED
+        if epoch == self.epochs[-1]:
+            return epoch, log_end
+        at = bisect_right(self.epochs, epoch)
+        if at == len(self.epochs):
+            return UNDEFINED, UNDEFINED
+        if at == 0:
+            return epoch, self.starts[0]
+        return self.epochs[at - 1], self.starts[at]
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch in which the record at `offset` was written; -1 where unknown."""
+        at = bisect_right(self.starts, offset)
+        return self.epochs[at - 1] if at else UNDEFINED
+
+    def truncate_from_end(self, offset: int) -> None:
+        """Forget epochs that begin at `offset` or later."""
+        keep = bisect_left(self.starts, offset)
+        if keep < len(self.epochs):
+            del self.epochs[keep:], self.starts[keep:]
+            self.write()
+
+    def truncate_from_start(self, offset: int) -> None:
+        """The log begins at `offset` now."""
+        at = bisect_right(self.starts, offset) - 1
+        if at > 0 or (at == 0 and self.starts[0] < offset):
+            del self.epochs[:at], self.starts[:at]
+            self.starts[0] = offset
+            self.write()
+
+    def clear(self) -> None:
+        if self.epochs:
+            self.epochs, self.starts = [], []
+            self.write()
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self.epochs, self.starts, strict=True))
+
+    def write(self, *, durable: bool = False) -> None:
+        write_epochs(self._disk, self._path, self.entries(), durable=durable)

@@ -1,0 +1,65 @@
+"""Names of the files of a log, and a bounded set of open ones.
+
+A partition's directory holds per segment ``<base offset, 20 digits>`` and a suffix. Logs do not keep
+files open: they ask :class:`OpenFiles`, which closes those that were not used for longest.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from barnabas.ports import Disk, File
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+OPEN_FILES_MAX = 4096
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of(name: str) -> int | None:
+    """The base offset in a file's name; None where it is no segment file."""
+    head = name[:20]
+    return int(head) if len(name) > 20 and name[20] == "." and head.isdigit() else None
+
+
+class OpenFiles:
+    """At most `limit` files of one disk, opened on demand."""
+
+    def __init__(self, disk: Disk, limit: int = OPEN_FILES_MAX) -> None:
+        self.disk = disk
+        self.limit = limit
+        self._files: OrderedDict[str, File] = OrderedDict()
+
+    def get(self, path: str) -> File:
+        """The open file; created where missing."""
+        file = self._files.get(path)
+        if file is not None:
+            self._files.move_to_end(path)
+            return file
+        file = self.disk.open(path, create=True)
+        self._files[path] = file
+        while len(self._files) > self.limit:
+            self._files.popitem(last=False)[1].close()
+        return file
+
+    def close(self, path: str) -> None:
+        file = self._files.pop(path, None)
+        if file is not None:
+            file.close()
+
+    def close_all(self) -> None:
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def __len__(self) -> int:
+        return len(self._files)
