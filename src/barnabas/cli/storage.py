@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import typer
@@ -45,7 +46,9 @@ def format_directories(
         for directory in directories_of(config):
             if not ignore_formatted and read_meta_properties(disk, directory) is not None:
                 raise Failure(f"{directory} is formatted already; --ignore-formatted accepts that")
-        done = format_node(disk, config, cluster_id, os.urandom, features=levels)
+        done = format_node(
+            disk, config, cluster_id, os.urandom, time.time_ns() // 1_000_000, features=levels
+        )
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}") from error
     except ValueError as error:

@@ -156,7 +156,7 @@ def format_missing(files: Sequence[NodeFiles]) -> None:
             cluster_id = cluster_id or existing_cluster_id(disk, config)
         cluster_id = cluster_id or uuid_text(random_uuid(os.urandom))
         for config in configs.values():
-            format_node(disk, config, cluster_id, os.urandom)
+            format_node(disk, config, cluster_id, os.urandom, time.time_ns() // 1_000_000)
     except (OSError, ValueError) as error:
         raise Failure(str(error)) from error
 

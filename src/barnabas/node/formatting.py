@@ -7,7 +7,7 @@ directory which has the latter is whole. Source: Kafka's ``Formatter``; KIP-631,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.config.meta_properties import (
     BOOTSTRAP_CHECKPOINT,
@@ -19,9 +19,15 @@ from barnabas.config.meta_properties import (
 )
 from barnabas.config.node import NodeConfig
 from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.metadata.codec import encode_records
 from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
 from barnabas.ports import Disk
+from barnabas.record.builder import ControlType, build_batch, control_batch
 from barnabas.types import Uuid
+from barnabas.wire.codec import encode_bytes
+from barnabas.wire.messages.snapshot_footer_record import SnapshotFooterRecord
+from barnabas.wire.messages.snapshot_header_record import SnapshotHeaderRecord
+from barnabas.wire.schema import Message
 
 RandomBytes = Callable[[int], bytes]
 
@@ -57,6 +63,7 @@ def format_node(
     config: NodeConfig,
     cluster_id: str,
     random_bytes: RandomBytes,
+    wall_ms: int,
     *,
     features: Mapping[str, int] | None = None,
 ) -> list[str]:
@@ -73,7 +80,7 @@ def format_node(
                 f"not to node {config.node_id} of cluster {cluster_id}"
             )
     if missing:
-        checkpoint = bootstrap_checkpoint(config, features)
+        checkpoint = bootstrap_checkpoint(config, wall_ms, features)
         for directory in missing:
             disk.make_dirs(directory)
             disk.write_atomic(f"{directory}/{BOOTSTRAP_CHECKPOINT}", checkpoint)
@@ -82,11 +89,39 @@ def format_node(
     return missing
 
 
-def bootstrap_checkpoint(config: NodeConfig, features: Mapping[str, int] | None = None) -> bytes:
+def bootstrap_checkpoint(
+    config: NodeConfig, wall_ms: int, features: Mapping[str, int] | None = None
+) -> bytes:
     """The content of the file. Raises ``ValueError`` for unknown features and levels."""
     levels = dict(features or {})
     version = levels.pop(METADATA_VERSION, LATEST_METADATA_VERSION)
     records = bootstrap_records(
         version, levels, min_insync_replicas=config.controller.min_insync_replicas
     )
-    return write_checkpoint(records, version)
+    return _checkpoint(records, version, wall_ms)
+
+
+def _checkpoint(records: Sequence[Message], metadata_version: int, wall_ms: int) -> bytes:
+    """Header, records and footer, a batch each, as Kafka's own writer leaves them (KIP-630)."""
+    values = encode_records(records, metadata_version)
+    header = encode_bytes(SnapshotHeaderRecord(), 0)
+    footer = encode_bytes(SnapshotFooterRecord(), 0)
+    return b"".join(
+        (
+            control_batch(
+                [(ControlType.SNAPSHOT_HEADER, header)], timestamp_ms=wall_ms, leader_epoch=0
+            ),
+            build_batch(
+                [(None, value) for value in values],
+                timestamp_ms=wall_ms,
+                base_offset=1,
+                leader_epoch=0,
+            ),
+            control_batch(
+                [(ControlType.SNAPSHOT_FOOTER, footer)],
+                timestamp_ms=wall_ms,
+                base_offset=1 + len(values),
+                leader_epoch=0,
+            ),
+        )
+    )

@@ -34,7 +34,7 @@ def test_a_broken_escape_is_an_error() -> None:
         parse_properties("a=\\u12")
 
 
-characters = st.characters(max_codepoint=0xFFFF, exclude_categories=("Cs",))
+characters = st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"])
 
 
 @given(st.dictionaries(st.text(characters, min_size=1), st.text(characters), max_size=6))
