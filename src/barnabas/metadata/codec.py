@@ -7,6 +7,7 @@ hand-tuned encoders, proven equal to the compiled codec by a property test.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 
 from barnabas.metadata.features import record_versions
@@ -62,3 +63,8 @@ def decode_record(value: Buffer) -> Message:
     if position != len(data):
         raise MalformedError(f"{len(data) - position} bytes follow {cls.__name__}")
     return message
+
+
+def encode_records(records: Iterable[Message], metadata_version: int) -> list[bytes]:
+    """The values of records, each in the version that `metadata_version` gives it."""
+    return [encode_record(record, record_version(record, metadata_version)) for record in records]

@@ -78,12 +78,16 @@ class MetadataImage:
         """Records that named something unknown."""
         self.topics_by_name: dict[str, Topic] = {}
         self.topics_by_id: dict[Uuid, Topic] = {}
+        self.collisions: dict[str, dict[str, None]] = {}
+        """Names with '.' or '_' by what metrics make of them: '.' becomes '_'."""
         self.slots: list[Topic | None] = []
         """Topics by `Topic.slot`; None where deleted. Slots are not used again."""
         self.brokers: dict[int, BrokerRegistration] = {}
         self.controllers: dict[int, ControllerRegistration] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         """(resource type, resource name) → what is set there dynamically."""
+        self.config_version = getattr(self, "config_version", -1) + 1
+        """Grows whenever a configuration changes, so that what was derived can be dropped."""
         self.features: dict[str, int] = {}
         """Finalized levels by feature name; a feature at level 0 does not stand here."""
         self.next_producer_id = 0
@@ -181,6 +185,7 @@ class MetadataImage:
                 undo[0](*undo[1:])
             self.offset = frame.before_offset
             self.epoch = frame.before_epoch
+        self.config_version += 1
 
     @property
     def uncommitted(self) -> int:

@@ -77,15 +77,32 @@ def _topic(image: MetadataImage, record: TopicRecord) -> None:
     image.topics_by_id[topic.id] = topic
     before = image.topics_by_name.get(topic.name)
     image.topics_by_name[topic.name] = topic
+    _note_name(image, topic.name)
     if image.undo is not None:
         image.undo.append((_drop_topic, image, topic, before))
     if image.changes is not None:
         image.changes.topics_created[topic.id] = None
 
 
+def _note_name(image: MetadataImage, name: str) -> None:
+    if "." in name or "_" in name:
+        image.collisions.setdefault(name.replace(".", "_"), {})[name] = None
+
+
+def _forget_name(image: MetadataImage, name: str) -> None:
+    plain = name.replace(".", "_")
+    alike = image.collisions.get(plain)
+    if alike is not None:
+        alike.pop(name, None)
+        if not alike:
+            del image.collisions[plain]
+
+
 def _drop_topic(image: MetadataImage, topic: Topic, before: Topic | None) -> None:
     del image.topics_by_id[topic.id]
     _put(image.topics_by_name, topic.name, ABSENT if before is None else before)
+    if before is None:
+        _forget_name(image, topic.name)
     image.slots[topic.slot] = None
     if image.changes is not None:
         _note_deleted(image, topic)
@@ -100,8 +117,10 @@ def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> None:
     named = image.topics_by_name.get(topic.name)
     if named is topic:
         del image.topics_by_name[topic.name]
+        _forget_name(image, topic.name)
     resource = (TOPIC_RESOURCE, topic.name)
     configs = image.configs.pop(resource, None) if named is topic else None
+    image.config_version += 1
     for replicas in topic.replicas:
         image.membership.remove(replicas)
     if image.undo is not None:
@@ -118,6 +137,7 @@ def _restore_topic(
     image.topics_by_id[topic.id] = topic
     if named is topic:
         image.topics_by_name[topic.name] = topic
+        _note_name(image, topic.name)
     image.slots[topic.slot] = topic
     for index, replicas in enumerate(topic.replicas):
         image.membership.add(replicas, topic.slot, index)
@@ -424,6 +444,7 @@ def _config(image: MetadataImage, record: ConfigRecord) -> None:
     else:
         entries[record.name] = record.value
     _set(image, image.configs, resource, entries if entries else ABSENT)
+    image.config_version += 1
     if image.changes is not None:
         image.changes.configs[resource] = None
 

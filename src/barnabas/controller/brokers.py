@@ -1,0 +1,425 @@
+"""The life of a broker: registration, heartbeat, fencing, controlled shutdown, unregistration.
+
+States by the registration: fenced → unfenced → in controlled shutdown → fenced (may stop).
+
+Source: KIP-631, KIP-841, KIP-858, KIP-966, KIP-1066; Kafka's ClusterControlManager and
+BrokerHeartbeatManager. Differs from Kafka in one thing, on purpose: a new incarnation whose
+predecessor's connection is closed replaces it at once (see docs/divergence.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.isr import fence_records, isr_updates, leads_any
+from barnabas.controller.sessions import Sessions
+from barnabas.metadata import features as levels
+from barnabas.metadata.records.broker_registration_change_record import (
+    BrokerRegistrationChangeRecord,
+)
+from barnabas.metadata.records.register_broker_record import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+)
+from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerRecord
+from barnabas.metadata.registrations import BrokerRegistration
+from barnabas.types import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    Uuid,
+    uuid_text,
+)
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from barnabas.wire.messages.broker_registration_request import BrokerRegistrationRequest
+from barnabas.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from barnabas.wire.schema import Message
+
+
+class Standing(NamedTuple):
+    """What the runtime knows beside the image when a broker registers."""
+
+    cluster_id: str
+    next_offset: int
+    """Offset of the first record of this decision: the epoch a registration gets."""
+    session_valid: bool
+    """The present incarnation was heard of within its session."""
+    connection_open: bool
+    """The present incarnation's heartbeat connection is open."""
+
+
+def check_epoch(cluster: Cluster, broker: int, epoch: int) -> BrokerRegistration:
+    """The registration that `broker` speaks for. Raises KafkaError STALE_BROKER_EPOCH."""
+    known = cluster.image.brokers.get(broker)
+    if known is None:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker}"
+        )
+    if known.epoch != epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Expected broker epoch {known.epoch} but got broker epoch {epoch}",
+        )
+    return known
+
+
+# -- registration --------------------------------------------------------------------------------
+
+
+def register(
+    cluster: Cluster, request: BrokerRegistrationRequest, standing: Standing
+) -> Decision[BrokerRegistrationResponse]:
+    """A broker process introduces itself.
+
+    Raises INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, UNSUPPORTED_VERSION,
+    INVALID_REGISTRATION, BROKER_ID_NOT_REGISTERED.
+    """
+    _check_registration(cluster, request, standing)
+    broker = request.broker_id
+    known = cluster.image.brokers.get(broker)
+    reason = _registration_reason(known, request)
+    record = _registration_record(cluster, request, standing.next_offset, reason)
+    records: list[Message] = [record]
+    if known is not None and known.incarnation == request.incarnation_id:
+        record.broker_epoch = known.epoch
+        record.fenced = known.fenced
+        record.in_controlled_shutdown = known.in_controlled_shutdown
+    elif known is not None:
+        records += _replace(cluster, known, request, reason)
+    return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records, reason)
+
+
+def _check_registration(
+    cluster: Cluster, request: BrokerRegistrationRequest, standing: Standing
+) -> None:
+    if request.cluster_id != standing.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {standing.cluster_id}, but got cluster ID {request.cluster_id}",
+        )
+    broker = request.broker_id
+    known = cluster.image.brokers.get(broker)
+    if known is not None and known.incarnation != request.incarnation_id:
+        if standing.session_valid and standing.connection_open and not known.fenced:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                f"Another broker is registered with that broker id: broker {broker} with"
+                f" incarnation {uuid_text(known.incarnation)} is connected and sends heartbeats",
+            )
+    if request.is_migrating_zk_broker:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"broker {broker} is a ZooKeeper broker; this cluster takes no migration",
+        )
+    _check_listeners(request)
+    _check_features(cluster, request)
+    _check_directories(cluster, request)
+
+
+def _check_listeners(request: BrokerRegistrationRequest) -> None:
+    if not request.listeners:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION, f"broker {request.broker_id} names no listener"
+        )
+
+
+def _check_features(cluster: Cluster, request: BrokerRegistrationRequest) -> None:
+    """Every finalized level must be among those the broker supports (KIP-584)."""
+    ranges = {f.name: f for f in request.features}
+    finalized = dict(cluster.image.features)
+    finalized.setdefault(levels.METADATA_VERSION, cluster.image.metadata_version)
+    for name, level in sorted(finalized.items()):
+        offered = ranges.get(name)
+        if offered is None:
+            if name == levels.METADATA_VERSION or level > 0:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"Unable to register because the broker does not support finalized version"
+                    f" {level} of {name}. The broker does not name that feature.",
+                )
+        elif not offered.min_supported_version <= level <= offered.max_supported_version:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level}"
+                f" of {name}. The broker wants a version between {offered.min_supported_version}"
+                f" and {offered.max_supported_version}, inclusive.",
+            )
+
+
+_RESERVED = (DIRECTORY_UNASSIGNED, DIRECTORY_LOST, DIRECTORY_MIGRATING)
+
+
+def _check_directories(cluster: Cluster, request: BrokerRegistrationRequest) -> None:
+    """At least one, none twice, none of another broker (KIP-858)."""
+    named = [Uuid(d) for d in request.log_dirs]
+    if not named:
+        if cluster.image.metadata_version >= levels.DIRECTORIES_SINCE and request.log_dirs is None:
+            raise KafkaError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
+        return
+    if len(set(named)) != len(named):
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "A log directory is named twice")
+    if any(d in _RESERVED for d in named):
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request: no directory has it"
+        )
+    for other in cluster.image.brokers.values():
+        if other.id == request.broker_id:
+            continue
+        for directory in other.directories:
+            if directory in named:
+                raise KafkaError(
+                    ErrorCode.INVALID_REGISTRATION,
+                    f"Broker {other.id} is already registered with directory"
+                    f" {uuid_text(directory)}",
+                )
+
+
+def _registration_reason(
+    known: BrokerRegistration | None, request: BrokerRegistrationRequest
+) -> str:
+    if known is None:
+        return f"broker {request.broker_id} registers for the first time"
+    if known.incarnation == request.incarnation_id:
+        return f"broker {request.broker_id} registers again with the same incarnation"
+    clean = request.previous_broker_epoch == known.epoch
+    return (
+        f"broker {request.broker_id} was started again after"
+        f" {'a clean' if clean else 'an unclean'} shutdown"
+    )
+
+
+def _registration_record(
+    cluster: Cluster, request: BrokerRegistrationRequest, epoch: int, reason: str
+) -> RegisterBrokerRecord:
+    with_directories = cluster.image.metadata_version >= levels.DIRECTORIES_SINCE
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        broker_epoch=epoch,
+        incarnation_id=request.incarnation_id,
+        end_points=[
+            BrokerEndpoint(
+                name=at.name, host=at.host, port=at.port, security_protocol=at.security_protocol
+            )
+            for at in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in sorted(request.features, key=lambda f: f.name)
+        ],
+        rack=request.rack,
+        fenced=True,
+        in_controlled_shutdown=False,
+        log_dirs=sorted(request.log_dirs) if with_directories else (),
+        reason=reason,
+    )
+
+
+def _replace(
+    cluster: Cluster,
+    known: BrokerRegistration,
+    request: BrokerRegistrationRequest,
+    reason: str,
+) -> list[Message]:
+    """What the end of the former incarnation means for partitions: it leaves the ISRs, and after an
+    unclean shutdown the ELRs as well (KIP-966)."""
+    unclean = request.previous_broker_epoch != known.epoch
+    with_elr = cluster.image.metadata_version >= levels.ELR_SINCE
+    with cluster.leaving([known.id], reason):
+        return list(
+            isr_updates(
+                cluster,
+                cluster.image.partition_keys_of(known.id),
+                reason,
+                unclean_shutdown=known.id if unclean and with_elr else None,
+            )
+        )
+
+
+# -- heartbeats ----------------------------------------------------------------------------------
+
+
+def heartbeat(
+    cluster: Cluster, request: BrokerHeartbeatRequest, sessions: Sessions
+) -> Decision[BrokerHeartbeatResponse]:
+    """A broker says that it lives, how far its metadata is, and what it wants.
+
+    The session is the caller's to touch. Raises STALE_BROKER_EPOCH.
+    """
+    known = check_epoch(cluster, request.broker_id, request.broker_epoch)
+    decide = (
+        _heartbeat_fenced
+        if known.fenced
+        else _heartbeat_leaving
+        if known.in_controlled_shutdown
+        else _heartbeat_active
+    )
+    decision = decide(cluster, known, request, sessions)
+    decision.response.is_caught_up = request.current_metadata_offset >= known.epoch
+    decision.records += _directory_records(cluster, known, request)
+    return decision
+
+
+def _answer(*, fenced: bool, stop: bool = False) -> BrokerHeartbeatResponse:
+    return BrokerHeartbeatResponse(is_fenced=fenced, should_shut_down=stop)
+
+
+def _heartbeat_fenced(
+    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest, _: Sessions
+) -> Decision[BrokerHeartbeatResponse]:
+    if request.want_shut_down:
+        return Decision(
+            _answer(fenced=True, stop=True), reason=f"fenced broker {known.id} may stop at once"
+        )
+    if request.want_fence:
+        return Decision(_answer(fenced=True), reason=f"broker {known.id} wants to stay fenced")
+    if request.current_metadata_offset < known.epoch:
+        return Decision(
+            _answer(fenced=True),
+            reason=f"broker {known.id} has replayed {request.current_metadata_offset} and not yet"
+            f" its registration at {known.epoch}",
+        )
+    reason = f"broker {known.id} has caught up with its registration at {known.epoch}"
+    return Decision(_answer(fenced=False), unfence_records(cluster, known, reason), reason)
+
+
+def _heartbeat_active(
+    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest, _: Sessions
+) -> Decision[BrokerHeartbeatResponse]:
+    if not request.want_fence and not request.want_shut_down:
+        return Decision(_answer(fenced=False))
+    if request.want_fence or not leads_any(cluster, known.id):
+        wish = "stop" if request.want_shut_down else "be fenced"
+        reason = f"broker {known.id} asked to {wish}"
+        return Decision(
+            _answer(fenced=True, stop=request.want_shut_down),
+            fence_records(cluster, [known], reason),
+            reason,
+        )
+    reason = f"broker {known.id} begins a controlled shutdown"
+    record = BrokerRegistrationChangeRecord(
+        broker_id=known.id, broker_epoch=known.epoch, in_controlled_shutdown=1, reason=reason
+    )
+    records: list[Message] = [record]
+    with cluster.leaving([known.id], reason):
+        records += isr_updates(
+            cluster, cluster.image.partition_keys_of(known.id), f"broker {known.id} shuts down"
+        )
+    return Decision(_answer(fenced=False), records, reason)
+
+
+def _heartbeat_leaving(
+    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest, sessions: Sessions
+) -> Decision[BrokerHeartbeatResponse]:
+    """Stop once it leads nothing and every active broker has replayed that it does not."""
+    if leads_any(cluster, known.id):
+        return Decision(
+            _answer(fenced=False),
+            reason=f"broker {known.id} still leads partitions that nobody else can lead",
+        )
+    session = sessions.get(known.id)
+    wanted = session.shutdown_offset if session is not None else -1
+    behind = [
+        s.broker
+        for s in sessions
+        if s.metadata_offset < wanted and cluster.is_active(s.broker) and s.broker != known.id
+    ]
+    if behind:
+        return Decision(
+            _answer(fenced=False),
+            reason=f"brokers {behind} have not replayed offset {wanted}, where broker {known.id}"
+            " gave up its leaderships",
+        )
+    reason = f"broker {known.id} leads nothing any more and stops"
+    return Decision(
+        _answer(fenced=True, stop=True), fence_records(cluster, [known], reason), reason
+    )
+
+
+def _directory_records(
+    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest
+) -> list[Message]:
+    """Directories that went offline, and what that means for the replicas in them; directories
+    that were cordoned or released."""
+    if cluster.image.metadata_version < levels.DIRECTORIES_SINCE:
+        return []
+    lost = [d for d in known.directories if d in request.offline_log_dirs]
+    records: list[Message] = []
+    change = BrokerRegistrationChangeRecord(broker_id=known.id, broker_epoch=known.epoch)
+    if lost:
+        names = ", ".join(uuid_text(d) for d in lost)
+        change.reason = f"broker {known.id} lost log directories {names}"
+        records += _lost_directory_updates(cluster, known, lost, change.reason)
+        change.log_dirs = [d for d in known.directories if d not in lost]
+    if cluster.image.metadata_version >= levels.CORDONED_SINCE:
+        cordoned = request.cordoned_log_dirs
+        if cordoned is not None and tuple(sorted(cordoned)) != known.cordoned:
+            change.cordoned_log_dirs = sorted(cordoned)
+            change.reason = change.reason or f"broker {known.id} changed its cordoned directories"
+    if lost or change.cordoned_log_dirs is not None:
+        records.append(change)
+    return records
+
+
+def _lost_directory_updates(
+    cluster: Cluster, known: BrokerRegistration, lost: Sequence[Uuid], reason: str
+) -> Iterable[Message]:
+    image = cluster.image
+    keys = []
+    for key in image.partition_keys_of(known.id):
+        at = image.at(key)
+        if at is not None:
+            topic, index = at
+            if topic.directories[index][topic.replicas[index].index(known.id)] in lost:
+                keys.append(key)
+    with cluster.leaving([known.id], reason):
+        return list(isr_updates(cluster, keys, reason))
+
+
+# -- fencing and the end --------------------------------------------------------------------------
+
+
+def unfence_records(cluster: Cluster, known: BrokerRegistration, reason: str) -> list[Message]:
+    """The broker may serve; partitions without a leader that it can lead get one."""
+    records: list[Message] = [
+        BrokerRegistrationChangeRecord(
+            broker_id=known.id, broker_epoch=known.epoch, fenced=-1, reason=reason
+        )
+    ]
+    cluster.arriving = known.id
+    try:
+        records += isr_updates(
+            cluster,
+            cluster.image.partition_keys_of(known.id),
+            f"broker {known.id} is back",
+            leaderless=True,
+        )
+    finally:
+        cluster.arriving = None
+    return records
+
+
+def unregister(cluster: Cluster, broker: int) -> Decision[None]:
+    """Forget a broker that is gone for good. Raises BROKER_ID_NOT_REGISTERED."""
+    known = cluster.image.brokers.get(broker)
+    if known is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker} is not currently registered"
+        )
+    reason = f"broker {broker} was unregistered"
+    records: list[Message] = []
+    with cluster.leaving([broker], reason):
+        records += isr_updates(cluster, cluster.image.partition_keys_of(broker), reason)
+    records.append(
+        UnregisterBrokerRecord(broker_id=broker, broker_epoch=known.epoch, reason=reason)
+    )
+    return Decision(None, records, reason)

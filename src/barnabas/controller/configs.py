@@ -1,0 +1,323 @@
+"""Dynamic configuration: what may be changed, for which resource, and by which records.
+
+Resources are topics, brokers (one, or the cluster-wide default under the empty name), groups and
+client metrics subscriptions. A change is judged as a whole per resource: what would hold after it
+must be valid.
+
+Source: KIP-133, KIP-226, KIP-339, KIP-714, KIP-848; Kafka's ConfigurationControlManager and
+ControllerConfigurationValidator; KIP-966 for ``min.insync.replicas`` under ELR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from barnabas.config.broker import broker_key, may_update
+from barnabas.config.definition import ConfigError, ConfigKey, ConfigType
+from barnabas.config.group import GROUP as GROUP_KEYS
+from barnabas.config.group import check_group_overrides
+from barnabas.config.topic import TOPIC as TOPIC_KEYS
+from barnabas.config.topic import check_topic_overrides
+from barnabas.controller.cluster import MIN_ISR, STRATEGY, Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.partitions import PartitionChange
+from barnabas.metadata.image import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    CLUSTER_DEFAULT,
+    GROUP,
+    TOPIC,
+)
+from barnabas.metadata.records.config_record import ConfigRecord
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages import alter_configs_request as legacy
+from barnabas.wire.messages import alter_configs_response as legacy_response
+from barnabas.wire.messages import incremental_alter_configs_request as incremental
+from barnabas.wire.messages import incremental_alter_configs_response as incremental_response
+from barnabas.wire.schema import Message
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+VALUE_BYTES_MAX = 32767
+STRATEGIES = ("none", "balanced", "aggressive")
+
+
+class Change(NamedTuple):
+    """One key's change: what to do, with which value."""
+
+    key: str
+    operation: int
+    value: str | None
+
+
+def incremental_alter(
+    cluster: Cluster, request: incremental.IncrementalAlterConfigsRequest
+) -> Decision[incremental_response.IncrementalAlterConfigsResponse]:
+    """One answer per resource; a resource named twice is refused each time."""
+    records: list[Message] = []
+    responses = []
+    asked = [(r.resource_type, r.resource_name) for r in request.resources]
+    for resource in request.resources:
+        at = (resource.resource_type, resource.resource_name)
+        answer = incremental_response.AlterConfigsResourceResponse(
+            resource_type=at[0], resource_name=at[1], error_message=None
+        )
+        changes = [Change(c.name, c.config_operation, c.value) for c in resource.configs]
+        try:
+            _check_unique(asked.count(at) > 1, changes)
+            records += alter_resource(cluster, at[0], at[1], changes)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+        responses.append(answer)
+    return Decision(
+        incremental_response.IncrementalAlterConfigsResponse(responses=responses),
+        [] if request.validate_only else records,
+    )
+
+
+def replace_configs(
+    cluster: Cluster, request: legacy.AlterConfigsRequest
+) -> Decision[legacy_response.AlterConfigsResponse]:
+    """AlterConfigs: what is not named is removed."""
+    records: list[Message] = []
+    responses = []
+    asked = [(r.resource_type, r.resource_name) for r in request.resources]
+    for resource in request.resources:
+        at = (resource.resource_type, resource.resource_name)
+        answer = legacy_response.AlterConfigsResourceResponse(
+            resource_type=at[0], resource_name=at[1], error_message=None
+        )
+        changes = [Change(c.name, SET, c.value) for c in resource.configs]
+        try:
+            _check_unique(asked.count(at) > 1, changes)
+            given = {change.key for change in changes}
+            present = cluster.image.config(at[0], at[1])
+            changes += [Change(key, DELETE, None) for key in sorted(present) if key not in given]
+            records += alter_resource(cluster, at[0], at[1], changes)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+        responses.append(answer)
+    return Decision(
+        legacy_response.AlterConfigsResponse(responses=responses),
+        [] if request.validate_only else records,
+    )
+
+
+def _check_unique(twice: bool, changes: Iterable[Change]) -> None:
+    if twice:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    keys = [change.key for change in changes]
+    doubled = sorted({key for key in keys if keys.count(key) > 1})
+    if doubled:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {', '.join(doubled)}"
+        )
+
+
+def alter_resource(
+    cluster: Cluster, kind: int, name: str, changes: Iterable[Change]
+) -> list[Message]:
+    """Records that make the changes to one resource. Raises KafkaError."""
+    check_resource(cluster, kind, name)
+    before = cluster.image.config(kind, name)
+    after = dict(before)
+    for change in changes:
+        _apply(kind, after, change, cluster)
+    _check_elr(cluster, kind, name, before, after)
+    check_values(cluster, kind, name, after)
+    records: list[Message] = [
+        ConfigRecord(resource_type=kind, resource_name=name, name=key, value=after.get(key))
+        for key in [*before, *(k for k in after if k not in before)]
+        if before.get(key) != after.get(key)
+    ]
+    if before.get(MIN_ISR) != after.get(MIN_ISR):
+        records += _elr_updates(cluster, kind, name, after.get(MIN_ISR))
+    return records
+
+
+def check_resource(cluster: Cluster, kind: int, name: str) -> None:
+    """Refuse what cannot be configured. Raises KafkaError."""
+    if kind == TOPIC:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        if name not in cluster.image.topics_by_name:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+            )
+    elif kind == BROKER:
+        if name and not (name.isascii() and name.isdigit()):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unable to parse broker name as a base 10 number: '{name}'.",
+            )
+    elif kind == BROKER_LOGGER:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Loggers are configured at the broker that has them."
+        )
+    elif kind in (GROUP, CLIENT_METRICS):
+        if not name:
+            what = "group" if kind == GROUP else "client metrics"
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Default {what} resources are not allowed."
+            )
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}.")
+
+
+def key_of(kind: int, name: str) -> ConfigKey | None:
+    """The definition of a key of a resource type; None where there is none."""
+    if kind == TOPIC:
+        return TOPIC_KEYS.keys.get(name)
+    if kind == GROUP:
+        return GROUP_KEYS.keys.get(name)
+    return broker_key(name) if kind == BROKER else None
+
+
+def _apply(kind: int, values: dict[str, str], change: Change, cluster: Cluster) -> None:
+    key, operation, value = change
+    if operation == DELETE:
+        values.pop(key, None)
+        return
+    if value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {key}")
+    if len(value) > VALUE_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The configuration value for {key} cannot be added because it exceeds the maximum"
+            f" value size of {VALUE_BYTES_MAX} bytes.",
+        )
+    if operation == SET:
+        values[key] = value
+    elif operation in (APPEND, SUBTRACT):
+        values[key] = _listed(kind, values, change, cluster)
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {operation}")
+
+
+def _listed(kind: int, values: Mapping[str, str], change: Change, cluster: Cluster) -> str:
+    definition = key_of(kind, change.key)
+    if definition is None or definition.type is not ConfigType.LIST:
+        verb = "append" if change.operation == APPEND else "subtract"
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {verb} to key {change.key} because its type is not LIST.",
+        )
+    present = values.get(change.key)
+    if present is None:
+        default = cluster.topic_default(change.key) if kind == TOPIC else definition.default
+        present = ",".join(default) if isinstance(default, list) else str(default or "")
+    items = [part.strip() for part in present.split(",") if part.strip()]
+    given = [part.strip() for part in (change.value or "").split(",") if part.strip()]
+    if change.operation == APPEND:
+        items += [item for item in given if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    return ",".join(items)
+
+
+def check_values(cluster: Cluster, kind: int, name: str, values: Mapping[str, str]) -> None:
+    """Refuse what may not hold for a resource. Raises KafkaError."""
+    defaults = {**cluster.properties, **cluster.image.config(BROKER, CLUSTER_DEFAULT)}
+    try:
+        if kind == TOPIC:
+            plain = dict(values)
+            _check_strategy(plain.pop(STRATEGY, None))
+            check_topic_overrides(plain, defaults)
+        elif kind == GROUP:
+            check_group_overrides(values, defaults)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    if kind == BROKER:
+        _check_broker_values(name, values)
+    elif kind == CLIENT_METRICS:
+        _check_subscription(values)
+
+
+def _check_strategy(value: str | None) -> None:
+    if value is not None and value.lower() not in STRATEGIES:
+        raise ConfigError(STRATEGY, value, f"it must be one of {', '.join(STRATEGIES)}")
+
+
+def _check_broker_values(name: str, values: Mapping[str, str]) -> None:
+    fixed = [
+        key
+        for key in values
+        if broker_key(key) is not None and not may_update(key, cluster_wide=not name)
+    ]
+    if fixed:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: {', '.join(sorted(fixed))}",
+        )
+    for key, text in values.items():
+        definition = broker_key(key)
+        try:
+            if key == STRATEGY:
+                _check_strategy(text)
+            elif definition is not None:
+                definition.parse(text)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+_SUBSCRIPTION = ("metrics", "interval.ms", "match")
+
+
+def _check_subscription(values: Mapping[str, str]) -> None:
+    """A client metrics subscription (KIP-714)."""
+    for key, text in values.items():
+        if key not in _SUBSCRIPTION:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {key}"
+            )
+        if key == "interval.ms":
+            if not text.strip().isdigit() or not 100 <= int(text) <= 3_600_000:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"Invalid value {text} for interval.ms, interval must be between 100 and"
+                    " 3600000",
+                )
+
+
+def _check_elr(
+    cluster: Cluster, kind: int, name: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> None:
+    """ELR's safety rests on min.insync.replicas, which must hold for the whole cluster."""
+    if kind != BROKER or not cluster.elr_enabled or before.get(MIN_ISR) == after.get(MIN_ISR):
+        return
+    if name:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.",
+        )
+    if MIN_ISR not in after:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.",
+        )
+
+
+def _elr_updates(cluster: Cluster, kind: int, name: str, value: str | None) -> list[Message]:
+    """Partitions whose ISR suffices under the new min ISR give up their ELR: their high watermark
+    goes on without it."""
+    if not cluster.elr_enabled or kind not in (TOPIC, BROKER):
+        return []
+    image = cluster.image
+    records: list[Message] = []
+    for topic in list(image.topics_by_name.values()):
+        own = image.config(TOPIC, topic.name).get(MIN_ISR)
+        if (kind == TOPIC and topic.name != name) or (kind == BROKER and own is not None):
+            continue
+        if kind == TOPIC and value is None:
+            value = image.config(BROKER, CLUSTER_DEFAULT).get(MIN_ISR)
+        rules = cluster.rules(topic)._replace(
+            min_isr=int(value) if value else cluster.settings.min_insync_replicas
+        )
+        for index in sorted(topic.rare):
+            change = PartitionChange(cluster, topic, index, f"{MIN_ISR} is {rules.min_isr} now")
+            change.rules = rules
+            record = change.build()
+            if record is not None:
+                records.append(record)
+    return records

@@ -1,0 +1,28 @@
+"""What a decider returns: the records to write, the answer to give, and why.
+
+A refusal is a decision without records whose response carries Kafka's error code and a sentence;
+deciders raise :class:`KafkaError` only where the whole request is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from barnabas.wire.schema import Message
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Decision(Generic[R]):
+    """`records` are written together; `response` is given once they are committed."""
+
+    response: R
+    records: list[Message] = field(default_factory=list)
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        return (
+            f"Decision({len(self.records)} records, {self.reason or type(self.response).__name__})"
+        )

@@ -1,0 +1,146 @@
+"""Who leads a partition: one function per strategy, each returning a result with its reason.
+
+A valid leader is in the ISR, or in the ELR while the ISR is empty, and acceptable (its broker is
+active, its log directory online). Nothing here reads more than the `Electorate`.
+
+Source: KIP-631, KIP-460, KIP-966; the strategies of Kafka's PartitionChangeBuilder, and those of
+the older controller by their own names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from barnabas.metadata.topic import NO_LEADER, Replicas
+
+
+class Electorate(NamedTuple):
+    """A partition as an election sees it. `replicas`, `isr` and `elr` are the ones aimed at."""
+
+    leader: int
+    replicas: Replicas
+    isr: Replicas
+    elr: Replicas
+    last_known: Replicas
+    acceptable: Callable[[int], bool]
+    balanced: bool = False
+    """With ISR and ELR empty, the last known leader may lead again (KIP-966, balanced)."""
+    unclean: bool = False
+    """Any acceptable replica may lead rather than none."""
+
+    def valid(self, replica: int) -> bool:
+        eligible = self.isr or self.elr
+        return replica in eligible and self.acceptable(replica)
+
+
+class Elected(NamedTuple):
+    """`unclean`: the leader may lack acknowledged records, and the ISR is the leader alone."""
+
+    leader: int
+    reason: str
+    unclean: bool = False
+
+
+def no_op(e: Electorate) -> Elected:
+    """Reports whether the present leader is valid and changes nothing."""
+    if e.leader == NO_LEADER:
+        return Elected(NO_LEADER, "there is no leader")
+    return Elected(e.leader, "the leader is valid" if e.valid(e.leader) else why_not(e, e.leader))
+
+
+def keep_or_offline(e: Electorate) -> Elected:
+    """The present leader where it is valid, else the election of a partition gone offline."""
+    if e.leader != NO_LEADER and e.valid(e.leader):
+        return Elected(e.leader, "the leader stays")
+    return offline(e)
+
+
+def offline(e: Electorate) -> Elected:
+    """The first valid replica in order of assignment; then, ISR and ELR being empty, the last known
+    leader; then, where allowed, the first acceptable replica, uncleanly."""
+    for replica in e.replicas:
+        if e.valid(replica):
+            return Elected(replica, _clean_reason(e, replica))
+    if may_elect_last_known(e):
+        leader = e.last_known[0]
+        return Elected(leader, f"{leader} led last and ISR and ELR are empty", True)
+    if e.unclean:
+        for replica in e.replicas:
+            if e.acceptable(replica):
+                return Elected(replica, f"unclean: {nobody_reason(e)}", True)
+    return Elected(NO_LEADER, nobody_reason(e))
+
+
+def preferred(e: Electorate) -> Elected:
+    """The first assigned replica where it is valid, else as `keep_or_offline`."""
+    first = e.replicas[0]
+    if e.valid(first):
+        return Elected(first, f"{first} is the preferred leader")
+    return keep_or_offline(e._replace(unclean=False))
+
+
+def reassigned(e: Electorate) -> Elected:
+    """At the end of a reassignment: the present leader where it remains and is valid, else the first
+    valid replica of the new assignment."""
+    if e.leader in e.replicas and e.valid(e.leader):
+        return Elected(e.leader, "the leader is among the new replicas")
+    for replica in e.replicas:
+        if e.valid(replica):
+            return Elected(replica, f"{e.leader} is not among the new replicas")
+    return Elected(NO_LEADER, nobody_reason(e))
+
+
+def controlled_shutdown(e: Electorate, leaving: int) -> Elected:
+    """The first valid replica other than the one that leaves; never unclean."""
+    for replica in e.replicas:
+        if replica != leaving and e.valid(replica):
+            return Elected(replica, f"{leaving} shuts down")
+    return Elected(NO_LEADER, f"{leaving} shuts down and {nobody_reason(e)}")
+
+
+def designated(e: Electorate, *, unclean: bool) -> Elected:
+    """What ElectLeaders asks for: the preferred leader, or any, uncleanly if need be (KIP-460)."""
+    return keep_or_offline(e._replace(unclean=True)) if unclean else preferred(e)
+
+
+def may_elect_last_known(e: Electorate) -> bool:
+    """ISR and ELR are empty, one last known leader is recorded, and it is back."""
+    return (
+        e.balanced
+        and not e.isr
+        and not e.elr
+        and len(e.last_known) == 1
+        and e.acceptable(e.last_known[0])
+    )
+
+
+def why_not(e: Electorate, replica: int) -> str:
+    """A sentence on what keeps `replica` from leading."""
+    if replica not in e.replicas:
+        return f"{replica} is no replica"
+    if not e.acceptable(replica):
+        return f"{replica} is not available"
+    if e.isr:
+        return f"{replica} is not in the ISR {list(e.isr)}"
+    if e.elr:
+        return f"{replica} is not in the ELR {list(e.elr)}"
+    return f"{replica} is neither in the ISR nor in the ELR, which are empty"
+
+
+def nobody_reason(e: Electorate) -> str:
+    """A sentence on why no replica can lead cleanly."""
+    if e.isr:
+        return f"no member of the ISR {list(e.isr)} is available"
+    if e.elr:
+        return f"no member of the ELR {list(e.elr)} is available"
+    if len(e.last_known) == 1:
+        return f"ISR and ELR are empty and the last known leader {e.last_known[0]} is not available"
+    return "ISR and ELR are empty"
+
+
+def _clean_reason(e: Electorate, replica: int) -> str:
+    kind = "ISR" if e.isr else "ELR"
+    if e.leader == NO_LEADER:
+        return f"{replica} is the first available member of the {kind}"
+    return f"{why_not(e, e.leader)}; {replica} is the first available member of the {kind}"

@@ -1,0 +1,36 @@
+"""AllocateProducerIds.
+
+Behaviour: the next block of a thousand producer ids, given once that is committed (KIP-730).
+
+Version notes: one version.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.producer_ids import allocate
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from barnabas.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: AllocateProducerIdsRequest, code: int, message: str
+) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(error_code=code)
+
+
+API = Api(
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+    AllocateProducerIdsRequest,
+    error_response,
+    "cluster",
+    "cluster-action",
+)
+
+
+def handle(
+    request: AllocateProducerIdsRequest, ctx: RequestContext, role: ControllerRuntime
+) -> AllocateProducerIdsResponse | Parked:
+    return role.decide(API, request, lambda cluster: allocate(cluster, request))

@@ -1,0 +1,41 @@
+"""AlterConfigs.
+
+Behaviour: replaces a resource's dynamic configuration as a whole: what is not named is removed.
+
+Version notes: none that matter here.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.configs import replace_configs
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.alter_configs_request import AlterConfigsRequest
+from barnabas.wire.messages.alter_configs_response import (
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(request: AlterConfigsRequest, code: int, message: str) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+API = Api(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, error_response, "cluster", "alter-configs")
+
+
+def handle(
+    request: AlterConfigsRequest, ctx: RequestContext, role: ControllerRuntime
+) -> AlterConfigsResponse | Parked:
+    return role.decide(API, request, lambda cluster: replace_configs(cluster, request))

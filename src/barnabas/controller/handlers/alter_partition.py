@@ -1,0 +1,36 @@
+"""AlterPartition.
+
+Behaviour: a leader's wish for another ISR or for the end of its recovery, judged per partition; see
+the decider for every rule. A change that completes a reassignment and moves the leadership is
+answered NEW_LEADER_ELECTED although it was made.
+
+Version notes: 2 names topics by id, 3 the ISR's members with their broker epochs (KIP-903).
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.alter_partition import alter_partition
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.alter_partition_request import AlterPartitionRequest
+from barnabas.wire.messages.alter_partition_response import AlterPartitionResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: AlterPartitionRequest, code: int, message: str
+) -> AlterPartitionResponse:
+    return AlterPartitionResponse(error_code=code)
+
+
+API = Api(
+    ApiKey.ALTER_PARTITION, AlterPartitionRequest, error_response, "cluster", "cluster-action"
+)
+
+
+def handle(
+    request: AlterPartitionRequest, ctx: RequestContext, role: ControllerRuntime
+) -> AlterPartitionResponse | Parked:
+    return role.decide(
+        API, request, lambda cluster: alter_partition(cluster, request, role.refusals.note)
+    )

@@ -1,0 +1,45 @@
+"""BrokerHeartbeat.
+
+Behaviour: keeps the session, unfences a broker that has caught up, leads it through a controlled
+shutdown, takes note of directories that failed or were cordoned.
+
+Version notes: 1 names offline directories (KIP-858), 2 cordoned ones (KIP-1066).
+"""
+
+from __future__ import annotations
+
+from barnabas.controller import brokers
+from barnabas.controller.decision import Decision
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: BrokerHeartbeatRequest, code: int, message: str
+) -> BrokerHeartbeatResponse:
+    return BrokerHeartbeatResponse(error_code=code)
+
+
+API = Api(
+    ApiKey.BROKER_HEARTBEAT, BrokerHeartbeatRequest, error_response, "cluster", "cluster-action"
+)
+
+
+def handle(
+    request: BrokerHeartbeatRequest, ctx: RequestContext, role: ControllerRuntime
+) -> BrokerHeartbeatResponse | Parked:
+    role.require_active()
+    brokers.check_epoch(role.cluster, request.broker_id, request.broker_epoch)
+    role.liveness.on_heartbeat(
+        request.broker_id, request.broker_epoch, request.current_metadata_offset, ctx.connection_id
+    )
+
+    def appended(decision: Decision[BrokerHeartbeatResponse], offset: int) -> None:
+        role.liveness.on_heartbeat_decided(request.broker_id, decision, offset)
+
+    return role.decide(
+        API, request, lambda cluster: brokers.heartbeat(cluster, request, role.sessions), appended
+    )

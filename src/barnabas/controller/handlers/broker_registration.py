@@ -1,0 +1,46 @@
+"""BrokerRegistration.
+
+Behaviour: a broker's process introduces itself and gets its epoch once that is committed. It begins
+fenced. A second process with the same id is refused while the first one is connected and heard of.
+
+Version notes: 2 names log directories (KIP-858), 3 the epoch before a clean shutdown (KIP-966).
+"""
+
+from __future__ import annotations
+
+from barnabas.controller import brokers
+from barnabas.controller.decision import Decision
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.broker_registration_request import BrokerRegistrationRequest
+from barnabas.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: BrokerRegistrationRequest, code: int, message: str
+) -> BrokerRegistrationResponse:
+    return BrokerRegistrationResponse(error_code=code, broker_epoch=-1)
+
+
+API = Api(
+    ApiKey.BROKER_REGISTRATION,
+    BrokerRegistrationRequest,
+    error_response,
+    "cluster",
+    "cluster-action",
+)
+
+
+def handle(
+    request: BrokerRegistrationRequest, ctx: RequestContext, role: ControllerRuntime
+) -> BrokerRegistrationResponse | Parked:
+    def registered(decision: Decision[BrokerRegistrationResponse], _: int) -> None:
+        role.liveness.on_registered(request.broker_id, decision.response.broker_epoch)
+
+    return role.decide(
+        API,
+        request,
+        lambda cluster: brokers.register(cluster, request, role.standing(request.broker_id)),
+        registered,
+    )

@@ -1,0 +1,37 @@
+"""ControllerRegistration.
+
+Behaviour: a controller's process tells the active one its incarnation, endpoints and features
+(KIP-919), so that a metadata.version that it cannot serve is refused.
+
+Version notes: one version.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.controllers import register_controller
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
+from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: ControllerRegistrationRequest, code: int, message: str
+) -> ControllerRegistrationResponse:
+    return ControllerRegistrationResponse(error_code=code, error_message=message)
+
+
+API = Api(
+    ApiKey.CONTROLLER_REGISTRATION,
+    ControllerRegistrationRequest,
+    error_response,
+    "cluster",
+    "cluster-action",
+)
+
+
+def handle(
+    request: ControllerRegistrationRequest, ctx: RequestContext, role: ControllerRuntime
+) -> ControllerRegistrationResponse | Parked:
+    return role.decide(API, request, lambda cluster: register_controller(cluster, request))

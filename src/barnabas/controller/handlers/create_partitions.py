@@ -1,0 +1,40 @@
+"""CreatePartitions.
+
+Behaviour: grows topics, each on its own; new partitions are placed or assigned by hand.
+
+Version notes: none that matter here.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller import topics
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.create_partitions_request import CreatePartitionsRequest
+from barnabas.wire.messages.create_partitions_response import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: CreatePartitionsRequest, code: int, message: str
+) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, error_response, "topic", "alter")
+
+
+def handle(
+    request: CreatePartitionsRequest, ctx: RequestContext, role: ControllerRuntime
+) -> CreatePartitionsResponse | Parked:
+    return role.decide(
+        API, request, lambda cluster: topics.create_partitions(cluster, request, role.placement_rng)
+    )

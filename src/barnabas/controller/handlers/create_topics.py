@@ -1,0 +1,44 @@
+"""CreateTopics.
+
+Behaviour: names, configurations, policies and placement are judged per topic; the topics that pass
+are created together. `validate_only` answers as if and writes nothing. The answer comes once the
+topics are committed.
+
+Version notes: 5 returns configurations, partitions and replication factor (KIP-525); 7 the topic
+id (KIP-516). `num_partitions` and `replication_factor` may be -1 (the default) from version 4 on.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller import topics
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
+from barnabas.wire.messages.create_topics_response import (
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(request: CreateTopicsRequest, code: int, message: str) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(
+                name=topic.name, error_code=code, error_message=message,
+                num_partitions=-1, replication_factor=-1,
+            )
+            for topic in request.topics
+        ]
+    )  # fmt: skip
+
+
+API = Api(ApiKey.CREATE_TOPICS, CreateTopicsRequest, error_response, "topic", "create")
+
+
+def handle(
+    request: CreateTopicsRequest, ctx: RequestContext, role: ControllerRuntime
+) -> CreateTopicsResponse | Parked:
+    return role.decide(
+        API, request, lambda cluster: topics.create_topics(cluster, request, role.placement_rng)
+    )

@@ -1,0 +1,46 @@
+"""DeleteTopics.
+
+Behaviour: by name or by id, each topic on its own; refused as a whole where ``delete.topic.enable``
+is false. Partitions and configurations go with the topic's record.
+
+Version notes: up to 5 names only (`topic_names`); 6 names or ids (KIP-516).
+"""
+
+from __future__ import annotations
+
+from barnabas.controller import topics
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.messages.delete_topics_response import (
+    DeletableTopicResult,
+    DeleteTopicsResponse,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(request: DeleteTopicsRequest, code: int, message: str) -> DeleteTopicsResponse:
+    asked = list(request.topics) or [DeleteTopicState(name=n) for n in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message
+            )
+            for topic in asked
+        ]
+    )
+
+
+API = Api(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, error_response, "topic", "delete")
+
+
+def handle(
+    request: DeleteTopicsRequest, ctx: RequestContext, role: ControllerRuntime
+) -> DeleteTopicsResponse | Parked:
+    if not role.config.controller.delete_topics:
+        code = (
+            ErrorCode.INVALID_REQUEST if ctx.api_version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
+        )
+        raise KafkaError(code, "Topic deletion is disabled: delete.topic.enable is false.")
+    return role.decide(API, request, lambda cluster: topics.delete_topics(cluster, request))

@@ -1,0 +1,60 @@
+"""DescribeCluster on a controller's listener.
+
+Behaviour: the controllers with the endpoints they advertise for this listener, and who is active
+(KIP-919). Asked for brokers, it refuses: those are the brokers' listeners to tell.
+
+Version notes: 1 adds the endpoint type, 2 fenced brokers.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.wire.messages.describe_cluster_response import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
+from barnabas.wire.request import Api, RequestContext
+
+CONTROLLERS = 2
+"""Endpoint type of controllers; 1 is brokers."""
+
+
+def error_response(
+    request: DescribeClusterRequest, code: int, message: str
+) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=code, error_message=message)
+
+
+API = Api(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, error_response, "cluster", "describe")
+
+
+def handle(
+    request: DescribeClusterRequest, ctx: RequestContext, role: ControllerRuntime
+) -> DescribeClusterResponse:
+    if request.endpoint_type != CONTROLLERS:
+        raise KafkaError(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if request.endpoint_type == 1
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of"
+            f" type {'BROKER' if request.endpoint_type == 1 else request.endpoint_type}",
+        )
+    nodes = []
+    for controller_id in sorted(role.image.controllers):
+        at = role.image.controllers[controller_id].listeners.get(ctx.listener)
+        if at is not None:
+            nodes.append(
+                DescribeClusterBroker(
+                    broker_id=controller_id, host=at.host, port=at.port, rack=None
+                )
+            )
+    return DescribeClusterResponse(
+        error_message=None,
+        endpoint_type=CONTROLLERS,
+        cluster_id=role.cluster_id,
+        controller_id=role.leader_id,
+        brokers=nodes,
+    )

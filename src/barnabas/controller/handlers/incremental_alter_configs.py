@@ -1,0 +1,52 @@
+"""IncrementalAlterConfigs.
+
+Behaviour: sets, deletes, appends to and subtracts from dynamic configuration, each resource as a whole
+and on its own (KIP-339).
+
+Version notes: none that matter here.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.configs import incremental_alter
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.incremental_alter_configs_request import (
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.wire.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: IncrementalAlterConfigsRequest, code: int, message: str
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+API = Api(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    IncrementalAlterConfigsRequest,
+    error_response,
+    "cluster",
+    "alter-configs",
+)
+
+
+def handle(
+    request: IncrementalAlterConfigsRequest, ctx: RequestContext, role: ControllerRuntime
+) -> IncrementalAlterConfigsResponse | Parked:
+    return role.decide(API, request, lambda cluster: incremental_alter(cluster, request))

@@ -1,0 +1,36 @@
+"""ListConfigResources on a controller's listener.
+
+Behaviour: resources that exist or have a dynamic configuration (KIP-1142).
+
+Version notes: version 0 lists client metrics subscriptions only.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.describe_configs import list_config_resources
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
+from barnabas.wire.messages.list_config_resources_response import ListConfigResourcesResponse
+from barnabas.wire.request import Api, RequestContext
+
+
+def error_response(
+    request: ListConfigResourcesRequest, code: int, message: str
+) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=code)
+
+
+API = Api(
+    ApiKey.LIST_CONFIG_RESOURCES,
+    ListConfigResourcesRequest,
+    error_response,
+    "cluster",
+    "describe-configs",
+)
+
+
+def handle(
+    request: ListConfigResourcesRequest, ctx: RequestContext, role: ControllerRuntime
+) -> ListConfigResourcesResponse:
+    return list_config_resources(role.image, request, ctx.api_version)

@@ -1,0 +1,40 @@
+"""UnregisterBroker.
+
+Behaviour: removes a broker's registration; it leaves every ISR and ELR. A live broker registers again.
+
+Version notes: one version.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller import brokers
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
+from barnabas.wire.messages.unregister_broker_response import UnregisterBrokerResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: UnregisterBrokerRequest, code: int, message: str
+) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=code, error_message=message)
+
+
+API = Api(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest, error_response, "cluster", "alter")
+
+
+def handle(
+    request: UnregisterBrokerRequest, ctx: RequestContext, role: ControllerRuntime
+) -> UnregisterBrokerResponse | Parked:
+    def decide(cluster: Cluster) -> Decision[UnregisterBrokerResponse]:
+        decision = brokers.unregister(cluster, request.broker_id)
+        response = UnregisterBrokerResponse(error_message=None)
+        return Decision(response, decision.records, decision.reason)
+
+    def gone(_: Decision[UnregisterBrokerResponse], offset: int) -> None:
+        role.sessions.end(request.broker_id)
+
+    return role.decide(API, request, decide, gone)

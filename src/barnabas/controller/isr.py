@@ -1,0 +1,104 @@
+"""What becomes of partitions when brokers leave or arrive: ISR, ELR and leadership together.
+
+One pass over the partitions a broker has replicas of; each gets at most one record, with all that
+is known at once (every departing broker leaves its ISR in the same record).
+
+Source: Kafka's ReplicationControlManager.generateLeaderAndIsrUpdates; KIP-841, KIP-966.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.partitions import PartitionChange
+from barnabas.metadata.records.broker_registration_change_record import (
+    BrokerRegistrationChangeRecord,
+)
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.registrations import BrokerRegistration
+from barnabas.metadata.topic import NO_LEADER
+from barnabas.wire.schema import Message
+
+
+def isr_updates(
+    cluster: Cluster,
+    keys: Iterable[int],
+    reason: str,
+    *,
+    unclean_shutdown: int | None = None,
+    leaderless: bool = False,
+) -> Iterator[PartitionChangeRecord]:
+    """The records for those of the partitions `keys` that change.
+
+    Brokers in `cluster.departing` leave the ISR. `unclean_shutdown` leaves the ELR as well.
+    With `leaderless`, partitions that have a leader are left alone.
+    """
+    image, departing = cluster.image, cluster.departing
+    slots = image.slots
+    for key in keys:
+        topic = slots[key >> 32]
+        if topic is None:
+            continue
+        index = key & 0xFFFFFFFF
+        isr = topic.isr[index]
+        leader = topic.leader[index]
+        if leaderless:
+            if leader != NO_LEADER:
+                continue
+        elif unclean_shutdown is None and leader != NO_LEADER:
+            for broker in isr:
+                if broker in departing:
+                    break
+            else:
+                continue
+        change = PartitionChange(cluster, topic, index, reason)
+        if departing:
+            change.without(departing)
+        if unclean_shutdown is not None:
+            change.unclean_shutdown = (unclean_shutdown,)
+        record = change.build()
+        if record is not None:
+            yield record
+
+
+def led_first(cluster: Cluster, broker: int) -> list[int]:
+    """Keys of the broker's partitions, those it leads before those it follows: somebody waits for
+    a leader more urgently than for an ISR."""
+    image = cluster.image
+    slots = image.slots
+    led: list[int] = []
+    followed: list[int] = []
+    for key in image.partition_keys_of(broker):
+        topic = slots[key >> 32]
+        if topic is not None:
+            (led if topic.leader[key & 0xFFFFFFFF] == broker else followed).append(key)
+    return led + followed
+
+
+def leads_any(cluster: Cluster, broker: int) -> bool:
+    """Whether the broker leads a partition."""
+    slots = cluster.image.slots
+    for key in cluster.image.partition_keys_of(broker):
+        topic = slots[key >> 32]
+        if topic is not None and topic.leader[key & 0xFFFFFFFF] == broker:
+            return True
+    return False
+
+
+def fence_change(broker: BrokerRegistration, reason: str) -> BrokerRegistrationChangeRecord:
+    """The record that fences a broker."""
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=1, reason=reason
+    )
+
+
+def fence_records(
+    cluster: Cluster, brokers: Sequence[BrokerRegistration], reason: str
+) -> list[Message]:
+    """Fence brokers, all together: their partitions first, then themselves."""
+    with cluster.leaving([broker.id for broker in brokers], reason):
+        keys = dict.fromkeys(key for broker in brokers for key in led_first(cluster, broker.id))
+        records: list[Message] = list(isr_updates(cluster, keys, reason))
+    records += [fence_change(broker, reason) for broker in brokers]
+    return records

@@ -1,0 +1,313 @@
+"""The active controller: decide → append → replay → answer when committed.
+
+`ControllerRuntime` follows the metadata log on every controller. When the quorum makes this node
+its leader, it waits until its own epoch's first batch is committed and everything before is
+replayed, and then is active: deciders work on its image, which holds its own uncommitted records
+as well. When leadership is lost, these are undone and whoever waits is answered NOT_CONTROLLER.
+
+Everything runs on the node's thread. Long work (the end of a broker with many partitions) is cut
+into slices between which requests are served; brokers on their way out are in `cluster.departing`
+meanwhile, so nothing can bring them back.
+
+The quorum calls `on_leader_change`, `on_commit` and `on_snapshot`; the node calls
+`on_connection_closed`. The runtime arms its own wake-up for its next deadline.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from barnabas.config.node import NodeConfig
+from barnabas.controller.brokers import Standing
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.fencing import Fencing
+from barnabas.controller.liveness import Liveness
+from barnabas.controller.quorum import Committed, Quorum
+from barnabas.controller.refusals import Refusals
+from barnabas.controller.sessions import Sessions
+from barnabas.metadata.codec import encode_records
+from barnabas.metadata.features import METADATA_VERSION
+from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
+from barnabas.ports import Ports, Rng, Wakeup
+from barnabas.types import Buffer
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.request import Api, Parked
+from barnabas.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+Work = Iterator[Decision[Any]]
+"""Long work in slices: each decision is committed before the next is made."""
+
+
+class _Waiting:
+    """An answer that waits for an offset to be committed."""
+
+    __slots__ = ("api", "offset", "parked", "request", "response")
+
+    def __init__(
+        self, offset: int, parked: Parked, response: Message, api: Api, request: Message
+    ) -> None:
+        self.offset = offset
+        self.parked = parked
+        self.response = response
+        self.api = api
+        self.request = request
+
+    def refuse(self, code: ErrorCode, message: str) -> None:
+        self.parked.complete(self.api.error_response(self.request, code, message))
+
+
+class ControllerRuntime:
+    """One node's controller; the role that handlers get."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        config: NodeConfig,
+        quorum: Quorum,
+        *,
+        cluster_id: str,
+        bootstrap: Sequence[Message] = (),
+    ) -> None:
+        self.ports = ports
+        self.config = config
+        self.quorum = quorum
+        self.cluster_id = cluster_id
+        self.image = MetadataImage(track_changes=False)
+        self.cluster = Cluster(
+            self.image, config.controller, config.properties, int(config.node_id)
+        )
+        self.sessions = Sessions(config.controller.session_timeout_ms)
+        self.placement_rng: Rng = ports.rng("controller.placement")
+        self.active_epoch: int | None = None
+        """Quorum epoch in which this controller is active; None while it is not."""
+        self.leader_id = -1
+        self.epoch = -1
+        self._bootstrap = list(bootstrap)
+        self._waiting: deque[_Waiting] = deque()
+        self._work: deque[Work] = deque()
+        self._work_scheduled = False
+        self._appending = False
+        self._deferred: list[Committed] = []
+        self._wakeup: Wakeup | None = None
+        self._wakeup_ms = 0.0
+        self.committed_offset = -1
+        self.refusals = Refusals(self.wall_ms)
+        self.fencing = Fencing(self)
+        self.liveness = Liveness(self)
+
+    # -- what the quorum says --------------------------------------------------------------------
+
+    def on_leader_change(self, leader_id: int, epoch: int) -> None:
+        """`leader_id` (-1: nobody known) leads the quorum in `epoch`."""
+        if (leader_id, epoch) == (self.leader_id, self.epoch):
+            return
+        self.leader_id, self.epoch = leader_id, epoch
+        if self.active_epoch is not None:
+            self._resign(f"{leader_id} leads the quorum in epoch {epoch}")
+        self._maybe_activate()
+
+    def on_commit(self, batches: Iterable[Committed]) -> None:
+        """Batches were committed, in order of the log."""
+        if self._appending:
+            self._deferred += batches
+            return
+        for batch in batches:
+            self._on_committed(batch)
+        self._answer_committed()
+        self._maybe_activate()
+
+    def on_snapshot(self, values: Iterable[Buffer], offset: int, epoch: int) -> None:
+        """Replace everything by a snapshot whose last contained record is at `offset`."""
+        if self.active_epoch is not None:
+            self._resign("a snapshot replaces the state")
+        self.image.reset()
+        self.image.replay_values(values, offset, epoch)
+        self.committed_offset = offset
+        self._maybe_activate()
+
+    def _on_committed(self, batch: Committed) -> None:
+        image = self.image
+        if batch.last_offset > image.offset:
+            image.replay_values(batch.values, batch.last_offset, batch.epoch, batch.append_ms)
+        image.commit_to(batch.last_offset)
+        self.committed_offset = max(self.committed_offset, batch.last_offset)
+
+    def _answer_committed(self) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0].offset <= self.committed_offset:
+            done = waiting.popleft()
+            done.parked.complete(done.response)
+
+    # -- becoming active and ceasing to be -------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        return self.active_epoch is not None
+
+    def _maybe_activate(self) -> None:
+        """Active once a batch of the own epoch is committed, and with it everything before."""
+        if self.is_active or self.leader_id != int(self.config.node_id):
+            return
+        if self.image.epoch != self.epoch or not self.quorum.is_leader:
+            return
+        self.active_epoch = self.epoch
+        self.ports.log("info", "controller active", epoch=self.epoch, offset=self.image.offset)
+        if self.image.transaction is not None:
+            reason = AbortTransactionRecord(reason="a new controller ends what another began")
+            self.commit(Decision(None, [reason]))
+        if METADATA_VERSION not in self.image.features and self._bootstrap:
+            self.commit(Decision(None, list(self._bootstrap), "the first records of the cluster"))
+        self.liveness.on_activation()
+
+    def _resign(self, reason: str) -> None:
+        self.active_epoch = None
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        self.ports.log("info", "controller resigns", reason=reason, offset=self.image.offset)
+        self._work.clear()
+        self.cluster.departing.clear()
+        self.cluster.arriving = None
+        self.liveness.on_resignation()
+        self.fencing.clear()
+        self.image.undo_uncommitted()
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            one.refuse(ErrorCode.NOT_CONTROLLER, f"this controller resigned: {reason}")
+
+    def require_active(self) -> None:
+        """Raises NOT_CONTROLLER with who is, where this controller is not the active one."""
+        if not self.is_active or not self.quorum.is_leader:
+            who = f"the active controller appears to be node {self.leader_id}"
+            raise KafkaError(
+                ErrorCode.NOT_CONTROLLER, who if self.leader_id >= 0 else "no controller is active"
+            )
+
+    # -- decisions -------------------------------------------------------------------------------
+
+    def decide(
+        self,
+        api: Api,
+        request: Message,
+        decider: Callable[[Cluster], Decision[M]],
+        on_appended: Callable[[Decision[M], int], None] | None = None,
+    ) -> M | Parked:
+        """Make a decision for a request; the answer waits until it, and all it was made on, is
+        committed. `on_appended` learns the offset. Raises KafkaError."""
+        self.require_active()
+        decision = decider(self.cluster)
+        last_offset = self.commit(decision)
+        if on_appended is not None:
+            on_appended(decision, last_offset)
+        if last_offset <= self.committed_offset:
+            return decision.response
+        parked = Parked()
+        self._waiting.append(_Waiting(last_offset, parked, decision.response, api, request))
+        return parked
+
+    def commit(self, decision: Decision[Any]) -> int:
+        """Append and apply the records; returns the offset whose commit makes the decision true
+        (without records: that of the newest record it may have been made on)."""
+        records = decision.records
+        if not records:
+            return self.image.offset
+        values = encode_records(records, self.image.metadata_version)
+        self._appending = True
+        try:
+            last_offset = self.quorum.append(values)
+            self.image.apply_uncommitted(records, last_offset, self.epoch, self.wall_ms())
+        finally:
+            self._appending = False
+        if decision.reason:
+            self.ports.log("info", "decided", reason=decision.reason, records=len(records))
+        if self._deferred:
+            deferred, self._deferred = self._deferred, []
+            self.on_commit(deferred)
+        return last_offset
+
+    def standing(self, broker: int) -> Standing:
+        """What registration asks beside the image."""
+        session = self.sessions.get(broker)
+        return Standing(
+            self.cluster_id,
+            self.quorum.end_offset,
+            self.sessions.is_valid(broker, self.now_ms()),
+            session is not None and session.connection_open,
+        )
+
+    # -- work in slices --------------------------------------------------------------------------
+
+    def begin(self, work: Work) -> None:
+        """Do long work slice by slice, after other long work."""
+        self._work.append(work)
+        self._schedule_work()
+
+    def _schedule_work(self) -> None:
+        if self._work and not self._work_scheduled:
+            self._work_scheduled = True
+            self.ports.wakeups.call_soon(self._run_slice)
+
+    def _run_slice(self) -> None:
+        self._work_scheduled = False
+        if not self._work or not self.is_active or not self.quorum.is_leader:
+            return
+        decision = next(self._work[0], None)
+        if decision is None:
+            self._work.popleft()
+        else:
+            self.commit(decision)
+        self._schedule_work()
+
+    # -- time and connections --------------------------------------------------------------------
+
+    def now_ms(self) -> float:
+        return self.ports.clock.now_ms()
+
+    def wall_ms(self) -> int:
+        return self.ports.clock.wall_ms()
+
+    def arm(self, deadline_ms: float | None) -> None:
+        """Be woken at `deadline_ms` at the latest."""
+        if deadline_ms is None or (self._wakeup is not None and self._wakeup_ms <= deadline_ms):
+            return
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        self._wakeup_ms = deadline_ms
+        self._wakeup = self.ports.wakeups.call_at(deadline_ms, self._on_wakeup)
+
+    def _on_wakeup(self) -> None:
+        self._wakeup = None
+        if not self.is_active or not self.quorum.is_leader:
+            return
+        now_ms = self.now_ms()
+        for timed in (self.liveness,):
+            timed.on_time(now_ms)
+            self.arm(timed.deadline_ms())
+
+    def on_connection_closed(self, connection_id: int) -> None:
+        """A connection to this controller's listener ended."""
+        broker = self.sessions.connection_closed(connection_id)
+        if broker is not None and self.is_active:
+            self.liveness.on_broker_connection_closed(broker)
+
+    def describe(self) -> dict[str, object]:
+        """A summary for people, metrics and logs."""
+        return {
+            "active": self.is_active,
+            "leader": self.leader_id,
+            "epoch": self.epoch,
+            "offset": self.image.offset,
+            "committed_offset": self.committed_offset,
+            "waiting": len(self._waiting),
+            "work": len(self._work),
+            "departing": dict(self.cluster.departing),
+        }
+
+    def __repr__(self) -> str:
+        state = "active" if self.is_active else "standby"
+        return f"ControllerRuntime({state}, epoch={self.epoch}, offset={self.image.offset})"

@@ -1,0 +1,113 @@
+"""Who was heard of when: the volatile side of the brokers, known to the active controller only.
+
+A session is valid for `session_timeout_ms` after the last heartbeat. A new controller gives every
+unfenced broker a session that starts now. Not in any log: losing it costs at most one time-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+UNKNOWN_OFFSET = -1
+
+
+class Session:
+    """One broker's contact. Times are milliseconds of the monotonic clock."""
+
+    __slots__ = (
+        "broker",
+        "connection_id",
+        "connection_open",
+        "epoch",
+        "last_contact_ms",
+        "metadata_offset",
+        "shutdown_offset",
+    )
+
+    def __init__(self, broker: int, epoch: int, now_ms: float) -> None:
+        self.broker = broker
+        self.epoch = epoch
+        self.last_contact_ms = now_ms
+        self.metadata_offset = UNKNOWN_OFFSET
+        """How far its copy of the metadata log is."""
+        self.shutdown_offset = UNKNOWN_OFFSET
+        """Offset that every other broker must have replayed before it may shut down."""
+        self.connection_id = 0
+        self.connection_open = False
+
+    def __repr__(self) -> str:
+        return (
+            f"Session(broker={self.broker}, epoch={self.epoch},"
+            f" last_contact_ms={self.last_contact_ms:.0f}, offset={self.metadata_offset})"
+        )
+
+
+class Sessions:
+    """All sessions, ascending by broker where order can matter."""
+
+    def __init__(self, timeout_ms: float) -> None:
+        self.timeout_ms = timeout_ms
+        self._sessions: dict[int, Session] = {}
+        self._by_connection: dict[int, int] = {}
+
+    def start(self, broker: int, epoch: int, now_ms: float) -> Session:
+        """A fresh session, replacing any other of the broker."""
+        self.end(broker)
+        session = self._sessions[broker] = Session(broker, epoch, now_ms)
+        return session
+
+    def end(self, broker: int) -> None:
+        session = self._sessions.pop(broker, None)
+        if session is not None and self._by_connection.get(session.connection_id) == broker:
+            del self._by_connection[session.connection_id]
+
+    def get(self, broker: int) -> Session | None:
+        return self._sessions.get(broker)
+
+    def touch(self, broker: int, epoch: int, now_ms: float, metadata_offset: int) -> Session:
+        """A heartbeat arrived."""
+        session = self._sessions.get(broker)
+        if session is None or session.epoch != epoch:
+            session = self.start(broker, epoch, now_ms)
+        session.last_contact_ms = now_ms
+        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+        return session
+
+    def seen_on(self, broker: int, connection_id: int) -> None:
+        """The broker speaks through this connection: its end is a sign that the broker died."""
+        session = self._sessions.get(broker)
+        if session is not None and session.connection_id != connection_id:
+            self._by_connection.pop(session.connection_id, None)
+            session.connection_id = connection_id
+            self._by_connection[connection_id] = broker
+        if session is not None:
+            session.connection_open = True
+
+    def connection_closed(self, connection_id: int) -> int | None:
+        """The broker whose connection this was, or None."""
+        broker = self._by_connection.pop(connection_id, None)
+        if broker is not None and (session := self._sessions.get(broker)) is not None:
+            session.connection_open = False
+        return broker
+
+    def is_valid(self, broker: int, now_ms: float) -> bool:
+        session = self._sessions.get(broker)
+        return session is not None and now_ms < session.last_contact_ms + self.timeout_ms
+
+    def expired(self, now_ms: float) -> list[int]:
+        """Brokers whose session has run out, ascending."""
+        limit = now_ms - self.timeout_ms
+        return sorted(b for b, s in self._sessions.items() if s.last_contact_ms <= limit)
+
+    def deadline_ms(self) -> float | None:
+        """When the next session runs out; None without sessions."""
+        if not self._sessions:
+            return None
+        return min(s.last_contact_ms for s in self._sessions.values()) + self.timeout_ms
+
+    def clear(self) -> None:
+        self._sessions.clear()
+        self._by_connection.clear()
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter([self._sessions[b] for b in sorted(self._sessions)])

@@ -1,0 +1,517 @@
+"""Topics come, grow and go.
+
+Source: KIP-4, KIP-195, KIP-599, KIP-516 (topic ids), KIP-525 (configurations in the answer);
+Kafka's ReplicationControlManager.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from barnabas.config.definition import ConfigError
+from barnabas.config.topic import check_topic_overrides
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.describe_configs import Configuration, topic_entries
+from barnabas.controller.placement import UsableBroker, place
+from barnabas.metadata.features import DIRECTORIES_SINCE
+from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC
+from barnabas.metadata.records.config_record import ConfigRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.metadata.topic import Topic
+from barnabas.ports import Rng
+from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, ONE_UUID, ZERO_UUID, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from barnabas.wire.messages.create_partitions_response import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.create_topics_response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.messages.delete_topics_response import (
+    DeletableTopicResult,
+    DeleteTopicsResponse,
+)
+from barnabas.wire.schema import Message
+
+NAME_MAX = 249
+RECORDS_MAX = 10_000
+"""Records that one request may cause, as in Kafka."""
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+class Assignment(NamedTuple):
+    """Replicas and first ISR of one new partition."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def check_name(name: str) -> str | None:
+    """A sentence on what is wrong with a topic's name, or None."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > NAME_MAX:
+        return (
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length"
+            f" {NAME_MAX}"
+        )
+    if not _LEGAL.match(name):
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII"
+            " alphanumerics, '.', '_' and '-'"
+        )
+    if name == METADATA_TOPIC:
+        return f"Topic name is invalid: '{name}' is the cluster's own metadata log"
+    return None
+
+
+def colliding_name(cluster: Cluster, name: str) -> str | None:
+    """An existing topic whose metrics would have the same name: '.' and '_' look alike there."""
+    if "." not in name and "_" not in name:
+        return None
+    if name in cluster.image.topics_by_name:
+        return name
+    plain = name.replace(".", "_")
+    for other in cluster.image.collisions.get(plain, ()):
+        return other
+    return None
+
+
+# -- creation --------------------------------------------------------------------------------------
+
+
+def create_topics(
+    cluster: Cluster,
+    request: CreateTopicsRequest,
+    rng: Rng,
+    *,
+    may_describe_configs: bool = True,
+) -> Decision[CreateTopicsResponse]:
+    """One answer per topic, in the order asked. A request for more than 10,000 records is refused
+    as a whole (POLICY_VIOLATION)."""
+    results: list[CreatableTopicResult] = []
+    records: list[Message] = []
+    names = [topic.name for topic in request.topics]
+    taken: dict[str, str] = {}
+    for wanted in request.topics:
+        try:
+            if names.count(wanted.name) > 1 if len(names) < 64 else _twice(names, wanted.name):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"Duplicate topic '{wanted.name}' in the request."
+                )
+            result, made = _create(cluster, wanted, rng, taken, may_describe_configs)
+        except KafkaError as error:
+            results.append(_create_error(wanted.name, error))
+            continue
+        if len(records) + len(made) > RECORDS_MAX:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                "Unable to perform excessively large batch operation: more than"
+                f" {RECORDS_MAX} records.",
+            )
+        taken[wanted.name.replace(".", "_")] = wanted.name
+        results.append(result)
+        records += made
+    if request.validate_only:
+        records = []
+    return Decision(CreateTopicsResponse(topics=results), records)
+
+
+def _twice(names: Sequence[str], name: str) -> bool:
+    return sum(1 for other in names if other == name) > 1
+
+
+def _create_error(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name, error_code=error.code, error_message=error.message or error.code.name,
+        num_partitions=-1, replication_factor=-1,
+    )  # fmt: skip
+
+
+def _create(
+    cluster: Cluster,
+    wanted: CreatableTopic,
+    rng: Rng,
+    taken: Mapping[str, str],
+    may_describe_configs: bool,
+) -> tuple[CreatableTopicResult, list[Message]]:
+    """One topic's answer and records. Raises KafkaError."""
+    _check_new_name(cluster, wanted.name, taken)
+    overrides = _check_configs(cluster, wanted)
+    if wanted.assignments:
+        assignments = _manual(cluster, wanted)
+    else:
+        assignments = _placed(cluster, wanted, rng)
+    topic_id = new_topic_id(cluster, rng)
+    records: list[Message] = [TopicRecord(name=wanted.name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(resource_type=TOPIC, resource_name=wanted.name, name=key, value=value)
+        for key, value in overrides.items()
+    ]
+    records += [
+        partition_record(cluster, topic_id, index, assignment)
+        for index, assignment in enumerate(assignments)
+    ]
+    result = CreatableTopicResult(name=wanted.name, topic_id=topic_id)
+    if may_describe_configs:
+        result.num_partitions = len(assignments)
+        result.replication_factor = len(assignments[0].replicas)
+        result.configs = described_configs(cluster, overrides)
+    else:
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return result, records
+
+
+def _check_new_name(cluster: Cluster, name: str, taken: Mapping[str, str]) -> None:
+    problem = check_name(name)
+    if problem:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if name in cluster.image.topics_by_name:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = colliding_name(cluster, name) or taken.get(name.replace(".", "_"))
+    if other is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )
+
+
+def _check_configs(cluster: Cluster, wanted: CreatableTopic) -> dict[str, str]:
+    nulls = [config.name for config in wanted.configs if config.value is None]
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(nulls)}",
+        )
+    overrides = {config.name: config.value or "" for config in wanted.configs}
+    try:
+        check_topic_overrides(overrides, broker_defaults(cluster))
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return overrides
+
+
+def broker_defaults(cluster: Cluster) -> dict[str, str]:
+    """Text of what stands behind topics' configurations: properties, then cluster-wide dynamic."""
+    return {**cluster.properties, **cluster.image.config(BROKER, CLUSTER_DEFAULT)}
+
+
+def described_configs(
+    cluster: Cluster, overrides: Mapping[str, str]
+) -> list[CreatableTopicConfigs]:
+    """What holds for a topic with `overrides`, by name, with where each value comes from."""
+    at = Configuration(cluster.image, cluster.node_id, cluster.properties)
+    return [
+        CreatableTopicConfigs(
+            name=key.name,
+            value=None if key.sensitive else sources[0].value,
+            read_only=read_only,
+            config_source=sources[0].source,
+            is_sensitive=key.sensitive,
+        )
+        for key, sources, read_only in topic_entries(at, overrides)
+    ]
+
+
+def _placed(cluster: Cluster, wanted: CreatableTopic, rng: Rng) -> list[Assignment]:
+    factor, count = wanted.replication_factor, wanted.num_partitions
+    if factor < -1 or factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if count < -1 or count == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    settings = cluster.settings
+    count = settings.num_partitions if count == -1 else count
+    factor = settings.default_replication_factor if factor == -1 else factor
+    return place_partitions(cluster, count, factor, rng)
+
+
+def place_partitions(
+    cluster: Cluster, count: int, factor: int, rng: Rng, *, first_partition: int = 0
+) -> list[Assignment]:
+    """Placement on the usable brokers. Raises INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS."""
+    if count > RECORDS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of partitions per request: {count}, at most {RECORDS_MAX}.",
+        )
+    try:
+        placed = place(usable_brokers(cluster), count, factor, rng, first_partition=first_partition)
+    except KafkaError as error:
+        raise KafkaError(
+            error.code, f"Unable to replicate the partition {factor} time(s): {error.message}"
+        ) from error
+    active = cluster.active_brokers()
+    assignments = [_assignment(replicas, active) for replicas in placed]
+    if any(not assignment.isr for assignment in assignments):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced"
+            " or in controlled shutdown.",
+        )
+    return assignments
+
+
+def _assignment(replicas: Sequence[int], active: Mapping[int, None]) -> Assignment:
+    return Assignment(tuple(replicas), tuple([b for b in replicas if b in active]))
+
+
+def usable_brokers(cluster: Cluster) -> list[UsableBroker]:
+    """Brokers that may take new replicas: not those with every log directory cordoned."""
+    return [
+        UsableBroker(broker.id, broker.rack, not cluster.is_active(broker.id))
+        for broker in (cluster.image.brokers[b] for b in sorted(cluster.image.brokers))
+        if not is_cordoned(cluster, broker.id)
+    ]
+
+
+def is_cordoned(cluster: Cluster, broker: int) -> bool:
+    """Every registered log directory takes no new replicas (KIP-1066)."""
+    known = cluster.image.brokers[broker]
+    return bool(known.cordoned) and all(d in known.cordoned for d in known.directories)
+
+
+def _manual(cluster: Cluster, wanted: CreatableTopic) -> list[Assignment]:
+    if wanted.replication_factor != -1:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but replication factor was not set"
+            " to -1.",
+        )
+    if wanted.num_partitions != -1:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
+    by_index: dict[int, tuple[int, ...]] = {}
+    factor: int | None = None
+    for given in wanted.assignments:
+        index = given.partition_index
+        if index in by_index:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        by_index[index] = tuple(given.broker_ids)
+        check_assignment(cluster, by_index[index], factor)
+        factor = len(by_index[index])
+    if sorted(by_index) != list(range(len(by_index))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [manual_assignment(cluster, i, by_index[i]) for i in range(len(by_index))]
+
+
+def manual_assignment(cluster: Cluster, index: int, replicas: tuple[int, ...]) -> Assignment:
+    """A checked assignment with its ISR. Raises INVALID_REPLICA_ASSIGNMENT where it is empty."""
+    assignment = _assignment(replicas, cluster.active_brokers())
+    if not assignment.isr:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"All brokers specified in the manual partition assignment for partition {index} are"
+            " fenced or in controlled shutdown.",
+        )
+    return assignment
+
+
+def check_assignment(cluster: Cluster, replicas: Sequence[int], factor: int | None) -> None:
+    """Registered brokers, none twice, as many as the topic's others.
+
+    Raises INVALID_REPLICA_ASSIGNMENT.
+    """
+    problem = None
+    if not replicas:
+        problem = "The manual partition assignment includes an empty replica list."
+    for broker in sorted(replicas):
+        if broker not in cluster.image.brokers:
+            problem = problem or (
+                f"The manual partition assignment includes broker {broker}, but no such broker is"
+                " registered."
+            )
+        elif list(replicas).count(broker) > 1:
+            problem = problem or (
+                f"The manual partition assignment includes the broker {broker} more than once."
+            )
+    if problem is None and factor is not None and len(replicas) != factor:
+        problem = (
+            f"The manual partition assignment includes a partition with {len(replicas)}"
+            f" replica(s), but this is not consistent with previous partitions, which have"
+            f" {factor} replica(s)."
+        )
+    if problem:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+
+
+def new_topic_id(cluster: Cluster, rng: Rng) -> Uuid:
+    """A random (version 4) UUID that is not reserved, unused, and does not begin with '-'."""
+    while True:
+        raw = bytearray(rng.randbytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        topic_id = Uuid(bytes(raw))
+        reserved = topic_id in (ZERO_UUID, ONE_UUID, METADATA_TOPIC_ID) or raw[0] >> 2 == 62
+        if not reserved and topic_id not in cluster.image.topics_by_id:
+            return topic_id
+
+
+def partition_record(
+    cluster: Cluster, topic_id: Uuid, index: int, assignment: Assignment
+) -> PartitionRecord:
+    """A new partition, led by the first live replica."""
+    replicas = assignment.replicas
+    with_directories = cluster.image.metadata_version >= DIRECTORIES_SINCE
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=assignment.isr,
+        leader=assignment.isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=[cluster.default_directory(b) for b in replicas] if with_directories else (),
+    )
+
+
+# -- more partitions -------------------------------------------------------------------------------
+
+
+def create_partitions(
+    cluster: Cluster, request: CreatePartitionsRequest, rng: Rng
+) -> Decision[CreatePartitionsResponse]:
+    """One answer per topic, in the order asked."""
+    results, records = [], []
+    names = [topic.name for topic in request.topics]
+    for wanted in request.topics:
+        result = CreatePartitionsTopicResult(name=wanted.name)
+        try:
+            if _twice(names, wanted.name):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name in the request.")
+            records += _grow(cluster, wanted, rng)
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message or None
+        results.append(result)
+    if request.validate_only:
+        records = []
+    return Decision(CreatePartitionsResponse(results=results), list(records))
+
+
+def _grow(cluster: Cluster, wanted: CreatePartitionsTopic, rng: Rng) -> list[PartitionRecord]:
+    topic = cluster.image.topics_by_name.get(wanted.name)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{wanted.name}'."
+        )
+    present = len(topic)
+    if wanted.count == present:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if wanted.count < present:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would"
+            " not be an increase.",
+        )
+    additional = wanted.count - present
+    factor = len(topic.replicas[0])
+    if wanted.assignments is None:
+        assignments = place_partitions(cluster, additional, factor, rng, first_partition=present)
+    else:
+        assignments = _grown_manually(cluster, wanted, present, additional, factor)
+    return [
+        partition_record(cluster, topic.id, present + i, assignment)
+        for i, assignment in enumerate(assignments)
+    ]
+
+
+def _grown_manually(
+    cluster: Cluster, wanted: CreatePartitionsTopic, present: int, additional: int, factor: int
+) -> list[Assignment]:
+    given = wanted.assignments or ()
+    if len(given) != additional:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(given)}"
+            " assignment(s) were specified.",
+        )
+    assignments = []
+    for i, one in enumerate(given):
+        replicas = tuple(one.broker_ids)
+        check_assignment(cluster, replicas, factor)
+        assignments.append(manual_assignment(cluster, present + i, replicas))
+    return assignments
+
+
+# -- deletion --------------------------------------------------------------------------------------
+
+
+def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
+    """By name or by id, one answer each. Versions before 6 name topics only (`topic_names`)."""
+    asked = list(request.topics) or [DeleteTopicState(name=n) for n in request.topic_names]
+    if not cluster.settings.delete_topics:
+        raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+    results = []
+    records: list[Message] = []
+    doomed: dict[Uuid, None] = {}
+    for state in asked:
+        name, topic_id = state.name, Uuid(state.topic_id)
+        result = DeletableTopicResult(name=name, topic_id=topic_id)
+        topic, problem = _doomed_topic(cluster, name, topic_id)
+        if topic is not None and topic.id in doomed:
+            problem = KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named twice.")
+        if problem is not None or topic is None:
+            assert problem is not None
+            result.error_code, result.error_message = problem.code, problem.message
+        else:
+            doomed[topic.id] = None
+            result.name, result.topic_id = topic.name, topic.id
+            records.append(RemoveTopicRecord(topic_id=topic.id))
+        results.append(result)
+    return Decision(DeleteTopicsResponse(responses=results), records)
+
+
+def _doomed_topic(
+    cluster: Cluster, name: str | None, topic_id: Uuid
+) -> tuple[Topic | None, KafkaError | None]:
+    image = cluster.image
+    if name is not None and topic_id != ZERO_UUID:
+        return None, KafkaError(
+            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
+        )
+    if name is None and topic_id == ZERO_UUID:
+        return None, KafkaError(
+            ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
+        )
+    if name is not None:
+        topic = image.topics_by_name.get(name)
+        return topic, None if topic else KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'."
+        )
+    topic = image.topics_by_id.get(topic_id)
+    return topic, None if topic else KafkaError(
+        ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+    )
