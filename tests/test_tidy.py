@@ -1,0 +1,224 @@
+"""Our own lint: sizes, docstrings, names, what may import what, generated documents.
+
+Exceptions from sizes stand in ``tidy_ratchet.json``; they may shrink, not grow, and one that is not
+needed any more must go. ``python tests/test_tidy.py`` writes the file anew where it would shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+RATCHET_FILE = Path(__file__).with_name("tidy_ratchet.json")
+FOLDERS = ("src", "tests", "tools", "bench")
+GENERATED = (
+    "src/barnabas/wire/messages/",
+    "src/barnabas/metadata/records/",
+    "src/barnabas/group/records/",
+    "src/barnabas/transaction/records/",
+    "src/barnabas/wire/api_table.py",
+)
+
+FILE_LINES_MAX = 700
+FUNCTION_LINES_MAX = 70
+CLASS_METHODS_MAX = 25
+
+BANNED_MODULES = {
+    "utils": "the name of what it does",
+    "util": "the name of what it does",
+    "helpers": "the name of what it helps with",
+    "common": "the name of what its users share",
+    "misc": "several modules",
+    "base": "the name of the contract",
+    "manager": "the name of what it owns",
+}
+
+PURE = (
+    "node", "broker", "controller", "raft", "group", "transaction", "replication", "client",
+    "metadata", "log", "record", "config", "wire",
+)  # fmt: skip
+PURE_MODULES = ("ports.py", "types.py", "limits.py")
+WORLD = {
+    "asyncio", "socket", "threading", "time", "random", "os", "subprocess", "selectors", "select",
+    "signal", "multiprocessing", "concurrent", "pathlib", "shutil", "tempfile", "secrets",
+    "datetime", "io",
+}  # fmt: skip
+"""Whoever imports these reaches the world past the ports."""
+
+BANNED_CALLS = {
+    "time.sleep": "a wake-up",
+    "print": "the node's log (ports.log)",
+}
+
+
+def python_files() -> list[str]:
+    found = []
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if not name.startswith(GENERATED):
+                found.append(name)
+    return found
+
+
+@cache
+def parsed(name: str) -> tuple[ast.Module, int]:
+    """Tree and number of lines."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return ast.parse(text, name), text.count("\n")
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """(qualified name, lines) of every function, without its decorators."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield prefix + node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+            yield from functions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{prefix}{node.name}.")
+        else:
+            yield from functions(node, prefix)
+
+
+def measured() -> dict[str, int]:
+    """Every size above its limit: file, file::function or file::Class methods."""
+    sizes = {}
+    for name in python_files():
+        tree, lines = parsed(name)
+        if lines > FILE_LINES_MAX:
+            sizes[f"{name} lines"] = lines
+        for function, length in functions(tree):
+            if length > FUNCTION_LINES_MAX:
+                sizes[f"{name}::{function} lines"] = length
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+                methods = sum(
+                    isinstance(item, kinds) and not item.name.startswith("__") for item in node.body
+                )
+                if methods > CLASS_METHODS_MAX:
+                    sizes[f"{name}::{node.name} methods"] = methods
+    return sizes
+
+
+def ratchet() -> dict[str, int]:
+    allowed: dict[str, int] = json.loads(RATCHET_FILE.read_text())
+    return allowed
+
+
+def test_sizes_stay_within_their_limits() -> None:
+    allowed = ratchet()
+    grown = [
+        f"{what}: {size}, allowed are {allowed.get(what, 'fewer')}"
+        for what, size in measured().items()
+        if size > allowed.get(what, 0)
+    ]
+    assert not grown, "\n".join(grown)
+
+
+def test_the_ratchet_only_holds_what_is_needed() -> None:
+    sizes = measured()
+    loose = [what for what, size in ratchet().items() if sizes.get(what, 0) < size]
+    assert not loose, f"shrunk; run `python tests/test_tidy.py`: {loose}"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_module_says_what_it_is(folder: str) -> None:
+    silent = [
+        name
+        for name in python_files()
+        if name.startswith(folder)
+        and parsed(name)[0].body
+        and not ast.get_docstring(parsed(name)[0])
+    ]
+    assert not silent
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    wrong = [
+        f"{name}: call it by {BANNED_MODULES[Path(name).stem]}"
+        for name in python_files()
+        if Path(name).stem in BANNED_MODULES
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def is_pure(name: str) -> bool:
+    parts = name.split("/")
+    if parts[:2] != ["src", "barnabas"] or len(parts) < 3:
+        return False
+    return parts[2] in PURE or parts[2] in PURE_MODULES
+
+
+def is_node(name: str) -> bool:
+    return is_pure(name) or name.startswith("src/barnabas/host/")
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def test_the_node_reaches_the_world_through_its_ports_only() -> None:
+    wrong = [
+        f"{name} imports {module}"
+        for name in filter(is_pure, python_files())
+        for module in imported(parsed(name)[0])
+        if module.partition(".")[0] in WORLD
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_calls_what_has_a_better_replacement() -> None:
+    wrong = []
+    for name in filter(is_node, python_files()):
+        for node in ast.walk(parsed(name)[0]):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in BANNED_CALLS:
+                call = ast.unparse(node.func)
+                wrong.append(f"{name}:{node.lineno} {call}: use {BANNED_CALLS[call]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_loop_runs_over_a_set() -> None:
+    """Order of a set of strings changes from run to run; the node's effects must not."""
+    wrong = []
+    for name in filter(is_pure, python_files()):
+        for node in ast.walk(parsed(name)[0]):
+            loops = [node.iter] if isinstance(node, ast.For | ast.comprehension) else []
+            for over in loops:
+                called = isinstance(over, ast.Call) and ast.unparse(over.func) in (
+                    "set",
+                    "frozenset",
+                )
+                if called or isinstance(over, ast.Set | ast.SetComp):
+                    wrong.append(f"{name}:{over.lineno} {ast.unparse(over)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_generated_documents_are_fresh() -> None:
+    from tools import docs
+
+    stale = [path for path, text in docs.generated().items() if docs.present(path) != text]
+    assert not stale, f"run `make docs`: {stale}"
+
+
+def write_ratchet() -> int:
+    """Let exceptions shrink or go; new ones are written by hand, with a reason in the commit."""
+    sizes = measured()
+    kept = {what: min(size, sizes[what]) for what, size in ratchet().items() if what in sizes}
+    RATCHET_FILE.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(write_ratchet())

@@ -1,0 +1,1 @@
+"""What the project needs beside itself: generators of code and documents, peers, the demo."""
