@@ -1,7 +1,7 @@
 """One node in this process: ``python -m barnabas.host.main FILE.properties``.
 
 Reads the file, opens the world, starts the node, and waits for SIGTERM or SIGINT, which begin a
-controlled shutdown; a second one cuts it short. Exit status: 0 after a controlled shutdown, 1 with one
+controlled shutdown; a further SIGINT cuts it short. Exit status: 0 after a controlled shutdown, 1 with one
 sentence on standard error where the node could not start or its shutdown was cut short, 70 where it
 halted itself. Imports nothing that start-up does not need.
 """
@@ -96,7 +96,8 @@ class NodeProcess:
     def _on_signal(self, number: signal.Signals) -> None:
         name = signal.Signals(number).name
         if self._stopping:
-            self._finish(1, "a second signal")
+            if number == signal.SIGINT:
+                self._finish(1, "a second Ctrl-C")
             return
         self._stopping = True
         self.ports.log("info", "node.stopping", signal=name)
