@@ -6,7 +6,8 @@ Two rules, both even within one creation:
   first replica of partition p goes to broker (start + p), the others follow at a distance that grows by one
   each time the partitions have gone round, so that one broker's partners change.
 * `place_striped` (KIP-631), for racks: racks are taken in turn from a random start; within a rack
-  its brokers are taken in turn. The first replica's rack moves on by one with each partition, so leaders spread as well.
+  its brokers are taken in turn. The first replica's rack moves on by one with each
+  partition, so leaders spread as well.
 
 Both start at random. Fenced brokers are avoided: they take a replica only where too few unfenced
 ones exist, never the first one. Cordoned brokers (every log directory cordoned, KIP-1066) never

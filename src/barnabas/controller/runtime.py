@@ -34,6 +34,7 @@ from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.ports import Ports, Rng, Wakeup
 from barnabas.types import Buffer
+from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Api, Parked
 from barnabas.wire.schema import Message
@@ -96,6 +97,8 @@ class ControllerRuntime:
         self._wakeup: Wakeup | None = None
         self._wakeup_ms = 0.0
         self.committed_offset = -1
+        self.forwarded = ApiTable()
+        """The APIs that Envelope may carry; filled where the listener's table is."""
         self.refusals = Refusals(self.wall_ms)
         self.fencing = Fencing(self)
         self.liveness = Liveness(self)

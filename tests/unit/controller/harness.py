@@ -190,7 +190,7 @@ class World:
 
     def new_controller(self) -> ControllerRuntime:
         controller = ControllerRuntime(
-            self.ports,  # type: ignore[arg-type]
+            self.ports,
             self.config,
             self.quorum,
             cluster_id=CLUSTER_ID,
@@ -243,7 +243,7 @@ class World:
         *,
         rack: str | None = None,
         incarnation: int | None = None,
-        directories: tuple[bytes, ...] | None = None,
+        directories: tuple[Uuid, ...] | None = None,
         previous_epoch: int = -1,
     ) -> Any:
         answer = self.ask(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from typing import cast
 
 from barnabas.controller.handlers import (
     allocate_producer_ids,
     alter_configs,
     alter_partition,
+    alter_partition_reassignments,
+    assign_replicas_to_dirs,
     broker_heartbeat,
     broker_registration,
     controller_registration,
@@ -16,24 +18,57 @@ from barnabas.controller.handlers import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    elect_leaders,
+    envelope,
     incremental_alter_configs,
     list_config_resources,
+    list_partition_reassignments,
     unregister_broker,
+    update_features,
+)
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.request import HandlerModule
+
+FORWARDED = cast(
+    "tuple[HandlerModule, ...]",
+    (
+        create_topics,
+        delete_topics,
+        create_partitions,
+        incremental_alter_configs,
+        alter_configs,
+        elect_leaders,
+        alter_partition_reassignments,
+        list_partition_reassignments,
+        update_features,
+        unregister_broker,
+    ),
+)
+"""Served to clients through any broker as well, in an Envelope (KIP-590)."""
+
+MODULES = FORWARDED + cast(
+    "tuple[HandlerModule, ...]",
+    (
+        broker_registration,
+        broker_heartbeat,
+        alter_partition,
+        allocate_producer_ids,
+        assign_replicas_to_dirs,
+        describe_configs,
+        list_config_resources,
+        controller_registration,
+        describe_cluster,
+        envelope,
+    ),
 )
 
-MODULES: tuple[ModuleType, ...] = (
-    create_topics,
-    delete_topics,
-    create_partitions,
-    broker_registration,
-    broker_heartbeat,
-    unregister_broker,
-    alter_partition,
-    allocate_producer_ids,
-    describe_configs,
-    incremental_alter_configs,
-    alter_configs,
-    list_config_resources,
-    controller_registration,
-    describe_cluster,
-)
+
+def add_to(table: ApiTable, role: ControllerRuntime) -> ApiTable:
+    """Serve all of them on a controller listener, and the forwarded ones within envelopes."""
+    for module in MODULES:
+        table.add(module, role)
+    for module in FORWARDED:
+        if role.forwarded.get(module.API.key) is None:
+            role.forwarded.add(module, role)
+    return table

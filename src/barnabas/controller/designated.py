@@ -1,0 +1,115 @@
+"""ElectLeaders: elections that somebody asks for (KIP-460), preferred or unclean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from barnabas.controller import elections
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.elections import Elected, Electorate
+from barnabas.controller.partitions import PartitionChange
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.topic import NO_LEADER, Topic
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
+from barnabas.wire.messages.elect_leaders_response import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from barnabas.wire.schema import Message
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+def elect_leaders(cluster: Cluster, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
+    """One answer per partition asked; asked for all, only those where something was to be done.
+
+    Raises INVALID_REQUEST for an unknown election type.
+    """
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+        )
+    records: list[Message] = []
+    results = []
+    everything = request.topic_partitions is None
+    for name, indexes in _asked(cluster, request):
+        topic = cluster.image.topics_by_name.get(name)
+        partitions = []
+        for index in indexes:
+            try:
+                record = elect(cluster, name, topic, index, request.election_type)
+                records.append(record)
+                partitions.append(PartitionResult(partition_id=index, error_message=None))
+            except KafkaError as error:
+                if everything and error.code == ErrorCode.ELECTION_NOT_NEEDED:
+                    continue
+                partitions.append(
+                    PartitionResult(
+                        partition_id=index, error_code=error.code, error_message=error.message
+                    )
+                )
+        if partitions or not everything:
+            results.append(ReplicaElectionResult(topic=name, partition_result=partitions))
+    return Decision(ElectLeadersResponse(replica_election_results=results), records)
+
+
+def _asked(cluster: Cluster, request: ElectLeadersRequest) -> Iterator[tuple[str, Sequence[int]]]:
+    if request.topic_partitions is None:
+        for topic in cluster.image.topics_by_name.values():
+            yield topic.name, range(len(topic))
+    else:
+        for asked in request.topic_partitions:
+            yield asked.topic, asked.partitions
+
+
+def elect(
+    cluster: Cluster, name: str, topic: Topic | None, index: int, kind: int
+) -> PartitionChangeRecord:
+    """The record of one designated election. Raises KafkaError with why there is none."""
+    if topic is None or not topic.has(index):
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+        )
+    leader = topic.leader[index]
+    first = topic.replicas[index][0]
+    if kind == PREFERRED and leader == first:
+        raise KafkaError(
+            ErrorCode.ELECTION_NOT_NEEDED, f"Leader {leader} is the preferred one already."
+        )
+    if kind == UNCLEAN and leader != NO_LEADER:
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {leader} leads the partition.")
+    change = PartitionChange(cluster, topic, index, "asked for by ElectLeaders")
+    change.strategy = _preferred if kind == PREFERRED else _unclean
+    record = change.build()
+    elected = change.elected
+    if record is None or elected is None or elected.leader in (NO_LEADER, leader):
+        why = _why_not_preferred(change, first) if kind == PREFERRED else _why(elected)
+        code = (
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            if kind == PREFERRED
+            else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        )
+        raise KafkaError(code, why)
+    return record
+
+
+def _preferred(electorate: Electorate) -> Elected:
+    return elections.designated(electorate, unclean=False)
+
+
+def _unclean(electorate: Electorate) -> Elected:
+    return elections.designated(electorate, unclean=True)
+
+
+def _why(elected: Elected | None) -> str:
+    return f"No replica can lead: {elected.reason if elected else 'nobody is available'}."
+
+
+def _why_not_preferred(change: PartitionChange, first: int) -> str:
+    isr = change.topic.isr[change.index]
+    if first not in isr:
+        return f"The preferred leader {first} is not in the ISR {list(isr)}."
+    return f"The preferred leader {first} is not available."

@@ -1,0 +1,76 @@
+"""AssignReplicasToDirs: a broker says in which log directory a replica is (KIP-858)."""
+
+from __future__ import annotations
+
+from barnabas.controller.brokers import check_epoch
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.partitions import PartitionChange
+from barnabas.metadata.features import DIRECTORIES_SINCE
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.registrations import BrokerRegistration
+from barnabas.metadata.topic import Topic
+from barnabas.types import Uuid, uuid_text
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.assign_replicas_to_dirs_request import (
+    AssignReplicasToDirsRequest,
+)
+from barnabas.wire.messages.assign_replicas_to_dirs_response import (
+    AssignReplicasToDirsResponse,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+from barnabas.wire.schema import Message
+
+
+def assign_replicas(
+    cluster: Cluster, request: AssignReplicasToDirsRequest
+) -> Decision[AssignReplicasToDirsResponse]:
+    """One answer per partition. A replica in a directory that is not registered is offline: it leaves
+    ISR and leadership. Raises UNSUPPORTED_VERSION, STALE_BROKER_EPOCH."""
+    if cluster.image.metadata_version < DIRECTORIES_SINCE:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
+        )
+    broker = check_epoch(cluster, request.broker_id, request.broker_epoch)
+    records: list[Message] = []
+    answers = []
+    for directory in request.directories:
+        topics = []
+        for wanted in directory.topics:
+            topic = cluster.image.topics_by_id.get(Uuid(wanted.topic_id))
+            partitions = []
+            for data in wanted.partitions:
+                index = data.partition_index
+                code = _problem(topic, index, broker.id)
+                if topic is not None and code == ErrorCode.NONE:
+                    record = _move(cluster, broker, topic, index, Uuid(directory.id))
+                    if record is not None:
+                        records.append(record)
+                partitions.append(PartitionData(partition_index=index, error_code=code))
+            topics.append(TopicData(topic_id=wanted.topic_id, partitions=partitions))
+        answers.append(DirectoryData(id=directory.id, topics=topics))
+    return Decision(AssignReplicasToDirsResponse(directories=answers), records)
+
+
+def _problem(topic: Topic | None, index: int, broker: int) -> ErrorCode:
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not topic.has(index):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker not in topic.replicas[index]:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
+def _move(
+    cluster: Cluster, broker: BrokerRegistration, topic: Topic, index: int, directory: Uuid
+) -> PartitionChangeRecord | None:
+    reason = f"broker {broker.id} holds the replica in directory {uuid_text(directory)}"
+    change = PartitionChange(cluster, topic, index, reason)
+    change.directories[broker.id] = directory
+    if not broker.has_directory(directory):
+        change.reason = f"{reason}, which is offline"
+        change.without((broker.id,))
+    return change.build()

@@ -1,0 +1,40 @@
+"""AlterPartitionReassignments.
+
+Behaviour: begins or cancels moving replicas, each partition on its own (KIP-455).
+
+Version notes: 1 may forbid a change of the replication factor (KIP-1047).
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.reassignment import alter_reassignments
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+)
+from barnabas.wire.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: AlterPartitionReassignmentsRequest, code: int, message: str
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(error_code=code, error_message=message)
+
+
+API = Api(
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    AlterPartitionReassignmentsRequest,
+    error_response,
+    "cluster",
+    "alter",
+)
+
+
+def handle(
+    request: AlterPartitionReassignmentsRequest, ctx: RequestContext, role: ControllerRuntime
+) -> AlterPartitionReassignmentsResponse | Parked:
+    return role.decide(API, request, lambda cluster: alter_reassignments(cluster, request))

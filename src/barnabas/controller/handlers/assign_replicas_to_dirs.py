@@ -1,0 +1,36 @@
+"""AssignReplicasToDirs.
+
+Behaviour: records in which log directory a broker holds its replicas (KIP-858).
+
+Version notes: one version.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.directories import assign_replicas
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+from barnabas.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: AssignReplicasToDirsRequest, code: int, message: str
+) -> AssignReplicasToDirsResponse:
+    return AssignReplicasToDirsResponse(error_code=code)
+
+
+API = Api(
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    AssignReplicasToDirsRequest,
+    error_response,
+    "cluster",
+    "cluster-action",
+)
+
+
+def handle(
+    request: AssignReplicasToDirsRequest, ctx: RequestContext, role: ControllerRuntime
+) -> AssignReplicasToDirsResponse | Parked:
+    return role.decide(API, request, lambda cluster: assign_replicas(cluster, request))

@@ -1,0 +1,46 @@
+"""ElectLeaders.
+
+Behaviour: holds a preferred or an unclean election for the partitions asked, or for all; each
+partition is answered with what was done or why not (KIP-460).
+
+Version notes: version 0 is always preferred.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.designated import elect_leaders
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
+from barnabas.wire.messages.elect_leaders_response import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(request: ElectLeadersRequest, code: int, message: str) -> ElectLeadersResponse:
+    """Version 0 has no code for the whole, so each partition carries it as well."""
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=code, error_message=message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+API = Api(ApiKey.ELECT_LEADERS, ElectLeadersRequest, error_response, "cluster", "alter")
+
+
+def handle(
+    request: ElectLeadersRequest, ctx: RequestContext, role: ControllerRuntime
+) -> ElectLeadersResponse | Parked:
+    return role.decide(API, request, lambda cluster: elect_leaders(cluster, request))

@@ -1,0 +1,36 @@
+"""Envelope.
+
+Behaviour: a request that a broker forwards, answered as if its client had asked here, with the
+principal that the broker names (KIP-590). A controller that is not active says so in the envelope.
+
+Version notes: one version.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.envelope import open_envelope
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.envelope_request import EnvelopeRequest
+from barnabas.wire.messages.envelope_response import EnvelopeResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(request: EnvelopeRequest, code: int, message: str) -> EnvelopeResponse:
+    return EnvelopeResponse(error_code=code)
+
+
+API = Api(ApiKey.ENVELOPE, EnvelopeRequest, error_response, "cluster", "cluster-action")
+
+
+def handle(
+    request: EnvelopeRequest, ctx: RequestContext, role: ControllerRuntime
+) -> EnvelopeResponse | Parked:
+    if not role.is_active:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+
+    def on_fault(inner: RequestContext, error: BaseException) -> None:
+        role.ports.log("error", "forwarded request failed", request=repr(inner), error=repr(error))
+
+    return open_envelope(role.forwarded, request, ctx, on_fault)

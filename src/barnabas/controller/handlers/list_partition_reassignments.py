@@ -1,0 +1,41 @@
+"""ListPartitionReassignments.
+
+Behaviour: the reassignments under way, of all topics or of those asked (KIP-455).
+
+Version notes: one version.
+"""
+
+from __future__ import annotations
+
+from barnabas.controller.decision import Decision
+from barnabas.controller.reassignment import list_reassignments
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+)
+from barnabas.wire.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(
+    request: ListPartitionReassignmentsRequest, code: int, message: str
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=code, error_message=message)
+
+
+API = Api(
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ListPartitionReassignmentsRequest,
+    error_response,
+    "cluster",
+    "describe",
+)
+
+
+def handle(
+    request: ListPartitionReassignmentsRequest, ctx: RequestContext, role: ControllerRuntime
+) -> ListPartitionReassignmentsResponse | Parked:
+    return role.decide(API, request, lambda cluster: Decision(list_reassignments(cluster, request)))

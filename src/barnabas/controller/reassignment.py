@@ -1,0 +1,198 @@
+"""Moving replicas: begin, watch, cancel (KIP-455).
+
+A reassignment adds the new replicas to the assignment at once, waits until all of them are in the
+ISR, and then takes the old ones out; the last step happens in whatever change makes it possible
+(:mod:`~barnabas.controller.partitions`), so it needs no state but the partition's own and survives
+a change of the controller at any step.
+
+Source: KIP-455, KIP-1047 (replication factor); Kafka's PartitionReassignmentReplicas and -Revert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.topics import check_assignment, is_cordoned
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.topic import NO_LEADER, ORDINARY, Replicas, Topic
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+)
+from barnabas.wire.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from barnabas.wire.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+)
+from barnabas.wire.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from barnabas.wire.schema import Message
+
+
+class Plan(NamedTuple):
+    """The assignment on the way to a target: its replicas first, then those to be removed."""
+
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+
+
+def plan(replicas: Replicas, adding: Replicas, target: Replicas) -> Plan:
+    """From the present `replicas`, of which `adding` are still on their way in, to `target`."""
+    original = [broker for broker in replicas if broker not in adding]
+    leaving = tuple(sorted(broker for broker in replicas if broker not in target))
+    coming = tuple(sorted(broker for broker in target if broker not in original))
+    return Plan(target + leaving, coming, leaving)
+
+
+def alter_reassignments(
+    cluster: Cluster, request: AlterPartitionReassignmentsRequest
+) -> Decision[AlterPartitionReassignmentsResponse]:
+    """One answer per partition; None as replicas cancels."""
+    records: list[Message] = []
+    responses = []
+    for wanted in request.topics:
+        topic = cluster.image.topics_by_name.get(wanted.name)
+        partitions = []
+        for target in wanted.partitions:
+            answer = ReassignablePartitionResponse(
+                partition_index=target.partition_index, error_message=None
+            )
+            try:
+                index = target.partition_index
+                if topic is None or not topic.has(index):
+                    raise KafkaError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        f"Unable to find partition {wanted.name}:{index}.",
+                    )
+                record = (
+                    cancel(cluster, topic, index)
+                    if target.replicas is None
+                    else begin(cluster, topic, target, request.allow_replication_factor_change)
+                )
+                if record is not None:
+                    records.append(record)
+            except KafkaError as error:
+                answer.error_code = error.code
+                answer.error_message = error.message or error.code.name
+            partitions.append(answer)
+        responses.append(ReassignableTopicResponse(name=wanted.name, partitions=partitions))
+    response = AlterPartitionReassignmentsResponse(
+        error_message=None,
+        responses=responses,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+    )
+    return Decision(response, records)
+
+
+def begin(
+    cluster: Cluster, topic: Topic, target: ReassignablePartition, allow_factor_change: bool
+) -> PartitionChangeRecord | None:
+    """Begin moving to the target, or finish at once where nothing has to be copied.
+
+    Raises INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
+    """
+    index = target.partition_index
+    wanted = tuple(target.replicas or ())
+    check_assignment(cluster, wanted, None)
+    rare = topic.rare.get(index, ORDINARY)
+    replicas = topic.replicas[index]
+    factor = len(replicas) - len(rare.adding)
+    if not allow_factor_change and len(wanted) != factor:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {factor} to {len(wanted)}",
+        )
+    new = plan(replicas, rare.adding, wanted)
+    cordoned = [broker for broker in new.adding if is_cordoned(cluster, broker)]
+    if cordoned:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Brokers {cordoned} take no new replicas: all their log directories are cordoned.",
+        )
+    change = PartitionChange(cluster, topic, index, f"reassignment to {list(wanted)} begins")
+    change.replicas, change.adding, change.removing = new
+    return change.build()
+
+
+def cancel(cluster: Cluster, topic: Topic, index: int) -> PartitionChangeRecord | None:
+    """Go back to where the reassignment began, without what it added.
+
+    Raises NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT where that would leave the
+    partition without a live leader.
+    """
+    rare = topic.rare.get(index, ORDINARY)
+    if not rare.adding and not rare.removing:
+        raise KafkaError(
+            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
+        )
+    name = f"{topic.name}:{index}"
+    change = PartitionChange(cluster, topic, index, "reassignment is cancelled")
+    change.replicas = tuple([b for b in topic.replicas[index] if b not in rare.adding])
+    change.isr = tuple([b for b in topic.isr[index] if b not in rare.adding])
+    change.adding = change.removing = ()
+    if not change.isr:
+        if not change.unclean_allowed:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Unable to revert partition assignment for {name} because it would require an"
+                f" unclean leader election: of {list(change.replicas)} none is in the ISR"
+                f" {list(topic.isr[index])}.",
+            )
+        change.isr = change.replicas[:1]
+    record = change.build()
+    had_leader = topic.leader[index] != NO_LEADER
+    if record is not None and record.leader == NO_LEADER and had_leader:
+        why = change.elected.reason if change.elected else "nobody can lead"
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {name} because it would be left without a"
+            f" live leader: {why}.",
+        )
+    return record
+
+
+# -- watching --------------------------------------------------------------------------------------
+
+
+def list_reassignments(
+    cluster: Cluster, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """What is under way, of all topics or of those asked."""
+    topics = []
+    if request.topics is None:
+        for topic in cluster.image.topics_by_name.values():
+            ongoing = list(_ongoing(topic, sorted(topic.rare)))
+            if ongoing:
+                topics.append(OngoingTopicReassignment(name=topic.name, partitions=ongoing))
+    else:
+        for asked in request.topics:
+            known = cluster.image.topics_by_name.get(asked.name)
+            ongoing = list(_ongoing(known, asked.partition_indexes)) if known else []
+            if ongoing:
+                topics.append(OngoingTopicReassignment(name=asked.name, partitions=ongoing))
+    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+
+
+def _ongoing(topic: Topic, indexes: object) -> Iterator[OngoingPartitionReassignment]:
+    assert isinstance(indexes, (list, tuple))
+    for index in indexes:
+        rare = topic.rare.get(index, ORDINARY)
+        if rare.adding or rare.removing:
+            yield OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=topic.replicas[index],
+                adding_replicas=rare.adding,
+                removing_replicas=rare.removing,
+            )
