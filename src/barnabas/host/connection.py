@@ -124,10 +124,17 @@ class HostConnection:
     def send(self, parts: Sequence[Buffer]) -> None:
         if not self._open or self._closing:
             return
-        self._queue.extend(parts)
-        self._unsent += sum(map(len, parts))
-        if len(self._queue) == len(parts):
-            self._flush()
+        if self._queue:
+            self._queue.extend(parts)
+            self._unsent += sum(map(len, parts))
+            return
+        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        sent = self._try_send(parts)
+        if sent != size and self._open:
+            self._queue.extend(parts)
+            self._unsent = size
+            self._drop(sent)
+            self._loop.add_writer(self._fd, self._on_writable)
 
     def close(self) -> None:
         if not self._open or self._closing:
@@ -181,41 +188,46 @@ class HostConnection:
                 return
 
     def _on_writable(self) -> None:
-        self._loop.remove_writer(self._fd)
-        self._flush()
-
-    def _flush(self) -> None:
-        """Hand the network what it takes now; the rest when it can take more."""
         queue = self._queue
-        while self._unsent:
-            try:
-                if len(queue) == 1:
-                    sent = self._socket.send(queue[0])
-                else:
-                    count = min(len(queue), GATHER_MAX)
-                    sent = self._socket.sendmsg([queue[i] for i in range(count)])
-            except (BlockingIOError, InterruptedError):
-                self._loop.add_writer(self._fd, self._on_writable)
+        while queue:
+            count = min(len(queue), GATHER_MAX)
+            sent = self._try_send([queue[i] for i in range(count)])
+            if not self._open:
                 return
-            except OSError as error:
-                self._end(error)
-                return
-            self._traffic.bytes_out += sent
-            self._unsent -= sent
+            if not sent:
+                return  # called again when the network takes more
             self._drop(sent)
-        queue.clear()
+        self._loop.remove_writer(self._fd)
         if self._closing:
             self._end(None)
 
+    def _try_send(self, parts: Sequence[Buffer]) -> int:
+        """How many bytes of `parts` the network takes now; an error ends the stream."""
+        try:
+            if len(parts) == 1:
+                sent = self._socket.send(parts[0])
+            else:
+                sent = self._socket.sendmsg(parts[:GATHER_MAX])
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            self._end(error)
+            return 0
+        self._traffic.bytes_out += sent
+        return sent
+
     def _drop(self, sent: int) -> None:
-        """Take `sent` bytes off the front of the queue."""
+        """Take `sent` bytes, and empty parts behind them, off the front of the queue."""
         queue = self._queue
-        while sent:
-            first = queue.popleft()
+        self._unsent -= sent
+        while queue:
+            first = queue[0]
             if len(first) > sent:
-                queue.appendleft(memoryview(first)[sent:])
+                if sent:
+                    queue[0] = memoryview(first)[sent:]
                 return
             sent -= len(first)
+            queue.popleft()
 
     def _on_fault(self, error: Exception) -> None:
         self._traffic.faults += 1
