@@ -1,0 +1,162 @@
+"""``barnabas node start`` and ``barnabas storage``: what cannot work is one sentence."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.cluster_directory import HOST, FreePorts
+from barnabas.config.properties import format_properties
+from tests.process.launch import barnabas, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+def write_properties(home: Path, node_id: int = 1, **changes: str) -> Path:
+    ports = FreePorts()
+    client, controller = ports.keep_or_take(None), ports.keep_or_take(None)
+    values = {
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "listeners": f"PLAINTEXT://{HOST}:{client},CONTROLLER://{HOST}:{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"{node_id}@{HOST}:{controller}",
+        "log.dirs": str(home / "data"),
+        "offsets.topic.replication.factor": "1",
+    }
+    values.update({name.replace("_", "."): value for name, value in changes.items()})
+    file = home / f"server-{node_id}.properties"
+    file.write_text(format_properties(values))
+    return file
+
+
+def format_storage(file: Path, cluster_id: str = CLUSTER_ID) -> None:
+    result = barnabas("storage", "format", str(file), "--cluster-id", cluster_id)
+    assert result.returncode == 0, result.stderr
+
+
+def refused(file: Path) -> str:
+    """The sentence with which a node does not start."""
+    result = barnabas("node", "start", str(file))
+    assert result.returncode == 1, result.stderr
+    return result.stderr.rstrip("\n").splitlines()[-1]
+
+
+def test_format_writes_what_info_shows_and_refuses_to_do_it_twice(tmp_path: Path) -> None:
+    file = write_properties(tmp_path)
+    before = barnabas("storage", "info", str(file))
+    assert (before.returncode, before.stdout) == (1, f"{tmp_path}/data is not formatted\n")
+    format_storage(file)
+    assert (tmp_path / "data" / "bootstrap.checkpoint").exists()
+    shown = json.loads(barnabas("storage", "info", str(file), "--json").stdout)
+    directory = shown["directories"][f"{tmp_path}/data"]
+    assert (directory["cluster.id"], directory["node.id"]) == (CLUSTER_ID, 1)
+    assert len(directory["directory.id"]) == 22
+    twice = barnabas("storage", "format", str(file), "--cluster-id", CLUSTER_ID)
+    assert twice.returncode == 1
+    assert twice.stderr.startswith(f"{tmp_path}/data is formatted already")
+    kept = barnabas(
+        "storage", "format", str(file), "--cluster-id", CLUSTER_ID, "--ignore-formatted"
+    )
+    assert kept.returncode == 0
+
+
+def test_another_cluster_or_level_is_refused(tmp_path: Path) -> None:
+    file = write_properties(tmp_path)
+    wrong = barnabas(
+        "storage", "format", str(file), "--cluster-id", CLUSTER_ID, "--feature", "no.such=1"
+    )
+    assert wrong.returncode == 1
+    assert "unknown feature no.such" in wrong.stderr
+    format_storage(file)
+    other = barnabas("storage", "format", str(file), "--cluster-id", "other", "--ignore-formatted")
+    assert other.returncode == 1
+    assert "belongs to node 1 of cluster 4L6g3nShT-eMCtK--X86sw" in other.stderr
+
+
+def test_random_uuids_differ_and_are_no_options() -> None:
+    texts = {barnabas("storage", "random-uuid").stdout.strip() for _ in range(2)}
+    assert len(texts) == 2
+    assert all(len(text) == 22 and not text.startswith("-") for text in texts)
+
+
+def test_a_node_runs_until_sigterm(tmp_path: Path) -> None:
+    file = write_properties(tmp_path)
+    format_storage(file)
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        node = subprocess.Popen(
+            [sys.executable, "-m", "barnabas", "node", "start", str(file)], stderr=stderr
+        )
+    try:
+        wait_until(lambda: "node.started" in log.read_text(), "the node has started")
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(10) == 0, log.read_text()
+        assert "node.stopped" in log.read_text()
+    finally:
+        node.kill()
+        node.wait()
+
+
+def test_a_second_node_on_the_same_directory(tmp_path: Path) -> None:
+    file = write_properties(tmp_path)
+    format_storage(file)
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        node = subprocess.Popen(
+            [sys.executable, "-m", "barnabas", "node", "start", str(file)], stderr=stderr
+        )
+    try:
+        wait_until(lambda: "node.started" in log.read_text(), "the node has started")
+        again = write_properties(tmp_path)  # other ports
+        assert f"{tmp_path}/data" in refused(again)
+    finally:
+        node.kill()
+        node.wait()
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "CONTROLLER"])
+def test_a_port_in_use(tmp_path: Path, listener: str) -> None:
+    with socket.socket() as thief:
+        thief.bind((HOST, 0))
+        thief.listen()
+        taken = thief.getsockname()[1]
+        other = FreePorts().keep_or_take(None)
+        client, controller = (taken, other) if listener == "PLAINTEXT" else (other, taken)
+        file = write_properties(
+            tmp_path,
+            listeners=f"PLAINTEXT://{HOST}:{client},CONTROLLER://{HOST}:{controller}",
+            controller_quorum_voters=f"1@{HOST}:{controller}",
+        )
+        format_storage(file)
+        assert refused(file) == f"port {taken} of {HOST} is already in use"
+
+
+def test_a_directory_that_is_not_formatted(tmp_path: Path) -> None:
+    file = write_properties(tmp_path)
+    assert refused(file).startswith(f"{tmp_path}/data is not formatted")
+
+
+def test_a_directory_of_another_node(tmp_path: Path) -> None:
+    format_storage(write_properties(tmp_path, 1))
+    assert refused(write_properties(tmp_path, 2)) == (
+        f"{tmp_path}/data belongs to node 1, but node.id is 2"
+    )
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "none.properties"
+    assert refused(file) == f"{file} cannot be read: No such file or directory"
+
+
+def test_a_value_that_is_not_allowed(tmp_path: Path) -> None:
+    file = write_properties(tmp_path, num_partitions="0")
+    assert refused(file) == f"{file}: num.partitions: '0' is not allowed; it must be at least 1"

@@ -1,0 +1,126 @@
+"""``barnabas up``: a cluster of processes that starts, is told of, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.process.launch import Up, barnabas, has_ended, wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+Start = Callable[..., Up]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Up] = []
+
+    def begin(*arguments: str) -> Up:
+        started.append(Up(tmp_path / "cluster", *arguments))
+        return started[-1]
+
+    yield begin
+    for up in started:
+        up.end()
+
+
+def test_it_starts_tells_and_stops_cleanly_and_starts_again_with_its_data(start: Start) -> None:
+    up = start("--nodes", "3")
+    bootstrap = up.wait_for_line("bootstrap: ").removeprefix("bootstrap: ")
+    state = up.state
+    assert state["bootstrap"] == bootstrap
+    assert len(bootstrap.split(",")) == 3
+    assert [node["id"] for node in state["nodes"]] == [1, 2, 3]
+    ports = [int(x.rpartition(":")[2]) for n in state["nodes"] for x in n["listeners"].values()]
+    assert len(set(ports)) == 6
+    assert max(ports) < 32768
+    pids = [node["pid"] for node in state["nodes"]]
+    assert all(not has_ended(pid, 0) for pid in pids)
+    meta = [(up.data / f"node-{n}/data/meta.properties").read_text() for n in (1, 2, 3)]
+
+    assert up.stop() < 5.5
+    assert up.process.returncode == 0, up.logs()
+    assert all(has_ended(pid, 0) for pid in pids)
+    assert up.pids == [None, None, None]
+
+    again = start()
+    assert again.wait_for_line("bootstrap: ").removeprefix("bootstrap: ") == bootstrap
+    assert meta == [(up.data / f"node-{n}/data/meta.properties").read_text() for n in (1, 2, 3)]
+    again.stop(signal.SIGINT)
+    assert again.process.returncode == 0, again.logs()
+
+
+def test_nodes_end_when_up_is_killed_and_the_next_up_waits_for_them(start: Start) -> None:
+    up = start("--nodes", "1")
+    up.wait_for_line("bootstrap: ")
+    (pid,) = up.pids
+    assert pid is not None
+    up.process.kill()
+    up.process.wait()
+    again = start()
+    again.wait_for_line("bootstrap: ")
+    assert has_ended(pid, 0)
+    again.stop()
+
+
+def test_a_dead_node_is_told_of_and_left_until_somebody_starts_it(start: Start) -> None:
+    up = start("--nodes", "3")
+    up.wait_for_line("bootstrap: ")
+    victim = up.state["nodes"][1]
+    os.kill(victim["pid"], signal.SIGKILL)
+    assert up.wait_for_line("node 2 ") == "node 2 was killed by SIGKILL"
+    assert up.pids[1] is None
+    by_hand = subprocess.Popen(
+        [sys.executable, "-m", "barnabas", "node", "start", victim["properties"]],
+        stderr=subprocess.DEVNULL,
+    )
+    assert up.wait_for_line("node 2 was started") == (
+        f"node 2 was started again: pid {by_hand.pid}"
+    )
+    wait_until(lambda: up.pids[1] == by_hand.pid, "cluster.json has the new process")
+    up.stop()
+    assert by_hand.wait(10) == 0
+    assert up.process.returncode == 0, up.logs()
+
+
+def test_a_dead_node_is_started_again_where_asked(start: Start) -> None:
+    up = start("--nodes", "1", "--restart")
+    up.wait_for_line("bootstrap: ")
+    (pid,) = up.pids
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    up.wait_for_line("node 1 was started again")
+    assert up.pids[0] not in (None, pid)
+    up.stop()
+
+
+def test_one_directory_is_run_once(start: Start) -> None:
+    up = start("--nodes", "1")
+    up.wait_for_line("node 1")
+    second = barnabas("up", "--data", str(up.data))
+    assert second.returncode == 1
+    assert second.stderr == f"another `barnabas up` runs the cluster in {up.data}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--set", "num.partitions=none"], "num.partitions: 'none' is not allowed; it must be a"),
+        (["--set", "num.partitions"], "--set takes KEY=VALUE, not 'num.partitions'"),
+        (["--set", "node.id=4"], "node.id cannot be set: `barnabas up` chooses it"),
+    ],
+)
+def test_wrong_settings_are_one_sentence(
+    tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    result = barnabas("up", "--data", str(tmp_path / "cluster"), *arguments)
+    assert result.returncode != 0
+    assert result.stderr.startswith(sentence)
+    assert result.stderr.count("\n") == 1
