@@ -1,0 +1,228 @@
+"""Checks what a client wants appended, and rewrites it where the topic's configuration asks.
+
+The header is always checked. Records are walked only for compacted topics (each needs a key), for
+recompression, or where the header cannot decide a bound; then errors name each bad record.
+Source: ``LogValidator`` of Apache Kafka 4.3 for behaviour.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.record.batch import (
+    CODEC_MASK,
+    CRC_AT,
+    HEADER_SIZE,
+    LENGTH_PREFIX,
+    LOG_APPEND_TIME,
+    MAX_TIMESTAMP_AT,
+    NO_TIMESTAMP,
+    BatchHeader,
+    BatchView,
+    CorruptBatchError,
+    UnsupportedMagicError,
+    check_crc,
+    check_shape,
+    read_header,
+    seal,
+    write_header,
+)
+from barnabas.record.builder import write_record
+from barnabas.record.compression import Codec, compress
+from barnabas.record.decode import Record, records_of
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+CODEC_NAMES = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+class RecordError(NamedTuple):
+    """One refused record of a batch."""
+
+    index: int
+    message: str
+
+
+class InvalidRecordsError(KafkaError):
+    """Records that are refused; `records` names them where they were walked."""
+
+    def __init__(
+        self, code: ErrorCode, message: str, records: tuple[RecordError, ...] = ()
+    ) -> None:
+        super().__init__(code, message)
+        self.records = records
+
+
+class Rules(NamedTuple):
+    """What the topic's configuration demands of a batch."""
+
+    max_message_bytes: int
+    compact: bool = False
+    compression_type: str = "producer"
+    log_append_time: bool = False
+    before_max_ms: int = (1 << 63) - 1
+    after_max_ms: int = (1 << 63) - 1
+
+
+class Validated(NamedTuple):
+    """The batch to append; its base offset and leader epoch are the log's to set."""
+
+    header: BatchHeader
+    data: memoryview
+
+
+def validate(records: memoryview, rules: Rules, wall_ms: int) -> Validated:
+    """One batch of a client. Raises :class:`InvalidRecordsError`, :class:`KafkaError`."""
+    header = _one_batch(records)
+    if header.size > rules.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size} bytes, max.message.bytes is {rules.max_message_bytes}",
+        )
+    _check_header(header)
+    codec = _target_codec(rules, header)
+    if codec != header.codec:
+        return _rewrite(header, records, rules, wall_ms, codec)
+    if rules.compact or not header.is_log_append_time:
+        if rules.compact or not _timestamps_fit(header, rules, wall_ms):
+            _walk(header, records, rules, wall_ms)
+    if rules.log_append_time:
+        return _stamp(header, records, wall_ms)
+    return Validated(header, records)
+
+
+def _one_batch(records: memoryview) -> BatchHeader:
+    if len(records) < HEADER_SIZE:
+        raise InvalidRecordsError(
+            ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are no record batch"
+        )
+    header = read_header(records)
+    try:
+        check_shape(header)
+        if header.size > len(records):
+            raise CorruptBatchError(0, f"it claims {header.size} bytes of {len(records)}")
+        check_crc(header, records)
+    except UnsupportedMagicError as error:
+        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error.why) from error
+    except CorruptBatchError as error:
+        raise InvalidRecordsError(ErrorCode.CORRUPT_MESSAGE, error.why) from error
+    if header.size != len(records):
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD, "more than one batch for one partition in a request"
+        )
+    return header
+
+
+def _check_header(header: BatchHeader) -> None:
+    if header.is_control:
+        raise InvalidRecordsError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+    if header.count != header.last_offset_delta + 1 or header.count == 0:
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD,
+            f"{header.count} records do not fit a last offset delta of {header.last_offset_delta}",
+        )
+    if header.codec > Codec.ZSTD:
+        raise InvalidRecordsError(ErrorCode.INVALID_RECORD, f"there is no codec {header.codec}")
+    if header.is_log_append_time:
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_TIMESTAMP, "a client may not claim the log's own time"
+        )
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD, "a batch of an idempotent producer needs epoch and sequence"
+        )
+    if header.is_transactional and header.producer_id < 0:
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id"
+        )
+
+
+def _target_codec(rules: Rules, header: BatchHeader) -> int:
+    if rules.compression_type == "producer":
+        return header.codec
+    return CODEC_NAMES[rules.compression_type]
+
+
+def _timestamps_fit(header: BatchHeader, rules: Rules, wall_ms: int) -> bool:
+    """Whether the header alone shows that every record's timestamp is allowed: where it cannot, the
+    records are looked at."""
+    if rules.log_append_time:
+        return True
+    latest = header.max_timestamp
+    if latest < header.base_timestamp or header.base_timestamp < NO_TIMESTAMP:
+        return False
+    if latest > wall_ms + rules.after_max_ms:
+        return False
+    # Records may be older than the first: only a bound that excludes nothing needs no look at them.
+    return rules.before_max_ms >= 1 << 62 or (
+        header.count == 1 and header.base_timestamp >= wall_ms - rules.before_max_ms
+    )
+
+
+def _timestamp_fault(timestamp: int, rules: Rules, wall_ms: int) -> str | None:
+    if rules.log_append_time or timestamp == NO_TIMESTAMP:
+        return None
+    if wall_ms - timestamp > rules.before_max_ms:
+        return f"timestamp {timestamp} is older than message.timestamp.before.max.ms allows"
+    if timestamp - wall_ms > rules.after_max_ms:
+        return f"timestamp {timestamp} is later than message.timestamp.after.max.ms allows"
+    return None
+
+
+def _walk(header: BatchHeader, records: memoryview, rules: Rules, wall_ms: int) -> list[Record]:
+    """Look at every record. Raises :class:`InvalidRecordsError` that names the bad ones."""
+    try:
+        found = list(records_of(BatchView(header, 0, records)))
+    except CorruptBatchError as error:
+        raise InvalidRecordsError(ErrorCode.INVALID_RECORD, error.why) from error
+    faults, code = [], ErrorCode.INVALID_RECORD
+    for index, record in enumerate(found):
+        if record.offset != header.base_offset + index:
+            faults.append(RecordError(index, f"its offset delta is not {index}"))
+        elif rules.compact and record.key is None:
+            faults.append(RecordError(index, "a compacted topic needs a key in every record"))
+        elif fault := _timestamp_fault(record.timestamp, rules, wall_ms):
+            code = ErrorCode.INVALID_TIMESTAMP
+            faults.append(RecordError(index, fault))
+    if faults:
+        raise InvalidRecordsError(code, "One or more records have been rejected", tuple(faults))
+    return found
+
+
+def _stamp(header: BatchHeader, records: memoryview, wall_ms: int) -> Validated:
+    """The batch with the log's own time: attributes, largest timestamp, CRC."""
+    data = bytearray(records)
+    attributes = header.attributes | LOG_APPEND_TIME
+    data[CRC_AT + 4 : CRC_AT + 6] = attributes.to_bytes(2, "big")
+    data[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = wall_ms.to_bytes(8, "big")
+    seal(data)
+    return Validated(read_header(data), memoryview(data))
+
+
+def _rewrite(
+    header: BatchHeader, records: memoryview, rules: Rules, wall_ms: int, codec: int
+) -> Validated:
+    """The same records with the topic's codec."""
+    found = _walk(header, records, rules, wall_ms)
+    body = bytearray()
+    for index, record in enumerate(found):
+        delta = record.timestamp - header.base_timestamp
+        write_record(body, index, delta, record.key, record.value, record.headers)
+    data = bytearray(HEADER_SIZE)
+    data += compress(codec, body)
+    attributes = (header.attributes & ~CODEC_MASK) | codec
+    latest = max(record.timestamp for record in found)
+    if rules.log_append_time:
+        attributes, latest = attributes | LOG_APPEND_TIME, wall_ms
+    write_header(
+        data,
+        header._replace(
+            attributes=attributes, max_timestamp=latest, length=len(data) - LENGTH_PREFIX
+        ),
+    )
+    return Validated(read_header(data), memoryview(data))
