@@ -264,9 +264,7 @@ class Cluster:
                     error = failure
             gone = {each for each, times in unknown.items() if times > 1}
             left = {
-                each: when
-                for each, when in left.items()
-                if each not in found and each not in gone
+                each: when for each, when in left.items() if each not in found and each not in gone
             }
             for each in left:
                 self.forget(each.topic)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class BarnabasDataSource(DataSource):
+class BarnabasDataSource(DataSource):  # type: ignore[misc]
     """Batch and streaming reads and writes of topics; options of Spark's Kafka connector."""
 
     options: Any
@@ -43,7 +43,7 @@ class BarnabasDataSource(DataSource):
 
         return BatchReader(source_options(self.options, streaming=False), schema)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from barnabas.pipeline.source import StreamReader
 
         return StreamReader(source_options(self.options, streaming=True), schema)
@@ -55,9 +55,7 @@ class BarnabasDataSource(DataSource):
         check_columns(schema, options, overwrite=overwrite)
         return BatchWriter(options)
 
-    def streamWriter(  # noqa: N802
-        self, schema: StructType, overwrite: bool
-    ) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from barnabas.pipeline.sink import StreamWriter, check_columns
 
         options = sink_options(self.options)

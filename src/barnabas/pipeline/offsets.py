@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from barnabas.pipeline.errors import OptionError
@@ -104,7 +105,7 @@ def cut_ranges(
 ) -> list[Range]:
     """Cut large ranges so that there are at least about `partitions_min`, none above `rows_max`."""
     ranges = [each for each in ranges if each.size > 0]
-    parts = {each: 1 for each in ranges}
+    parts = dict.fromkeys(ranges, 1)
     if rows_max is not None:
         parts = {each: math.ceil(each.size / rows_max) for each in ranges}
     if partitions_min is not None and sum(parts.values()) < partitions_min:
@@ -117,7 +118,4 @@ def cut_ranges(
 
 def _cut(whole: Range, parts: int) -> list[Range]:
     edges = [whole.start + whole.size * i // parts for i in range(parts + 1)]
-    return [
-        Range(whole.topic, whole.partition, begin, end)
-        for begin, end in zip(edges, edges[1:], strict=False)
-    ]
+    return [Range(whole.topic, whole.partition, begin, end) for begin, end in pairwise(edges)]

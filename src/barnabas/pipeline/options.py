@@ -9,9 +9,8 @@ Source: Spark's structured-streaming Kafka integration guide.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -99,9 +98,9 @@ class SourceOptions:
     """All that a reader needs."""
 
     cluster: ClusterOptions
-    subscription: Subscription
-    starting: Place
-    ending: Place
+    subscription: Subscription = field(default_factory=Subscription)
+    starting: Place = field(default_factory=lambda: Everywhere(EARLIEST))
+    ending: Place = field(default_factory=lambda: Everywhere(LATEST))
     fail_on_data_loss: bool = True
     include_headers: bool = False
     rows_per_trigger_max: int | None = None
@@ -328,7 +327,8 @@ def boolean(options: Options, name: str, default: bool) -> bool:
     return text.lower() == "true"
 
 
-UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}  # fmt: skip
+MINUTE_MS = 60_000
+UNITS_MS = {"ms": 1, "s": 1000, "m": MINUTE_MS, "min": MINUTE_MS, "h": 60 * MINUTE_MS}
 
 
 def duration_ms(options: Options, name: str, default: int) -> int:
@@ -340,8 +340,3 @@ def duration_ms(options: Options, name: str, default: int) -> int:
     if match is None or (match[2] and match[2] not in UNITS_MS):
         raise OptionError(f"{name} is a duration as 15m or 90s, not {text!r}")
     return int(int(match[1]) * UNITS_MS[match[2] or "ms"])
-
-
-def known(names: Iterable[str]) -> str:
-    """Names for a message."""
-    return json.dumps(sorted(names))

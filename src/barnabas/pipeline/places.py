@@ -40,7 +40,9 @@ def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPar
         }
     else:
         topics = cluster.topics(subscription.topics)
-    return [TopicPartition(name, each) for name in sorted(topics) for each in topics[name].partitions]
+    return [
+        TopicPartition(name, each) for name in sorted(topics) for each in topics[name].partitions
+    ]
 
 
 def offsets_at(

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.connection import ChannelError
 from barnabas.pipeline.cluster import (
@@ -27,11 +25,15 @@ from barnabas.pipeline.connection import Answer, BlockingConnection
 from barnabas.pipeline.errors import DataLossError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
-from barnabas.record.batch_run import end_of_run
-from barnabas.record.columnar import AbortedTransaction, decode
+from barnabas.record.batch import iterate
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages import fetch_request, fetch_response
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from barnabas.record.columnar import AbortedTransaction
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,14 @@ GONE = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
+
+
+class Fetched(NamedTuple):
+    """One fetch's worth of a partition: record batches from the one with `start` on."""
+
+    records: Buffer
+    start: int
+    partition: fetch_response.PartitionData
 
 
 class RangeReader:
@@ -61,36 +71,54 @@ class RangeReader:
         return f"RangeReader({self.what} at {self.position})"
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The range's records as batches of `schema`. Raises `DataLossError`, `KafkaError`,
-        `ClusterUnreachableError`, `CorruptBatchError`."""
+        """The range's records as batches of `schema`. Raises as `runs`, and `CorruptBatchError`."""
+        from barnabas.record.columnar import decode  # compiled code: only where it is needed
+
         what = self.what
-        while self.position < what.end:
+        for run in self.runs():
+            decoded = decode(
+                run.records,
+                run.start,
+                what.end,
+                aborted=self._aborted(run.partition),
+                include_headers=self._headers,
+                check_crc=self._fetch.check_crcs,
+            )
+            for columns in decoded.columns:
+                yield columns.to_arrow(what.topic, what.partition, schema)
+
+    def runs(self) -> Iterator[Fetched]:
+        """The range's record batches as they were fetched; the first and the last may reach beyond
+        it. Raises `DataLossError`, `KafkaError`, `ClusterUnreachableError`."""
+        while self.position < self.what.end:
             partition = self._next_answer()
             if partition is None:
                 continue
-            records: Buffer = partition.records or b""
+            records = partition.records or b""
+            assert not isinstance(records, list)  # only what is to be sent is
             start = self.position
             self.position = end_of_run(records, start)
             if self.position == start:
                 self._idle(partition)
                 continue
             self._patience.renew()
-            if self.position < what.end:
-                self._ahead = self._send()
-            run = decode(
-                records,
-                start,
-                what.end,
-                aborted=self._aborted(partition),
-                include_headers=self._headers,
-                check_crc=self._fetch.check_crcs,
-            )
-            for columns in run.columns:
-                yield columns.to_arrow(what.topic, what.partition, schema)
+            if self.position < self.what.end:
+                self._send_ahead()
+            yield Fetched(records, start, partition)
+
+    def _send_ahead(self) -> None:
+        """Have the next answer on its way. A failure shows, and is dealt with, when it is due."""
+        try:
+            leader = self._cluster.leader(self.what.of)
+            self._ahead = self._send() if leader is not None else None
+        except ChannelError as error:
+            log.debug("%s: %s", self.what, error)
 
     def _aborted(self, partition: fetch_response.PartitionData) -> list[AbortedTransaction] | None:
         if self._fetch.isolation != READ_COMMITTED:
             return None
+        from barnabas.record.columnar import AbortedTransaction
+
         return [
             AbortedTransaction(each.producer_id, each.first_offset)
             for each in partition.aborted_transactions or ()
@@ -186,3 +214,8 @@ class RangeReader:
             raise DataLossError(text)
         log.warning("%s", text)
         self.position = min(earliest, self.what.end) if earliest > self.position else self.what.end
+
+
+def end_of_run(records: Buffer, start: int) -> int:
+    """The offset behind the last whole batch of a fetched run, at least `start`."""
+    return max((batch.header.next_offset for batch in iterate(records)), default=start)

@@ -75,7 +75,7 @@ def record_schema(*, include_headers: bool) -> StructType:
     return StructType(fields)
 
 
-class RangePartition(InputPartition):
+class RangePartition(InputPartition):  # type: ignore[misc]
     """One task's range."""
 
     def __init__(self, what: Range | None) -> None:
@@ -96,7 +96,7 @@ def read_range(
     return reader.batches(to_arrow_schema(schema, timezone="UTC"))
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(DataSourceReader):  # type: ignore[misc]
     """A bounded read: from the starting to the ending place, both fixed when it is planned."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -124,7 +124,7 @@ class BatchReader(DataSourceReader):
         return read_range(self.options, self.schema, partition)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """An unbounded read in micro-batches."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -135,27 +135,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- planning, in the driver -----------------------------------------------------------------
 
-    def initialOffset(self) -> OffsetsJson:  # noqa: N802
+    def initialOffset(self) -> OffsetsJson:
         cluster = self.options.cluster.connect()
         partitions = partitions_of(cluster, self.options.subscription)
         return to_json(
             offsets_at(cluster, self.options.starting, partitions, self.options, starting=True)
         )
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         if self.options.rows_per_trigger_max is not None:
             return ReadMaxRows(self.options.rows_per_trigger_max)
         if self.options.rows_per_trigger_min is not None:
             return ReadMinRows(self.options.rows_per_trigger_min)
         return ReadAllAvailable()
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         self._final = self._latest()
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         return to_json(self._latest())
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetsJson:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetsJson:
         begin = from_json(start)
         end = dict(self._final) if self._final is not None else self._latest()
         self._check_not_behind(begin, end)
@@ -174,9 +174,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._triggered_ms = now_ms()
         return to_json(end)
 
-    def _holds_back(
-        self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit
-    ) -> bool:
+    def _holds_back(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> bool:
         """Whether less than `minOffsetsPerTrigger` waits and there is time yet."""
         rows_min = self.options.rows_per_trigger_min
         if rows_min is None or self._final is not None or isinstance(limit, ReadAllAvailable):

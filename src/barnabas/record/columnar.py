@@ -28,19 +28,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barnabas.record import columnar_kernels as kernels
-from barnabas.record.batch_run import (
-    COMPRESSION_MASK,
-    HEADER_SIZE,
-    LOG_APPEND_TIME,
-    BatchHeader,
-    CorruptBatchError,
-    WholeBatch,
-    whole_batches,
-)
-from barnabas.record.compression import decompress
+from barnabas.record.batch import BatchView, CorruptBatchError, iterate
+from barnabas.record.builder import ControlType
+from barnabas.record.compression import CompressionError, decompress
 from barnabas.types import Buffer
-
-ABORT_MARKER = 0
 
 GROUP_BYTES_MAX = 64 << 20
 """Uncompressed bytes that go into one Arrow batch, beyond a single record batch larger than that."""
@@ -69,23 +60,23 @@ class AbortedFilter:
     def of(cls, aborted: Sequence[AbortedTransaction]) -> AbortedFilter:
         return cls(sorted(aborted, key=lambda each: -each.first_offset))
 
-    def is_void(self, batch: WholeBatch) -> bool:
+    def is_void(self, batch: BatchView) -> bool:
         """Take the next batch of the run; True where its records must not be seen."""
         header = batch.header
         while self.aborted and self.aborted[-1].first_offset <= header.last_offset:
             self.open.add(self.aborted.pop().producer_id)
         if header.is_control:
-            if control_type(batch) == ABORT_MARKER:
+            if control_type(batch) == ControlType.ABORT:
                 self.open.discard(header.producer_id)
             return True
         return header.is_transactional and header.producer_id in self.open
 
 
-def control_type(batch: WholeBatch) -> int:
+def control_type(batch: BatchView) -> int:
     """Type of a control batch's record: 0 abort, 1 commit, above that markers of other kinds."""
-    data = np.frombuffer(batch.data, np.uint8)
+    data = np.frombuffer(batch.payload, np.uint8)
     end = len(data)
-    _, position = kernels.read_varint(data, HEADER_SIZE, end)
+    _, position = kernels.read_varint(data, 0, end)
     for skipped in (1, 0):  # attributes and timestamp delta, offset delta
         if position >= 0:
             _, position = kernels.read_varint(data, position + skipped, end)
@@ -93,8 +84,8 @@ def control_type(batch: WholeBatch) -> int:
     if position >= 0:
         key_at, key_size, position = kernels.read_field(data, position, end)
     if position < 0 or key_size < 4:
-        raise CorruptBatchError(batch.header.base_offset, "control record without a type")
-    return int.from_bytes(batch.data[key_at + 2 : key_at + 4], "big", signed=True)
+        raise CorruptBatchError(batch.position, "control record without a type")
+    return int.from_bytes(batch.payload[key_at + 2 : key_at + 4], "big", signed=True)
 
 
 class Run(NamedTuple):
@@ -194,7 +185,7 @@ def validity(valid: kernels.Bytes) -> pa.Buffer:
 
 def repeated_text(text: str, rows: int) -> pa.Array:
     raw = np.frombuffer(text.encode(), np.uint8)
-    ends = np.arange(0, (rows + 1) * len(raw), len(raw) or 1, np.int32)[: rows + 1]
+    ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(raw))
     return pa.Array.from_buffers(
         pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(np.tile(raw, rows))]
     )
@@ -235,9 +226,9 @@ def decode(
     void = None if aborted is None else AbortedFilter.of(aborted)
     columns: list[Columns] = []
     next_offset, rows = start, 0
-    group: list[tuple[BatchHeader, kernels.Bytes]] = []
+    group: list[tuple[BatchView, kernels.Bytes]] = []
     group_bytes = group_records = 0
-    for batch in whole_batches(records, check_crc=check_crc):
+    for batch in iterate(records, crc=check_crc):
         header = batch.header
         if header.base_offset >= end:
             next_offset = max(next_offset, end)
@@ -253,7 +244,7 @@ def decode(
         ):
             columns.append(decode_group(group, start, end, include_headers))
             group, group_bytes, group_records = [], 0, 0
-        group.append((header, payload))
+        group.append((batch, payload))
         group_bytes += len(payload)
         group_records += header.count
     if group:
@@ -262,28 +253,27 @@ def decode(
     return Run([each for each in columns if len(each)], next_offset, rows)
 
 
-def payload_of(batch: WholeBatch) -> kernels.Bytes:
+def payload_of(batch: BatchView) -> kernels.Bytes:
     """The uncompressed records section of a batch."""
     header = batch.header
-    section: Buffer = batch.data[HEADER_SIZE:]
-    codec = header.attributes & COMPRESSION_MASK
-    if codec:
+    section: Buffer = batch.payload
+    if header.codec:
         try:
-            section = decompress(codec, section)
-        except ValueError as error:
-            raise CorruptBatchError(header.base_offset, str(error)) from error
+            section = decompress(header.codec, section)
+        except CompressionError as error:
+            raise CorruptBatchError(batch.position, str(error)) from error
     if len(section) > BATCH_BYTES_MAX:
-        raise CorruptBatchError(header.base_offset, f"{len(section)} bytes uncompressed")
+        raise CorruptBatchError(batch.position, f"{len(section)} bytes uncompressed")
     # A record takes at least 7 bytes: a claimed count beyond that would only cost memory.
     if header.count * 7 > len(section):
-        raise CorruptBatchError(header.base_offset, f"{header.count} records in {len(section)} bytes")
+        raise CorruptBatchError(batch.position, f"{header.count} records in {len(section)} bytes")
     return np.frombuffer(section, np.uint8)
 
 
 def decode_group(
-    group: Sequence[tuple[BatchHeader, kernels.Bytes]], start: int, end: int, include_headers: bool
+    group: Sequence[tuple[BatchView, kernels.Bytes]], start: int, end: int, include_headers: bool
 ) -> Columns:
-    rows = sum(header.count for header, _ in group)
+    rows = sum(batch.header.count for batch, _ in group)
     size = sum(len(payload) for _, payload in group)
     offsets = np.empty(rows, np.int64)
     timestamps = np.empty(rows, np.int64)
@@ -293,9 +283,10 @@ def decode_group(
     header_counts = np.empty(rows, np.int32)
     firsts = []
     row = 0
-    for header, payload in group:
+    for batch, payload in group:
+        header = batch.header
         firsts.append(row)
-        by_broker = bool(header.attributes & LOG_APPEND_TIME)
+        by_broker = header.is_log_append_time
         next_row, status = kernels.decode_records(
             payload, header.count, header.base_offset, header.base_timestamp,
             header.max_timestamp if by_broker else -1, start, end, row, offsets, timestamps,
@@ -303,12 +294,14 @@ def decode_group(
             header_starts, header_counts,
         )  # fmt: skip
         if status != kernels.OK:
-            raise CorruptBatchError(header.base_offset, "its records are malformed")
+            raise CorruptBatchError(batch.position, "its records are malformed")
         append_time[row:next_row] = by_broker
         row = next_row
     headers = None
     if include_headers:
-        spans = list(zip([payload for _, payload in group], firsts, [*firsts[1:], row], strict=True))
+        spans = list(
+            zip([payload for _, payload in group], firsts, [*firsts[1:], row], strict=True)
+        )
         headers = decode_group_headers(spans, header_starts, header_counts[:row])
     return Columns(
         offsets[:row], timestamps[:row], append_time[:row], keys.cut(row), values.cut(row), headers

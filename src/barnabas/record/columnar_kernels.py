@@ -159,7 +159,9 @@ def decode_records(
         if offset < first_offset or offset >= end_offset:
             continue
         offsets[row] = offset
-        timestamp_ms = append_time_ms if append_time_ms >= 0 else base_timestamp_ms + timestamp_delta
+        timestamp_ms = (
+            append_time_ms if append_time_ms >= 0 else base_timestamp_ms + timestamp_delta
+        )
         timestamps_us[row] = timestamp_ms * 1000
         key_valid[row] = key_size >= 0
         value_valid[row] = value_size >= 0

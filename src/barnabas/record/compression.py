@@ -35,7 +35,12 @@ class CompressionError(ValueError):
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
+LZ4_HEADER = bytes.fromhex("04224d18604082")
+"""Magic, independent blocks without checksums, blocks of 64 KiB, checksum of these flags."""
+LZ4_BLOCK = 64 * 1024
+LZ4_UNCOMPRESSED = 1 << 31
 _INT32 = Struct(">i")
+_UINT32_LE = Struct("<I")
 
 
 def compress(codec: int, data: Buffer) -> bytes:
@@ -45,7 +50,7 @@ def compress(codec: int, data: Buffer) -> bytes:
     if codec == Codec.GZIP:
         return bytes(cramjam.gzip.compress(data))
     if codec == Codec.LZ4:
-        return bytes(cramjam.lz4.compress(data))
+        return _lz4_compress(memoryview(data))
     if codec == Codec.ZSTD:
         return bytes(cramjam.zstd.compress(data, level=3))
     if codec == Codec.SNAPPY:
@@ -87,6 +92,23 @@ def _bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int)
         if used < size or size >= limit:
             return memoryview(target)[:used]
         size *= 8  # exactly full: there may be more
+
+
+def _lz4_compress(data: memoryview) -> bytes:
+    """A frame of independent blocks: Java's reader refuses blocks that lean on earlier ones, which
+    is what the library's own frames have."""
+    out = bytearray(LZ4_HEADER)
+    for start in range(0, len(data), LZ4_BLOCK):
+        plain = data[start : start + LZ4_BLOCK]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            out += _UINT32_LE.pack(len(block))
+            out += block
+        else:
+            out += _UINT32_LE.pack(len(plain) | LZ4_UNCOMPRESSED)
+            out += plain
+    out += _UINT32_LE.pack(0)
+    return bytes(out)
 
 
 def _snappy_compress(data: memoryview) -> bytes:

@@ -1,0 +1,214 @@
+"""Rows of a DataFrame → record batches per partition, in an executor, without Python per row.
+
+Takes the columns of Spark's Kafka connector (``key``, ``value``, ``topic``, ``partition``,
+``headers``), chooses each row's partition as Kafka's default partitioner does (murmur2 of the key;
+in turn where there is none), and writes whole batches, compressed, without producer identity: who
+publishes them stamps that in (:func:`barnabas.record.batch.stamp_producer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barnabas.pipeline.cluster import Cluster
+from barnabas.pipeline.errors import WriteRefusedError
+from barnabas.pipeline.options import SinkOptions
+from barnabas.record import columnar_kernels as kernels
+from barnabas.record.batch import HEADER_SIZE, BatchHeader, write_header
+from barnabas.record.compression import compress
+from barnabas.types import TopicPartition
+
+RECORD_OVERHEAD_MAX = 64
+"""Bytes of a record beside key, value and headers: eight varints and the attributes."""
+
+
+class EncodedBatch(NamedTuple):
+    """One whole batch for one partition."""
+
+    partition: TopicPartition
+    records: int
+    data: bytearray
+
+
+@dataclass(slots=True)
+class BytesColumn:
+    """A binary or string column as arrays; ``ends`` are positions in ``data``."""
+
+    ends: kernels.Ints
+    valid: kernels.Bytes
+    data: kernels.Bytes
+
+    @classmethod
+    def of(cls, column: Any, rows: int) -> BytesColumn:
+        """`column` (null means all null) as it lies in Arrow's buffers, uncopied."""
+        if column is None or pa.types.is_null(column.type):
+            empty = np.empty(0, np.uint8)
+            return cls(np.zeros(rows + 1, np.int32), np.zeros(rows, np.uint8), empty)
+        if column.type not in (pa.binary(), pa.string()):
+            column = column.cast(pa.binary())
+        _, ends, data = column.buffers()
+        begin = column.offset
+        return cls(
+            np.frombuffer(ends, np.int32)[begin : begin + rows + 1]
+            if rows
+            else np.zeros(1, np.int32),
+            valid_of(column),
+            np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8),
+        )
+
+    @property
+    def size(self) -> int:
+        return int(self.ends[-1]) - int(self.ends[0])
+
+
+@dataclass(slots=True)
+class HeadersColumn:
+    """All headers of the rows end to end; ``ends`` are positions in `keys` and `values`."""
+
+    ends: kernels.Ints
+    keys: BytesColumn
+    values: BytesColumn
+
+    @classmethod
+    def of(cls, column: Any, rows: int) -> HeadersColumn:
+        if column is None or not rows:
+            none = BytesColumn.of(None, 0)
+            return cls(np.zeros(rows + 1, np.int32), none, none)
+        items = column.values
+        begin = column.offset
+        ends = np.frombuffer(column.buffers()[1], np.int32)[begin : begin + rows + 1]
+        if column.null_count:
+            # A null list may span items all the same; only lists that are there count.
+            column = pa.array(column.to_pylist(), column.type)
+            return cls.of(pc.fill_null(column, []), rows)
+        keys, values = items.field(0), items.field(1)
+        if keys.null_count:
+            raise WriteRefusedError("a header has no key")
+        return cls(ends, BytesColumn.of(keys, len(items)), BytesColumn.of(values, len(items)))
+
+
+def valid_of(column: Any) -> kernels.Bytes:
+    """1 where a value is there, 0 where it is null."""
+    if not column.null_count:
+        return np.ones(len(column), np.uint8)
+    flags: kernels.Bytes = np.asarray(column.is_valid()).astype(np.uint8)
+    return flags
+
+
+class BatchEncoder:
+    """Encodes one task's rows. `partition_counts` are asked from the cluster as topics appear."""
+
+    def __init__(self, options: SinkOptions, cluster: Cluster, *, wall_ms: int, turn: int) -> None:
+        """`turn` says where rows without a key begin; tasks differ in it so that they spread."""
+        self._options = options
+        self._cluster = cluster
+        self._wall_ms = wall_ms
+        self._turn = turn
+        self._counts: dict[str, int] = {}
+
+    def encode(self, rows: Any) -> Iterator[EncodedBatch]:
+        """Batches of one Arrow batch's rows. Raises `WriteRefusedError`."""
+        size = rows.num_rows
+        if not size:
+            return
+        columns = {name.lower(): rows.column(name) for name in rows.schema.names}
+        names, topic_of = self._topics(columns, size)
+        keys = BytesColumn.of(columns.get("key"), size)
+        values = BytesColumn.of(columns["value"], size)
+        headers = HeadersColumn.of(columns.get("headers"), size)
+        counts = np.array([self._count(each) for each in names], np.int32)
+        partitions = self._partitions(columns.get("partition"), counts[topic_of], names, topic_of)
+        kernels.assign_partitions(
+            partitions, counts[topic_of], self._turn, keys.ends, keys.valid, keys.data
+        )
+        self._turn += size
+        target = topic_of.astype(np.int64) << 32 | partitions
+        order = np.argsort(target, kind="stable").astype(np.int64)
+        edges = np.flatnonzero(np.diff(target[order])) + 1
+        for group in np.split(order, edges):
+            first = int(group[0])
+            partition = TopicPartition(names[int(topic_of[first])], int(partitions[first]))
+            for count, data in self._batches(group, keys, values, headers):
+                yield EncodedBatch(partition, count, data)
+
+    def _topics(self, columns: Mapping[str, Any], size: int) -> tuple[list[str], kernels.Ints]:
+        if self._options.topic is not None:
+            return [self._options.topic], np.zeros(size, np.int32)
+        coded = columns["topic"].dictionary_encode()
+        if coded.indices.null_count:
+            raise WriteRefusedError("a row has no topic: column topic is null")
+        return coded.dictionary.to_pylist(), np.asarray(coded.indices).astype(np.int32)
+
+    def _count(self, topic: str) -> int:
+        if topic not in self._counts:
+            self._counts[topic] = len(partitions_of_new(self._cluster, topic))
+        return self._counts[topic]
+
+    def _partitions(
+        self, column: Any, counts: kernels.Ints, names: Sequence[str], topic_of: kernels.Ints
+    ) -> kernels.Ints:
+        """Given partitions, -1 where none is given."""
+        if column is None:
+            return np.full(len(topic_of), -1, np.int32)
+        given: kernels.Ints = np.asarray(pc.fill_null(column, -1)).astype(np.int32)
+        there = np.asarray(column.is_valid())
+        wrong = np.flatnonzero(there & ((given < 0) | (given >= counts)))
+        if len(wrong):
+            row = int(wrong[0])
+            raise WriteRefusedError(
+                f"a row goes to partition {given[row]}, topic {names[int(topic_of[row])]!r} has"
+                f" {counts[row]}"
+            )
+        return given
+
+    def _batches(
+        self, rows: kernels.Longs, keys: BytesColumn, values: BytesColumn, headers: HeadersColumn
+    ) -> Iterator[tuple[int, bytearray]]:
+        """Cut one partition's rows into batches of at most the configured size."""
+        limit = self._options.batch_bytes_max
+        sizes = np.diff(keys.ends)[rows] + np.diff(values.ends)[rows]
+        largest = int(sizes.max()) + headers.keys.size + headers.values.size
+        items = int(headers.ends[-1] - headers.ends[0])
+        scratch = np.empty(max(limit, largest + RECORD_OVERHEAD_MAX + 10 * items), np.uint8)
+        at = 0
+        while at < len(rows):
+            after, used = kernels.encode_records(
+                scratch, rows, at, limit, keys.ends, keys.valid, keys.data,
+                values.ends, values.valid, values.data, headers.ends,
+                headers.keys.ends, headers.keys.data,
+                headers.values.ends, headers.values.valid, headers.values.data,
+            )  # fmt: skip
+            yield after - at, self._whole(memoryview(scratch.data)[:used], after - at)
+            at = after
+
+    def _whole(self, records: memoryview, count: int) -> bytearray:
+        codec = self._options.codec
+        section = compress(codec, records) if codec else records
+        data = bytearray(HEADER_SIZE + len(section))
+        data[HEADER_SIZE:] = section
+        header = BatchHeader(
+            base_offset=0, length=0, leader_epoch=-1, magic=2, crc=0, attributes=codec,
+            last_offset_delta=count - 1, base_timestamp=self._wall_ms,
+            max_timestamp=self._wall_ms, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+            count=count,
+        )  # fmt: skip
+        write_header(data, header)
+        return data
+
+
+def partitions_of_new(cluster: Cluster, topic: str) -> tuple[int, ...]:
+    """The partitions of `topic`, which brokers may create for us; it takes them a moment."""
+    from barnabas.pipeline.cluster import Patience
+
+    patience = Patience(min(cluster.patience_ms, 15_000.0))
+    while True:
+        found = cluster.topic(topic, create=True)
+        if found is not None:
+            return found.partitions
+        patience.wait(f"topic {topic!r} does not exist and is not created")
