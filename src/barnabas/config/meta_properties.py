@@ -73,14 +73,20 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
 
 
 def check_directories(
-    disk: Disk, directories: Sequence[str], node_id: NodeId
+    disk: Disk, directories: Sequence[str], node_id: NodeId, *, required: str
 ) -> Mapping[str, MetaProperties]:
     """What each of a node's directories belongs to. Raises :class:`DirectoryError` where one is not
-    formatted, another node's, or of another cluster than the rest; ``OSError`` where one cannot be
-    read."""
+    formatted, another node's, or of another cluster than the rest; ``OSError`` where `required`
+    (that of the metadata log) cannot be read. Another one that cannot be read is left out: it is
+    offline."""
     found: dict[str, MetaProperties] = {}
     for directory in directories:
-        meta = read_meta_properties(disk, directory)
+        try:
+            meta = read_meta_properties(disk, directory)
+        except OSError:
+            if directory == required:
+                raise
+            continue
         if meta is None:
             raise DirectoryError(
                 f"{directory} is not formatted; run `barnabas storage format` with this node's file"

@@ -21,13 +21,14 @@ from typing import Any
 
 from barnabas import limits
 from barnabas.config.definition import ConfigError
-from barnabas.config.meta_properties import DirectoryError
+from barnabas.config.meta_properties import DirectoryError, check_directories
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 from barnabas.host.journal import Journal
 from barnabas.host.loop import explain, new_loop
 from barnabas.host.ports import HostPorts
 from barnabas.node import Node
+from barnabas.node.formatting import directories_of
 
 LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
 GC_YOUNG_THRESHOLD = 50_000
@@ -61,7 +62,7 @@ class NodeProcess:
         self._loop.set_exception_handler(self._on_unhandled)
         self.ports = HostPorts(self._loop, journal, config, self._times)
         self.config = config
-        self._node = Node(config, self.ports)
+        self._node: Node | None = None
         self._status = 0
         self._stopping = False
 
@@ -83,6 +84,13 @@ class NodeProcess:
         for name in self.config.unknown:
             self.ports.log("warning", "config.unknown_key", key=name)
         try:
+            check_directories(
+                self.ports.disk,
+                directories_of(self.config),
+                self.config.node_id,
+                required=self.config.metadata_log_dir,
+            )
+            self._node = Node(self.config, self.ports)
             self._node.start()
         except (DirectoryError, ConfigError) as error:
             raise StartError(str(error)) from error
@@ -102,7 +110,10 @@ class NodeProcess:
         self._stopping = True
         self.ports.log("info", "node.stopping", signal=name)
         self._loop.call_later(limits.SHUTDOWN_MS_MAX / 1000, self._finish, 1, "it took too long")
-        self._node.begin_shutdown(lambda: self._finish(0, ""))
+        if self._node is None:
+            self._finish(0, "")
+        else:
+            self._node.begin_shutdown(lambda: self._finish(0, ""))
 
     def _finish(self, status: int, cut_short_by: str) -> None:
         if cut_short_by:
