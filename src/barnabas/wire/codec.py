@@ -437,11 +437,19 @@ class _Compiler:
         if field.default is None:
             return f"{value} is not None"
         if field.kind == "struct":
-            assert field.struct is not None
-            return f"{value} != {self.name('D', field.struct())}"
+            return self.struct_differs(field, value)
         if field.kind in ("bytes", "records"):
             return f"{value} is None or len({value})"
         return f"{value} != {self.default_source(field)}"
+
+    def struct_differs(self, field: Field, value: str) -> str:
+        """Field by field where they are scalars: comparing whole messages is slow."""
+        assert field.struct is not None
+        parts = field.struct.FIELDS
+        if not all(part.kind in SCALARS and not part.array for part in parts):
+            return f"{value} != {self.name('D', field.struct())}"
+        tests = [f"{value}.{part.name} != {self.default_source(part)}" for part in parts]
+        return f"{value} is None or {' or '.join(tests)}"
 
     def write_run(self, run: list[Field]) -> None:
         if run:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.client.loopback import Stream, World
 
 from barnabas.client.channels import ChannelError, Channels
 from barnabas.types import Endpoint
@@ -23,6 +22,7 @@ from barnabas.wire.messages.produce_request import ProduceRequest
 from barnabas.wire.messages.produce_response import ProduceResponse
 from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
 from barnabas.wire.server import RequestServer, ServerLimits
+from tests.unit.client.loopback import Stream, World
 
 HERE = Endpoint("broker", 9092)
 FIND = Api(

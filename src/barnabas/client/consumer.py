@@ -1,0 +1,389 @@
+"""A consumer: fetches ahead from every leader, hands out records in order. Sans-IO.
+
+Per leader one fetch is in flight; what came is kept as bytes and decoded only when it is taken,
+so a consumer that is not asked holds at most `buffered_bytes_max` and fetches no more. Positions move
+when records are taken. With a group, partitions come and go by :mod:`barnabas.client.group_member`;
+records of a partition that was given up are dropped, never handed out.
+
+`read_committed` leaves out what a fetch reports as aborted (KIP-98). Source: Kafka protocol guide.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from barnabas.client import offsets
+from barnabas.client.channels import ChannelError
+from barnabas.client.client import Client
+from barnabas.client.fetching import FetchedRun, FetchPosition, FetchSettings, ask_leader
+from barnabas.client.group_member import GroupMember, GroupSettings
+from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity
+from barnabas.client.records import ConsumerRecord
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+RETRY_MS = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """Kafka's consumer configuration where it has it."""
+
+    auto_offset_reset: str = "latest"
+    """earliest, latest or none: where to begin without a committed offset."""
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    buffered_bytes_max: int = 64 * 1024 * 1024
+    group: GroupSettings = field(default_factory=GroupSettings)
+
+
+class _Reading:
+    """One assigned partition."""
+
+    __slots__ = ("busy", "fetch_from", "paused", "position", "retry_at_ms", "runs")
+
+    def __init__(self) -> None:
+        self.position: int | None = None  # next offset to hand out; None until it is known
+        self.fetch_from = -1
+        self.runs: deque[FetchedRun] = deque()
+        self.busy = False  # asked for, or its position is being looked up
+        self.paused = False
+        self.retry_at_ms = 0.0
+
+    def seek(self, offset: int) -> None:
+        self.position = self.fetch_from = offset
+        self.runs.clear()
+
+
+class Consumer:
+    """Reads partitions: those of `assign`, or those its group gives it after `subscribe`."""
+
+    def __init__(
+        self,
+        client: Client,
+        group_id: str | None = None,
+        settings: ConsumerSettings = ConsumerSettings(),
+        *,
+        on_data: Callable[[], None] = lambda: None,
+        on_assigned: Callable[[list[TopicPartition]], None] = lambda partitions: None,
+        on_revoked: Callable[[list[TopicPartition]], None] = lambda partitions: None,
+    ) -> None:
+        """`on_data`: something can be taken. `on_revoked` comes before the partitions are
+        another's: the last chance to commit."""
+        self.settings = settings
+        self.buffered_bytes = 0
+        self.failure: KafkaError | None = None
+        """Why no more will come of a partition (no offset to begin at, not authorized, ...)."""
+        self._client = client
+        self._group_id = group_id
+        self._on_data = on_data
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._member: GroupMember | None = None
+        self._reading: dict[TopicPartition, _Reading] = {}
+        self._asked: set[int] = set()
+        self._turn = 0
+        self._pump_due = self._closed = False
+
+    def __repr__(self) -> str:
+        return f"Consumer(group={self._group_id} partitions={len(self._reading)})"
+
+    # -- what to read ----------------------------------------------------------------------------
+
+    def assign(self, partitions: Mapping[TopicPartition, int] | Iterable[TopicPartition]) -> None:
+        """Read these, from the given offsets (negative: `EARLIEST`, `LATEST`) or where the group
+        or `auto_offset_reset` says."""
+        starts = partitions if isinstance(partitions, Mapping) else dict.fromkeys(partitions)
+        self._take_over(list(starts))
+        for tp, offset in starts.items():
+            if offset is not None:
+                self.seek(tp, offset)
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Join the group for `topics`."""
+        if self._group_id is None:
+            raise ValueError("a consumer without a group cannot subscribe")
+        self._member = GroupMember(
+            self._client, self._group_id, topics, self.settings.group,
+            on_assigned=self._assigned, on_revoked=self._revoked,
+        )  # fmt: skip
+        self._member.start()
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from `offset`; what was fetched is dropped. Negative as in `assign`."""
+        reading = self._reading[partition]
+        self.buffered_bytes -= sum(len(run.data) for run in reading.runs)
+        reading.seek(offset)
+        if offset < 0:
+            reading.position = None
+            self._client.tasks.start(self._find_position({partition: offset}))
+        self._schedule()
+
+    def pause(self, partition: TopicPartition, paused: bool = True) -> None:
+        self._reading[partition].paused = paused
+        self._schedule()
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._reading)
+
+    @property
+    def identity(self) -> GroupIdentity | None:
+        """Who this is in its group; generation -1 outside of any."""
+        if self._member is not None:
+            return self._member.identity
+        return None if self._group_id is None else GroupIdentity(self._group_id)
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether its group has given it its partitions."""
+        return self._member is None or self._member.is_stable
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """The next offset that will be handed out; None until it is known."""
+        reading = self._reading.get(partition)
+        return None if reading is None else reading.position
+
+    # -- taking ----------------------------------------------------------------------------------
+
+    def take(self, max_records: int = 500) -> list[ConsumerRecord]:
+        """What is there now, up to `max_records`, in order per partition; perhaps nothing."""
+        taken: list[ConsumerRecord] = []
+        partitions = list(self._reading)
+        for step in range(len(partitions)):
+            tp = partitions[(self._turn + step) % len(partitions)]
+            reading = self._reading[tp]
+            while reading.runs and not reading.paused and len(taken) < max_records:
+                self._take_from(tp, reading, taken, max_records)
+        self._turn += 1
+        self._schedule()
+        return taken
+
+    def _take_from(
+        self, tp: TopicPartition, reading: _Reading, taken: list[ConsumerRecord], limit: int
+    ) -> None:
+        run = reading.runs[0]
+        assert reading.position is not None
+        done = True
+        for record in run.records(reading.position):
+            if len(taken) >= limit:
+                done = False
+                break
+            taken.append(
+                ConsumerRecord(
+                    tp.topic, tp.partition, record.offset, record.timestamp, record.key,
+                    record.value, record.headers,
+                )
+            )  # fmt: skip
+            reading.position = record.offset + 1
+        if done:
+            reading.position = run.next_offset
+            reading.runs.popleft()
+            self.buffered_bytes -= len(run.data)
+
+    # -- committing ------------------------------------------------------------------------------
+
+    async def commit(self, positions: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit `positions`, or where every partition stands now. Raises `KafkaError`."""
+        who = self.identity
+        if who is None:
+            raise ValueError("a consumer without a group has nothing to commit")
+        if positions is None:
+            positions = {
+                tp: reading.position
+                for tp, reading in self._reading.items()
+                if reading.position is not None
+            }
+        if positions:
+            wanted = {tp: CommittedOffset(offset) for tp, offset in positions.items()}
+            await offsets.commit(self._client, who, wanted)
+
+    async def close(self) -> None:
+        """Leave the group and fetch no more. Commits nothing."""
+        self._closed = True
+        if self._member is not None:
+            await self._member.leave()
+        self._reading.clear()
+
+    # -- assignment ------------------------------------------------------------------------------
+
+    def _assigned(self, partitions: list[TopicPartition]) -> None:
+        self._take_over(partitions)
+        self._on_assigned(partitions)
+
+    def _revoked(self) -> None:
+        given_up = list(self._reading)
+        self._on_revoked(given_up)
+        self._reading.clear()
+        self.buffered_bytes = 0
+
+    def _take_over(self, partitions: list[TopicPartition]) -> None:
+        self._reading = {tp: _Reading() for tp in partitions}
+        self.buffered_bytes = 0
+        self._schedule()
+
+    async def _find_position(self, wanted: Mapping[TopicPartition, int]) -> None:
+        """Ask the leaders where these begin (`EARLIEST`, `LATEST`)."""
+        mine = {tp: self._reading[tp] for tp in wanted if tp in self._reading}
+        for reading in mine.values():
+            reading.busy = True
+        try:
+            found = await offsets.list_offsets(
+                self._client, wanted, read_committed=self.settings.fetch.read_committed
+            )
+        except KafkaError as error:
+            self.failure = error
+            self._on_data()
+        except ChannelError as error:
+            self._put_off(list(mine.values()), error)
+        else:
+            for tp, reading in mine.items():
+                if reading.position is None:
+                    reading.seek(found[tp].offset)
+        finally:
+            for reading in mine.values():
+                reading.busy = False
+            self._schedule()
+
+    async def _find_positions(self, partitions: list[TopicPartition]) -> None:
+        """Where to begin: the committed offset, else by `auto_offset_reset`."""
+        mine = {tp: self._reading[tp] for tp in partitions}
+        for reading in mine.values():
+            reading.busy = True
+        committed: dict[TopicPartition, CommittedOffset] = {}
+        try:
+            if self._group_id is not None:
+                committed = await offsets.committed_offsets(
+                    self._client, self._group_id, partitions
+                )
+        except (KafkaError, ChannelError) as error:
+            self._put_off(list(mine.values()), error)
+            return
+        finally:
+            for reading in mine.values():
+                reading.busy = False
+            self._schedule()
+        missing: dict[TopicPartition, int] = {}
+        for tp, reading in mine.items():
+            if reading.position is None and tp in committed:
+                reading.seek(committed[tp].offset)
+            elif reading.position is None and self._reading.get(tp) is reading:
+                missing[tp] = self._reset_to(tp)
+        if missing and self.failure is None:
+            await self._find_position(missing)
+
+    def _reset_to(self, tp: TopicPartition) -> int:
+        policy = self.settings.auto_offset_reset
+        if policy == "none":
+            self.failure = KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{tp} has no offset to begin")
+            self._on_data()
+        return EARLIEST if policy == "earliest" else LATEST
+
+    def _put_off(self, readings: list[_Reading], error: Exception) -> None:
+        retry_at_ms = self._client.now_ms() + RETRY_MS
+        for reading in readings:
+            reading.retry_at_ms = retry_at_ms
+        self._client.ports.log("debug", "consumer.put_off", error=str(error))
+        self._client.ports.wakeups.call_at(retry_at_ms, self._schedule)
+
+    # -- fetching --------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        if not self._pump_due:
+            self._pump_due = True
+            self._client.ports.wakeups.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pump_due = False
+        if self._closed or self.failure is not None:
+            return
+        now_ms = self._client.now_ms()
+        lost: list[TopicPartition] = []
+        leaderless: list[str] = []
+        by_leader: dict[int, list[FetchPosition]] = {}
+        for tp, reading in self._reading.items():
+            if reading.busy or reading.paused or reading.retry_at_ms > now_ms:
+                continue
+            if reading.position is None:
+                lost.append(tp)
+            elif not reading.runs and self.buffered_bytes < self.settings.buffered_bytes_max:
+                leader = self._client.cluster.leader(tp)
+                if leader is None:
+                    leaderless.append(tp.topic)
+                    reading.retry_at_ms = now_ms + RETRY_MS
+                elif leader not in self._asked:
+                    by_leader.setdefault(leader, []).append(FetchPosition(tp, reading.fetch_from))
+        if lost:
+            self._client.tasks.start(self._find_positions(lost))
+        if leaderless:
+            self._client.tasks.start(self._refresh(leaderless))
+        for leader in sorted(by_leader):
+            self._asked.add(leader)
+            readings = {p.partition: self._reading[p.partition] for p in by_leader[leader]}
+            self._client.tasks.start(self._fetch(leader, by_leader[leader], readings))
+
+    async def _refresh(self, topics: list[str]) -> None:
+        try:
+            await self._client.cluster.refresh(topics)
+        except ChannelError as error:
+            self._client.ports.log("debug", "consumer.no_metadata", error=str(error))
+        await self._client.tasks.sleep(RETRY_MS)
+        self._schedule()
+
+    async def _fetch(
+        self,
+        leader: int,
+        positions: list[FetchPosition],
+        readings: dict[TopicPartition, _Reading],
+    ) -> None:
+        for reading in readings.values():
+            reading.busy = True
+        stale: dict[str, None] = {}
+        failure: Exception | None = None
+        runs: list[FetchedRun] = []
+        try:
+            runs = await ask_leader(self._client, leader, positions, self.settings.fetch)
+        except (ChannelError, KafkaError) as error:
+            failure = error
+        self._asked.discard(leader)
+        for reading in readings.values():
+            reading.busy = False
+        if failure is not None:
+            stale.update({p.partition.topic: None for p in positions})
+            self._put_off(list(readings.values()), failure)
+        for run in runs:
+            if run.error is None:
+                self._keep(readings[run.partition], run)
+            else:
+                self._on_refusal(readings[run.partition], run, stale)
+        self._schedule()
+        if stale:
+            await self._refresh(list(stale))
+
+    def _keep(self, reading: _Reading, run: FetchedRun) -> None:
+        if self._reading.get(run.partition) is not reading or run.offset != reading.fetch_from:
+            return  # given up, or moved by `seek`, while it was on its way
+        if not len(run.data):
+            return
+        reading.fetch_from = run.next_offset
+        reading.runs.append(run)
+        self.buffered_bytes += len(run.data)
+        self._on_data()
+
+    def _on_refusal(self, reading: _Reading, run: FetchedRun, stale: dict[str, None]) -> None:
+        assert run.error is not None
+        if self._reading.get(run.partition) is not reading:
+            return
+        if run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if run.offset == reading.fetch_from:
+                offset = self._reset_to(run.partition)
+                reading.position = None
+                self._client.tasks.start(self._find_position({run.partition: offset}))
+        elif run.error.retriable:
+            if not run.moved:
+                stale[run.partition.topic] = None
+                self._put_off([reading], run.error)
+        else:
+            self.failure = run.error
+            self._on_data()

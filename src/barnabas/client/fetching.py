@@ -1,0 +1,155 @@
+"""Fetch from one leader: many partitions, bytes back. No sessions; the caller keeps positions.
+
+`ask_leader` is one request and its answer. Runs are views of the response's frame: nothing is
+copied or decoded here; `FetchedRun.records` decodes when asked, leaving out control batches and,
+with `read_committed`, what belongs to aborted transactions (KIP-98).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from barnabas.client.client import Client, raise_for
+from barnabas.record.batch import iterate
+from barnabas.record.decode import Record, records_of
+from barnabas.types import Buffer, Endpoint, TopicPartition
+from barnabas.wire.errors import KafkaError, code_of
+from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
+
+ABORT = b"\x00\x00\x00\x00"
+"""Key of the control record that ends an aborted transaction: version 0, type 0."""
+
+
+class FetchPosition(NamedTuple):
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """Kafka's consumer configuration where it has it."""
+
+    wait_ms_max: int = 500
+    bytes_min: int = 1
+    bytes_max: int = 50 * 1024 * 1024
+    partition_bytes_max: int = 1024 * 1024
+    read_committed: bool = False
+    request_timeout_ms: float = 30_000.0
+
+
+class FetchedRun:
+    """What one partition's leader gave from `offset` on: whole batches, or an error."""
+
+    __slots__ = (
+        "_aborted", "data", "error", "high_watermark", "last_stable_offset",
+        "log_start_offset", "moved", "next_offset", "offset", "partition",
+    )  # fmt: skip
+
+    def __init__(
+        self, partition: TopicPartition, offset: int, told: PartitionData, read_committed: bool
+    ) -> None:
+        """`told.records` may end in a cut-off batch, which is left out."""
+        self.partition = partition
+        self.offset = offset
+        self.high_watermark = told.high_watermark
+        self.last_stable_offset = told.last_stable_offset
+        self.log_start_offset = told.log_start_offset
+        self.error = KafkaError(code_of(told.error_code)) if told.error_code else None
+        self.moved = False
+        """Whether the refusal said who leads now."""
+        records: Buffer = told.records if isinstance(told.records, memoryview) else b""
+        self.next_offset = offset
+        size = 0
+        for batch in iterate(records):
+            self.next_offset = batch.header.next_offset
+            size = batch.position + batch.header.size
+        self.data = memoryview(records)[:size]
+        self._aborted = (
+            sorted((t.first_offset, t.producer_id) for t in told.aborted_transactions or ())
+            if read_committed
+            else []
+        )
+
+    def __repr__(self) -> str:
+        return f"FetchedRun({self.partition} {self.offset}..{self.next_offset} {self.error})"
+
+    def records(self, start: int) -> Iterator[Record]:
+        """From offset `start` on. Raises `CorruptBatchError`."""
+        ahead = list(reversed(self._aborted))
+        aborting: set[int] = set()
+        for batch in iterate(self.data, crc=True):
+            header = batch.header
+            while ahead and ahead[-1][0] <= header.last_offset:
+                aborting.add(ahead.pop()[1])
+            if header.is_control:
+                if header.producer_id in aborting:
+                    aborting.difference_update(
+                        {header.producer_id for r in records_of(batch) if r.key == ABORT}
+                    )
+                continue
+            if header.is_transactional and header.producer_id in aborting:
+                continue
+            if header.last_offset < start:
+                continue
+            for record in records_of(batch):
+                if record.offset >= start:
+                    yield record
+
+
+async def ask_leader(
+    client: Client, leader: int, positions: Sequence[FetchPosition], settings: FetchSettings
+) -> list[FetchedRun]:
+    """One fetch of these partitions from `leader`. Raises `ChannelError`, or `KafkaError` where
+    the whole request was refused."""
+    response: FetchResponse = await client.ask_node(
+        leader,
+        fetch_request(client, positions, settings),
+        timeout_ms=settings.request_timeout_ms + settings.wait_ms_max,
+        purpose="fetch",
+    )
+    raise_for(response.error_code, f"fetch from broker {leader}")
+    offsets = {position.partition: position.offset for position in positions}
+    endpoints = {n.node_id: Endpoint(n.host, n.port) for n in response.node_endpoints}
+    runs = []
+    for topic in response.responses:
+        name = topic.topic or client.cluster.name_of(topic.topic_id) or ""
+        for told in topic.partitions:
+            tp = TopicPartition(name, told.partition_index)
+            if tp not in offsets:
+                continue
+            run = FetchedRun(tp, offsets[tp], told, settings.read_committed)
+            news = told.current_leader
+            run.moved = run.error is not None and client.cluster.learn_leader(
+                tp, news.leader_id, news.leader_epoch, endpoints.get(news.leader_id)
+            )
+            runs.append(run)
+    return runs
+
+
+def fetch_request(
+    client: Client, positions: Sequence[FetchPosition], settings: FetchSettings
+) -> FetchRequest:
+    topics: dict[str, list[FetchPartition]] = {}
+    for tp, offset in positions:
+        view = client.cluster.partition(tp)
+        topics.setdefault(tp.topic, []).append(
+            FetchPartition(
+                partition=tp.partition,
+                current_leader_epoch=-1 if view is None else view.leader_epoch,
+                fetch_offset=offset,
+                partition_max_bytes=settings.partition_bytes_max,
+            )
+        )
+    return FetchRequest(
+        max_wait_ms=settings.wait_ms_max,
+        min_bytes=settings.bytes_min,
+        max_bytes=settings.bytes_max,
+        isolation_level=int(settings.read_committed),
+        topics=[
+            FetchTopic(topic=name, topic_id=client.cluster.topic_id(name), partitions=parts)
+            for name, parts in topics.items()
+        ],
+    )

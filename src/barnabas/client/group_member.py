@@ -1,0 +1,238 @@
+"""Membership in a classic consumer group: join, sync, heartbeat, again. Sans-IO.
+
+Eager rebalancing: before a new join the partitions are given up (`on_revoked`), after it the new
+ones are told (`on_assigned`). The group's leader assigns by the protocol the coordinator chose. A member
+that was fenced or forgotten begins anew without its id; a moved or dead coordinator is looked for.
+
+Invariants: `on_assigned` and `on_revoked` alternate; `identity` is that of the generation whose
+partitions were told last. Source: Kafka protocol guide, group membership API; KIP-394.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.client.assignors import (
+    ASSIGNORS,
+    PROTOCOL_TYPE,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from barnabas.client.channels import ChannelError
+from barnabas.client.client import COORDINATOR_MOVED, GROUP, Client, raise_for
+from barnabas.client.offsets import GroupIdentity
+from barnabas.client.tasks import Cancelled, Outcome, Task
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
+from barnabas.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from barnabas.wire.messages.join_group_response import JoinGroupResponse
+from barnabas.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from barnabas.wire.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from barnabas.wire.messages.sync_group_response import SyncGroupResponse
+
+FORGOTTEN = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
+RETRY_MS = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Kafka's consumer configuration where it has it."""
+
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    heartbeat_interval_ms: float = 3_000.0
+    assignors: Sequence[str] = ("range", "roundrobin")
+    instance_id: str | None = None
+
+
+class GroupMember:
+    """One member of `group_id`, subscribed to `topics`."""
+
+    def __init__(
+        self,
+        client: Client,
+        group_id: str,
+        topics: Sequence[str],
+        settings: GroupSettings = GroupSettings(),
+        *,
+        on_assigned: Callable[[list[TopicPartition]], None],
+        on_revoked: Callable[[], None],
+    ) -> None:
+        self.identity = GroupIdentity(group_id, instance_id=settings.instance_id)
+        self.is_stable = False
+        """Whether it has its partitions and no rebalance is known of."""
+        self.failure: KafkaError | None = None
+        """Why it is no member any more, where the group refused it for good."""
+        self._client = client
+        self._topics = list(topics)
+        self._settings = settings
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._has_partitions = False
+        self._task: Task[None] | None = None
+        self._purpose = f"group {group_id}"
+
+    def __repr__(self) -> str:
+        return f"GroupMember({self.identity} stable={self.is_stable})"
+
+    def start(self) -> None:
+        self._task = self._client.tasks.start(self._live())
+
+    async def leave(self) -> None:
+        """Give up the partitions and say so; the group rebalances at once."""
+        if self._task is not None:
+            self._task.cancel()
+        self._revoke()
+        if not self.identity.member_id:
+            return
+        request = LeaveGroupRequest(
+            group_id=self.identity.group_id,
+            member_id=self.identity.member_id,
+            members=[
+                MemberIdentity(
+                    member_id=self.identity.member_id,
+                    group_instance_id=self.identity.instance_id,
+                )
+            ],
+        )
+        try:
+            await self._ask(request)
+        except (ChannelError, KafkaError) as error:
+            self._log("group.leave_failed", error)  # its session ends by itself
+
+    # -- the life --------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        while True:
+            try:
+                await self._join()
+                await self._beat()
+            except Cancelled:
+                raise
+            except ChannelError as error:
+                self._client.forget_coordinator(GROUP, self.identity.group_id)
+                self._client.cluster.avoid(self._client.cluster.candidates()[0])
+                self._log("group.unreachable", error)
+                await self._client.tasks.sleep(RETRY_MS)
+            except KafkaError as error:
+                if not await self._recover(error):
+                    return
+
+    async def _recover(self, error: KafkaError) -> bool:
+        """Prepare to join again; False where the group refuses for good."""
+        if error.code in COORDINATOR_MOVED:
+            self._client.forget_coordinator(GROUP, self.identity.group_id)
+            await self._client.tasks.sleep(RETRY_MS)
+        elif error.code in FORGOTTEN:
+            # The partitions may be another's by now: what is theirs must not be committed.
+            self._revoke()
+            self.identity = GroupIdentity(
+                self.identity.group_id, instance_id=self.identity.instance_id
+            )
+            if error.code == ErrorCode.FENCED_INSTANCE_ID:
+                self.failure = error
+                return False
+        elif error.code == ErrorCode.MEMBER_ID_REQUIRED:
+            return True
+        elif error.code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._revoke()
+        elif error.retriable:
+            await self._client.tasks.sleep(RETRY_MS)
+        else:
+            self._revoke()
+            self.failure = error
+            self._log("group.refused", error, "error")
+            return False
+        return True
+
+    async def _join(self) -> None:
+        metadata = write_subscription(self._topics)
+        request = JoinGroupRequest(
+            group_id=self.identity.group_id,
+            session_timeout_ms=self._settings.session_timeout_ms,
+            rebalance_timeout_ms=self._settings.rebalance_timeout_ms,
+            member_id=self.identity.member_id,
+            group_instance_id=self.identity.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name in self._settings.assignors
+            ],
+        )
+        timeout_ms = self._settings.rebalance_timeout_ms + 5_000.0
+        joined: JoinGroupResponse = await self._ask(request, timeout_ms)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._become(joined.member_id, -1)
+        raise_for(joined.error_code, f"joining group {self.identity.group_id}")
+        self._become(joined.member_id, joined.generation_id)
+        assignments: list[SyncGroupRequestAssignment] = []
+        if joined.leader == joined.member_id and not joined.skip_assignment:
+            assignments = await self._assign(joined)
+        sync = SyncGroupRequest(
+            group_id=self.identity.group_id,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            group_instance_id=self.identity.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=assignments,
+        )
+        synced: SyncGroupResponse = await self._ask(sync, timeout_ms)
+        raise_for(synced.error_code, f"syncing group {self.identity.group_id}")
+        self.is_stable = self._has_partitions = True
+        self._on_assigned(read_assignment(bytes(synced.assignment)))
+
+    async def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        subscriptions = {m.member_id: read_subscription(bytes(m.metadata)) for m in joined.members}
+        topics = sorted({topic for wanted in subscriptions.values() for topic in wanted})
+        await self._client.cluster.refresh(topics)
+        known = self._client.cluster.topics
+        counts = {topic: len(known[topic].partitions) for topic in topics if topic in known}
+        assign = ASSIGNORS[joined.protocol_name or "range"]
+        return [
+            SyncGroupRequestAssignment(member_id=member, assignment=write_assignment(partitions))
+            for member, partitions in assign(subscriptions, counts).items()
+        ]
+
+    async def _beat(self) -> None:
+        """Until the coordinator says that something has changed (which it does by an error)."""
+        while True:
+            await self._client.tasks.sleep(self._settings.heartbeat_interval_ms)
+            request = HeartbeatRequest(
+                group_id=self.identity.group_id,
+                generation_id=self.identity.generation,
+                member_id=self.identity.member_id,
+                group_instance_id=self.identity.instance_id,
+            )
+            response = await self._ask(request)
+            raise_for(response.error_code, f"heartbeat of group {self.identity.group_id}")
+
+    def _become(self, member_id: str, generation: int) -> None:
+        self.identity = self.identity._replace(member_id=member_id, generation=generation)
+
+    def _revoke(self) -> None:
+        self.is_stable = False
+        if self._has_partitions:
+            self._has_partitions = False
+            self._on_revoked()
+
+    async def _ask(self, request: Any, timeout_ms: float | None = None) -> Any:
+        endpoint = await self._client.coordinator(GROUP, self.identity.group_id)
+        outcome: Outcome[Any] = Outcome()
+        timeout = self._settings.session_timeout_ms if timeout_ms is None else timeout_ms
+        self._client.channels.send(
+            endpoint, request, outcome.settle, timeout_ms=timeout, purpose=self._purpose
+        )
+        return await outcome
+
+    def _log(self, event: str, error: Exception, level: str = "debug") -> None:
+        self._client.ports.log(level, event, group=self.identity.group_id, error=str(error))

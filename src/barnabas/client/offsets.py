@@ -1,0 +1,231 @@
+"""Offsets of partitions (earliest, latest, by time) and of groups (committed).
+
+`list_offsets` asks each leader once for all its partitions and repeats what failed for a reason
+that passes. A commit carries the member and generation that make it legitimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from barnabas.client.channels import ChannelError
+from barnabas.client.client import API_TIMEOUT_MS, GROUP, Client, raise_for
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from barnabas.wire.messages.list_offsets_response import ListOffsetsResponse
+from barnabas.wire.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.wire.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+LATEST, EARLIEST = -1, -2
+"""Timestamps that mean an end of the log."""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An answer of ListOffsets; both -1 where there is no record at or after the time asked."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class CommittedOffset(NamedTuple):
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class GroupIdentity(NamedTuple):
+    """Who commits: outside of a group's membership generation -1 and no member."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+async def list_offsets(
+    client: Client,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    timeout_ms: float = API_TIMEOUT_MS,
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """The offset for each partition's timestamp (`LATEST`, `EARLIEST` or a time in ms).
+    Raises `KafkaError` or `ChannelError` where a partition cannot be asked in time."""
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+
+    async def attempt() -> None:
+        left = {tp: stamp for tp, stamp in wanted.items() if tp not in found}
+        await client.cluster.ensure({tp.topic: None for tp in left})
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for tp, stamp in left.items():
+            leader = client.cluster.leader(tp)
+            if leader is None:
+                await client.cluster.refresh([tp.topic])
+                client.cluster.require(tp.topic)
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+            by_leader.setdefault(leader, {})[tp] = stamp
+        for leader in sorted(by_leader):
+            await _ask_leader(client, leader, by_leader[leader], read_committed, found)
+
+    await client.retry(attempt, timeout_ms=timeout_ms)
+    return {tp: found[tp] for tp in wanted}
+
+
+async def _ask_leader(
+    client: Client,
+    leader: int,
+    wanted: Mapping[TopicPartition, int],
+    read_committed: bool,
+    found: dict[TopicPartition, OffsetAndTimestamp],
+) -> None:
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for tp, stamp in wanted.items():
+        view = client.cluster.partition(tp)
+        topics.setdefault(tp.topic, []).append(
+            ListOffsetsPartition(
+                partition_index=tp.partition,
+                current_leader_epoch=-1 if view is None else view.leader_epoch,
+                timestamp=stamp,
+            )
+        )
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(read_committed),
+        topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()],
+        timeout_ms=30_000,
+    )
+    try:
+        response: ListOffsetsResponse = await client.ask_node(leader, request)
+    except ChannelError:
+        await client.cluster.refresh(topics)
+        raise
+    failure: KafkaError | None = None
+    for topic in response.topics:
+        for told in topic.partitions:
+            tp = TopicPartition(topic.name, told.partition_index)
+            if told.error_code:
+                failure = KafkaError(code_of(told.error_code), f"{tp} at broker {leader}")
+            else:
+                found[tp] = OffsetAndTimestamp(told.offset, told.timestamp, told.leader_epoch)
+    if failure is not None:
+        await client.cluster.refresh(topics)
+        raise failure
+
+
+async def commit(
+    client: Client,
+    who: GroupIdentity,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    *,
+    timeout_ms: float = API_TIMEOUT_MS,
+) -> None:
+    """Commit for a group. Raises `KafkaError` of the first partition that was refused."""
+    await client.cluster.ensure({tp.topic: None for tp in offsets})
+
+    def request() -> OffsetCommitRequest:
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for tp, committed in offsets.items():
+            topics.setdefault(tp.topic, []).append(
+                OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    committed_metadata=committed.metadata,
+                )
+            )
+        return OffsetCommitRequest(
+            group_id=who.group_id,
+            generation_id_or_member_epoch=who.generation,
+            member_id=who.member_id,
+            group_instance_id=who.instance_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=name, topic_id=client.cluster.topic_id(name), partitions=parts
+                )
+                for name, parts in topics.items()
+            ],
+        )
+
+    def check(response: Any) -> None:
+        for topic in response.topics:
+            for told in topic.partitions:
+                raise_for(told.error_code, f"commit of group {who.group_id}")
+
+    await client.ask_coordinator(GROUP, who.group_id, request, check, timeout_ms=timeout_ms)
+
+
+async def committed_offsets(
+    client: Client,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    who: GroupIdentity | None = None,
+    timeout_ms: float = API_TIMEOUT_MS,
+) -> dict[TopicPartition, CommittedOffset]:
+    """What a group has committed for `partitions` (None: for all); those without are left out."""
+    wanted = None if partitions is None else list(partitions)
+    if wanted is not None:
+        await client.cluster.ensure({tp.topic: None for tp in wanted})
+
+    def request() -> OffsetFetchRequest:
+        group = OffsetFetchRequestGroup(group_id=group_id, topics=_topics(client, wanted))
+        if who is not None:
+            group.member_id, group.member_epoch = who.member_id, who.generation
+        return OffsetFetchRequest(groups=[group], require_stable=True)
+
+    def check(response: Any) -> None:
+        for group in response.groups:
+            raise_for(group.error_code, f"offsets of group {group_id}")
+            for topic in group.topics:
+                for told in topic.partitions:
+                    raise_for(told.error_code, f"offsets of group {group_id}")
+
+    response = await client.ask_coordinator(GROUP, group_id, request, check, timeout_ms=timeout_ms)
+    await _learn_names(client, response)
+    found: dict[TopicPartition, CommittedOffset] = {}
+    for topic in response.groups[0].topics:
+        name = topic.name or client.cluster.name_of(topic.topic_id)
+        for told in topic.partitions:
+            if name is not None and told.committed_offset >= 0:
+                found[TopicPartition(name, told.partition_index)] = CommittedOffset(
+                    told.committed_offset, told.committed_leader_epoch, told.metadata or ""
+                )
+    return found
+
+
+async def _learn_names(client: Client, response: Any) -> None:
+    """Version 10 names topics by id only."""
+    topics = response.groups[0].topics
+    if any(not t.name and client.cluster.name_of(t.topic_id) is None for t in topics):
+        await client.cluster.refresh(every=True)
+
+
+def _topics(
+    client: Client, partitions: list[TopicPartition] | None
+) -> list[OffsetFetchRequestTopics] | None:
+    if partitions is None:
+        return None
+    topics: dict[str, list[int]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return [
+        OffsetFetchRequestTopics(
+            name=name, topic_id=client.cluster.topic_id(name), partition_indexes=indexes
+        )
+        for name, indexes in topics.items()
+    ]

@@ -1,0 +1,491 @@
+"""A producer: batches per partition, in order, each acknowledged or failed once. Sans-IO.
+
+Order and exactly-once: of one partition one batch is in flight at a time, and a batch keeps its
+producer id, epoch and sequence through all retries, so that a broker which has it already says so
+(KIP-98). A batch whose fate is unknown when its time is up, or that the broker finds out of
+sequence, fails, and the producer takes a new id for what follows: nothing is ever sent twice
+under two identities by this class.
+
+Retries what may succeed later until `delivery_timeout_ms`; learns new leaders from the refusal
+itself (KIP-951) and from Metadata. While a batch is under way, the next one fills.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from barnabas.client.channels import ChannelError
+from barnabas.client.client import Client, raise_for
+from barnabas.client.records import Delivery, Headers, ProducerRecord, partition_for
+from barnabas.client.tasks import Outcome
+from barnabas.ports import Wakeup
+from barnabas.record.builder import build_batch
+from barnabas.record.compression import Codec
+from barnabas.types import Endpoint, TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from barnabas.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse
+
+IDENTITY_LOST = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
+SEQUENCE_MASK = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """Kafka's producer configuration where it has it."""
+
+    acks: int = -1
+    idempotent: bool = True
+    linger_ms: float = 5.0
+    batch_bytes: int = 512 * 1024
+    """A batch is sent when it has this many bytes, whatever `linger_ms` says."""
+    codec: Codec = Codec.NONE
+    request_timeout_ms: float = 30_000.0
+    delivery_timeout_ms: float = 120_000.0
+    retry_backoff_ms: float = 50.0
+    request_bytes_max: int = 1024 * 1024
+
+
+class _Batch:
+    """Records of one partition that go together."""
+
+    __slots__ = (
+        "attempts", "deadline_ms", "epoch", "linger_until_ms", "outcomes", "partition",
+        "producer_id", "records", "retry_at_ms", "sequence", "size",
+    )  # fmt: skip
+
+    def __init__(
+        self, partition: TopicPartition, now_ms: float, settings: ProducerSettings
+    ) -> None:
+        self.partition = partition
+        self.records: list[tuple[bytes | None, bytes | None, Headers, int | None]] = []
+        self.outcomes: list[Outcome[Delivery]] = []
+        self.size = 0
+        self.linger_until_ms = now_ms + settings.linger_ms
+        self.deadline_ms = now_ms + settings.delivery_timeout_ms
+        self.retry_at_ms = now_ms
+        self.attempts = 0
+        self.producer_id = self.epoch = self.sequence = -1
+
+    def add(self, record: ProducerRecord, timestamp_ms: int) -> Outcome[Delivery]:
+        outcome: Outcome[Delivery] = Outcome()
+        self.records.append((record.key, record.value, record.headers, timestamp_ms))
+        self.outcomes.append(outcome)
+        self.size += record.size
+        return outcome
+
+
+class _Lane:
+    """One partition: batches in order; the first may be in flight."""
+
+    __slots__ = ("batches", "in_flight", "next_sequence")
+
+    def __init__(self) -> None:
+        self.batches: deque[_Batch] = deque()
+        self.in_flight = False
+        self.next_sequence = 0
+
+
+class Producer:
+    """Writes records of any topics. `send` gives an outcome; `close` after `flush`."""
+
+    def __init__(self, client: Client, settings: ProducerSettings = ProducerSettings()) -> None:
+        self.settings = settings
+        self.buffered_bytes = 0
+        self._client = client
+        self._rng = client.ports.rng("client.producer")
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._unrouted: dict[str, list[tuple[ProducerRecord, int, Outcome[Delivery], float]]] = {}
+        self._sticky: dict[str, TopicPartition] = {}
+        self._producer_id = self._epoch = -1
+        self._asking_id = self._asking_metadata = False
+        self._stale: set[str] = set()
+        self._idle: list[Outcome[None]] = []
+        self._wakeup: Wakeup | None = None
+        self._pump_due = False
+        self._closed = False
+
+    def __repr__(self) -> str:
+        waiting = sum(len(lane.batches) for lane in self._lanes.values())
+        return f"Producer(id={self._producer_id} batches={waiting} bytes={self.buffered_bytes})"
+
+    # -- by the user -----------------------------------------------------------------------------
+
+    def send(self, record: ProducerRecord) -> Outcome[Delivery]:
+        """Take a record; the outcome is its `Delivery`, or a `KafkaError` or `ChannelError`.
+
+        After an error that leaves the fate open (a time-out) the record may be in the log.
+        """
+        now_ms = self._client.now_ms()
+        timestamp = record.timestamp_ms
+        stamp = self._client.ports.clock.wall_ms() if timestamp is None else timestamp
+        if self._closed:
+            failed: Outcome[Delivery] = Outcome()
+            failed.reject(ChannelError("closed", "this producer is closed"))
+            return failed
+        self._schedule()
+        self.buffered_bytes += record.size
+        partition = self._route(record)
+        if partition is None:
+            outcome: Outcome[Delivery] = Outcome()
+            deadline_ms = now_ms + self.settings.delivery_timeout_ms
+            waiting = self._unrouted.setdefault(record.topic, [])
+            waiting.append((record, stamp, outcome, deadline_ms))
+            self._stale.add(record.topic)
+            return outcome
+        return self._append(partition, record, stamp, now_ms)
+
+    async def flush(self) -> None:
+        """Return when all that was sent so far is acknowledged or failed; nothing lingers."""
+        if not self._has_work():
+            return
+        idle: Outcome[None] = Outcome()
+        self._idle.append(idle)
+        self._schedule()
+        await idle
+
+    async def close(self) -> None:
+        """Flush, then take no more."""
+        await self.flush()
+        self._closed = True
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+
+    # -- routing ---------------------------------------------------------------------------------
+
+    def _route(self, record: ProducerRecord) -> TopicPartition | None:
+        """Where a record goes; None while its topic is not known."""
+        if record.partition is not None:
+            return TopicPartition(record.topic, record.partition)
+        topic = self._client.cluster.topics.get(record.topic)
+        if topic is None or not topic.partitions:
+            return None
+        if record.key is not None:
+            count = len(topic.partitions)
+            return TopicPartition(record.topic, partition_for(record.key, count))
+        sticky = self._sticky.get(record.topic)
+        if sticky is None:
+            led = [index for index, view in sorted(topic.partitions.items()) if view.leader >= 0]
+            chosen = self._rng.choice(led or sorted(topic.partitions))
+            sticky = self._sticky[record.topic] = TopicPartition(record.topic, chosen)
+        return sticky
+
+    def _append(
+        self, partition: TopicPartition, record: ProducerRecord, stamp: int, now_ms: float
+    ) -> Outcome[Delivery]:
+        lane = self._lanes.get(partition)
+        if lane is None:
+            lane = self._lanes[partition] = _Lane()
+        batches = lane.batches
+        open_batch = batches[-1] if batches and batches[-1].attempts == 0 else None
+        if open_batch is None or open_batch.size + record.size > self.settings.batch_bytes:
+            self._sticky.pop(record.topic, None)
+            open_batch = _Batch(partition, now_ms, self.settings)
+            batches.append(open_batch)
+        return open_batch.add(record, stamp)
+
+    def _route_waiting(self, now_ms: float) -> None:
+        for topic in list(self._unrouted):
+            waiting = self._unrouted.pop(topic)
+            for index, (record, stamp, outcome, deadline_ms) in enumerate(waiting):
+                if self._route(record) is None and now_ms < deadline_ms:
+                    self._unrouted[topic] = waiting[index:]
+                    self._stale.add(topic)
+                    break
+                self._settle_waiting(record, stamp, outcome, now_ms)
+
+    def _settle_waiting(
+        self, record: ProducerRecord, stamp: int, outcome: Outcome[Delivery], now_ms: float
+    ) -> None:
+        partition = self._route(record)
+        if partition is None:
+            self.buffered_bytes -= record.size
+            text = f"topic {record.topic} did not appear in time"
+            outcome.reject(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+            return
+
+        def hand_over(inner: Outcome[Delivery]) -> None:
+            try:
+                outcome.resolve(inner.result())
+            except (KafkaError, ChannelError) as error:
+                outcome.reject(error)
+
+        self._append(partition, record, stamp, now_ms).when_done(hand_over)
+
+    # -- the pump --------------------------------------------------------------------------------
+
+    def _has_work(self) -> bool:
+        return bool(self._unrouted) or any(lane.batches for lane in self._lanes.values())
+
+    def _schedule(self) -> None:
+        """Pump after the present turn: what is sent in one turn goes together."""
+        if not self._pump_due:
+            self._pump_due = True
+            self._client.ports.wakeups.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pump_due = False
+        if self._closed:
+            return
+        now_ms = self._client.now_ms()
+        self._route_waiting(now_ms)
+        self._expire(now_ms)
+        if not self._has_work():
+            idle, self._idle = self._idle, []
+            for outcome in idle:
+                outcome.resolve(None)
+            return
+        if self.settings.idempotent and self._producer_id < 0:
+            self._ask_id()
+        else:
+            self._dispatch(now_ms)
+        if self._stale and not self._asking_metadata:
+            self._asking_metadata = True
+            self._client.tasks.start(self._refresh())
+        self._arm(now_ms)
+
+    def _dispatch(self, now_ms: float) -> None:
+        by_leader: dict[int, list[_Batch]] = {}
+        for partition, lane in self._lanes.items():
+            if lane.in_flight or not lane.batches or not self._is_due(lane, now_ms):
+                continue
+            leader = self._client.cluster.leader(partition)
+            if leader is None:
+                self._stale.add(partition.topic)
+                continue
+            by_leader.setdefault(leader, []).append(lane.batches[0])
+        for leader in sorted(by_leader):
+            request: list[_Batch] = []
+            size = 0
+            for batch in by_leader[leader]:
+                if request and size + batch.size > self.settings.request_bytes_max:
+                    self._start_request(leader, request)
+                    request, size = [], 0
+                request.append(batch)
+                size += batch.size
+            self._start_request(leader, request)
+
+    def _is_due(self, lane: _Lane, now_ms: float) -> bool:
+        head = lane.batches[0]
+        if head.attempts:
+            return head.retry_at_ms <= now_ms
+        return bool(
+            self._idle
+            or len(lane.batches) > 1
+            or head.size >= self.settings.batch_bytes
+            or head.linger_until_ms <= now_ms
+        )
+
+    def _start_request(self, leader: int, batches: list[_Batch]) -> None:
+        for batch in batches:
+            lane = self._lanes[batch.partition]
+            lane.in_flight = True
+            if batch.attempts == 0:
+                self._sticky.pop(batch.partition.topic, None)
+                if self.settings.idempotent:
+                    batch.producer_id, batch.epoch = self._producer_id, self._epoch
+                    batch.sequence = lane.next_sequence
+                    lane.next_sequence += len(batch.records)
+                    lane.next_sequence &= SEQUENCE_MASK
+            batch.attempts += 1
+        self._client.tasks.start(self._deliver(leader, batches))
+
+    def _arm(self, now_ms: float) -> None:
+        times = [deadline for waiting in self._unrouted.values() for *_, deadline in waiting[:1]]
+        for lane in self._lanes.values():
+            if not lane.batches or lane.in_flight:
+                continue
+            head = lane.batches[0]
+            times.append(head.deadline_ms)
+            at = head.retry_at_ms if head.attempts else head.linger_until_ms
+            if at > now_ms:
+                times.append(at)
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        if times:
+            self._wakeup = self._client.ports.wakeups.call_at(min(times), self._schedule)
+
+    def _expire(self, now_ms: float) -> None:
+        for lane in self._lanes.values():
+            while lane.batches and not lane.in_flight and lane.batches[0].deadline_ms <= now_ms:
+                batch = lane.batches[0]
+                text = f"no acknowledgement for {batch.partition} in time"
+                self._fail(lane, batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
+
+    # -- identity and metadata -------------------------------------------------------------------
+
+    def _ask_id(self) -> None:
+        if not self._asking_id:
+            self._asking_id = True
+            self._client.tasks.start(self._init_producer_id())
+
+    async def _init_producer_id(self) -> None:
+        try:
+            response = await self._client.ask_any(
+                lambda: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
+                lambda r: raise_for(r.error_code, "no producer id was given"),
+                timeout_ms=self.settings.delivery_timeout_ms,
+            )
+        except (KafkaError, ChannelError) as error:
+            self._fail_all(error)
+        else:
+            self._producer_id, self._epoch = response.producer_id, response.producer_epoch
+            for lane in self._lanes.values():
+                lane.next_sequence = 0
+        finally:
+            self._asking_id = False
+            self._schedule()
+
+    async def _refresh(self) -> None:
+        topics = sorted(self._stale)
+        self._stale.clear()
+        try:
+            await self._client.cluster.refresh(topics)
+        except ChannelError as error:
+            self._client.ports.log("debug", "producer.no_metadata", error=str(error))
+        known = self._client.cluster.topics
+        if any(t not in known or not known[t].partitions or self._leaderless(t) for t in topics):
+            await self._client.tasks.sleep(self.settings.retry_backoff_ms)
+        self._asking_metadata = False
+        self._schedule()
+
+    def _leaderless(self, topic: str) -> bool:
+        views = self._client.cluster.topics[topic].partitions.values()
+        return any(view.leader < 0 for view in views)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    async def _deliver(self, leader: int, batches: list[_Batch]) -> None:
+        try:
+            response = await self._client.ask_node(
+                leader,
+                self._request(batches),
+                timeout_ms=self.settings.request_timeout_ms,
+                purpose="produce",
+            )
+        except (ChannelError, KafkaError) as error:
+            for batch in batches:
+                self._on_failure(batch, error, moved=True)
+        else:
+            self._on_response(batches, response)
+        self._schedule()
+
+    def _request(self, batches: list[_Batch]) -> ProduceRequest:
+        topics: dict[str, TopicProduceData] = {}
+        for batch in batches:
+            name = batch.partition.topic
+            data = topics.get(name)
+            if data is None:
+                topic_id = self._client.cluster.topic_id(name)
+                data = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
+                topics[name] = data
+            records = build_batch(
+                batch.records,
+                timestamp_ms=0,
+                producer_id=batch.producer_id,
+                producer_epoch=batch.epoch,
+                base_sequence=batch.sequence,
+                codec=self.settings.codec,
+            )
+            data.partition_data.append(  # type: ignore[attr-defined]
+                PartitionProduceData(index=batch.partition.partition, records=records)
+            )
+        return ProduceRequest(
+            acks=self.settings.acks,
+            timeout_ms=int(self.settings.request_timeout_ms),
+            topic_data=list(topics.values()),
+        )
+
+    def _on_response(self, batches: list[_Batch], response: ProduceResponse | None) -> None:
+        if response is None:  # acks=0
+            for batch in batches:
+                self._acknowledge(batch, -1, -1)
+            return
+        cluster = self._client.cluster
+        endpoints = {n.node_id: Endpoint(n.host, n.port) for n in response.node_endpoints}
+        answers: dict[TopicPartition, PartitionProduceResponse] = {}
+        for topic in response.responses:
+            name = topic.name or cluster.name_of(topic.topic_id) or ""
+            for told in topic.partition_responses:
+                answers[TopicPartition(name, told.index)] = told
+        for batch in batches:
+            answer = answers.get(batch.partition)
+            if answer is None:
+                gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "the broker did not answer for it")
+                self._on_failure(batch, gone, moved=True)
+            elif answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self._acknowledge(batch, answer.base_offset, answer.log_append_time_ms)
+            else:
+                error = KafkaError(code_of(answer.error_code), answer.error_message or "")
+                news = answer.current_leader
+                endpoint = endpoints.get(news.leader_id)
+                found = cluster.learn_leader(
+                    batch.partition, news.leader_id, news.leader_epoch, endpoint
+                )
+                self._on_failure(batch, error, moved=not found)
+
+    def _acknowledge(self, batch: _Batch, base_offset: int, log_append_time: int) -> None:
+        self._remove(batch)
+        topic, partition = batch.partition
+        for index, outcome in enumerate(batch.outcomes):
+            offset = base_offset + index if base_offset >= 0 else -1
+            stamp = batch.records[index][3] or -1
+            outcome.resolve(
+                Delivery(
+                    topic, partition, offset, log_append_time if log_append_time >= 0 else stamp
+                )
+            )
+
+    def _on_failure(self, batch: _Batch, error: Exception, *, moved: bool) -> None:
+        """Retry what may succeed later, fail the rest."""
+        lane = self._lanes[batch.partition]
+        lane.in_flight = False
+        now_ms = self._client.now_ms()
+        if isinstance(error, KafkaError):
+            retriable = error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE
+        else:
+            retriable = isinstance(error, ChannelError) and error.kind != "unsupported"
+        if not retriable or batch.deadline_ms <= now_ms or self._closed:
+            self._fail(lane, batch, error)
+            return
+        if moved:
+            self._stale.add(batch.partition.topic)
+            batch.retry_at_ms = now_ms + self.settings.retry_backoff_ms
+        else:
+            batch.retry_at_ms = now_ms
+
+    def _fail(self, lane: _Lane, batch: _Batch, error: Exception) -> None:
+        self._remove(batch)
+        lost = isinstance(error, KafkaError) and error.code in IDENTITY_LOST
+        if self.settings.idempotent and batch.attempts and (lost or batch.sequence >= 0):
+            # Its sequence numbers are now a gap: go on under another identity.
+            self._producer_id = -1
+        for outcome in batch.outcomes:
+            outcome.reject(error)
+
+    def _remove(self, batch: _Batch) -> None:
+        lane = self._lanes[batch.partition]
+        lane.in_flight = False
+        assert lane.batches[0] is batch
+        lane.batches.popleft()
+        self.buffered_bytes -= batch.size
+
+    def _fail_all(self, error: Exception) -> None:
+        for lane in self._lanes.values():
+            while lane.batches and not lane.in_flight:
+                self._fail(lane, lane.batches[0], error)

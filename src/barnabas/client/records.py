@@ -1,0 +1,72 @@
+"""What a producer is given and a consumer gives: records with their partition; and which partition.
+
+Source: Kafka's default partitioner (murmur2 of the key), so that every client puts a key where
+the others look for it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class ProducerRecord(NamedTuple):
+    """A record to write. `partition` None lets the key or chance decide; `timestamp_ms` None is now."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+    @property
+    def size(self) -> int:
+        """About its bytes in a batch, uncompressed."""
+        size = 21 + len(self.value or b"") + len(self.key or b"")
+        for name, content in self.headers:
+            size += 10 + len(name) + len(content or b"")
+        return size
+
+
+class Delivery(NamedTuple):
+    """Where an acknowledged record stands. `offset` is -1 where the broker did not say
+    (acks=0, or a retry of what it already had)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class ConsumerRecord(NamedTuple):
+    """A record read."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def partition_for(key: bytes, partitions: int) -> int:
+    """The partition of `key` in a topic of that many."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """32-bit murmur2 with Kafka's seed, as an unsigned number."""
+    mask, multiplier = 0xFFFFFFFF, 0x5BD1E995
+    value = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for start in range(0, whole, 4):
+        word = int.from_bytes(data[start : start + 4], "little") * multiplier & mask
+        word = (word ^ (word >> 24)) * multiplier & mask
+        value = (value * multiplier & mask) ^ word
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * multiplier & mask
+    value = (value ^ (value >> 13)) * multiplier & mask
+    return value ^ (value >> 15)

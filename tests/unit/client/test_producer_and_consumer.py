@@ -1,0 +1,197 @@
+"""What producer and consumer promise, against brokers that move, die and keep silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.client.consumer import Consumer, ConsumerSettings
+from barnabas.client.offsets import EARLIEST
+from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.records import Delivery, ProducerRecord, murmur2, partition_for
+from barnabas.client.tasks import Outcome
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+from tests.unit.client.fake_cluster import FakeCluster
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def write(
+    cluster: FakeCluster, producer: Producer, count: int, partition: int | None = None
+) -> list[Outcome[Delivery]]:
+    return [
+        producer.send(ProducerRecord("t", b"%d" % i, partition=partition)) for i in range(count)
+    ]
+
+
+def read_all(cluster: FakeCluster, consumer: Consumer, count: int) -> list[Any]:
+    got: list[Any] = []
+    for _ in range(200):
+        cluster.world.run(cluster.world.now + 20)
+        got += consumer.take(7)
+        if len(got) >= count:
+            break
+    return got
+
+
+def test_what_is_written_is_read_in_order() -> None:
+    cluster = FakeCluster()
+    producer = Producer(cluster.client())
+    outcomes = write(cluster, producer, 100)
+    cluster.world.run(1000)
+    assert all(o.done for o in outcomes)
+    assert producer.buffered_bytes == 0
+    consumer = Consumer(cluster.client())
+    consumer.assign({T0: EARLIEST, T1: EARLIEST})
+    got = read_all(cluster, consumer, 100)
+    for tp in (T0, T1):
+        values = [int(r.value) for r in got if r.partition == tp.partition]
+        assert values == sorted(values)
+    assert sorted(int(r.value) for r in got) == list(range(100))
+    written = {(o.result().partition, o.result().offset) for o in outcomes}
+    assert written == {(r.partition, r.offset) for r in got}
+
+
+def test_a_lost_answer_leaves_no_duplicate() -> None:
+    cluster = FakeCluster(partitions=1)
+    producer = Producer(cluster.client(), ProducerSettings(request_timeout_ms=200))
+    cluster.mute = 2
+    outcomes = write(cluster, producer, 10, 0)
+    cluster.world.run(5000)
+    assert [o.result().offset for o in outcomes] == list(range(10))
+    assert cluster.partitions[0].end == 10
+    assert cluster.produced == 3
+
+
+def test_the_leader_moves_and_the_producer_follows() -> None:
+    cluster = FakeCluster(nodes=3, partitions=1)
+    producer = Producer(cluster.client())
+    write(cluster, producer, 5, 0)
+    cluster.world.run(100)
+    cluster.partitions[0].leader, cluster.partitions[0].epoch = 2, 1
+    moved = write(cluster, producer, 5, 0)
+    cluster.world.run(200)
+    assert [o.result().offset for o in moved] == [5, 6, 7, 8, 9]
+    cluster.kill(2, successor=3)
+    after = write(cluster, producer, 5, 0)
+    cluster.world.run(2000)
+    assert [o.result().offset for o in after] == [10, 11, 12, 13, 14]
+    assert cluster.partitions[0].end == 15
+
+
+def test_retriable_refusals_are_retried_and_others_told() -> None:
+    cluster = FakeCluster(partitions=1)
+    producer = Producer(cluster.client())
+    cluster.faults.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
+    outcomes = write(cluster, producer, 3, 0)
+    cluster.world.run(2000)
+    assert [o.result().offset for o in outcomes] == [0, 1, 2]
+    cluster.faults.append(ErrorCode.MESSAGE_TOO_LARGE)
+    refused = write(cluster, producer, 1, 0)
+    cluster.world.run(3000)
+    with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+        refused[0].result()
+    again = write(cluster, producer, 2, 0)
+    cluster.world.run(4000)
+    assert [o.result().offset for o in again] == [3, 4]
+    assert cluster.ids == 2  # the gap in its sequence made it another
+
+
+def test_a_topic_that_does_not_appear_is_told_in_time() -> None:
+    cluster = FakeCluster()
+    producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=500))
+    outcome = producer.send(ProducerRecord("nowhere", b"x"))
+    cluster.world.run(2000)
+    with pytest.raises(KafkaError, match="UNKNOWN_TOPIC"):
+        outcome.result()
+    flushed = producer._client.tasks.start(producer.flush())
+    cluster.world.run(2100)
+    assert flushed.done
+
+
+def test_flush_does_not_wait_for_the_linger() -> None:
+    cluster = FakeCluster()
+    producer = Producer(cluster.client(), ProducerSettings(linger_ms=60_000))
+    outcomes = write(cluster, producer, 4)
+    cluster.world.run(1000)
+    assert not any(o.done for o in outcomes)
+    flushed = producer._client.tasks.start(producer.flush())
+    cluster.world.run(1100)
+    assert flushed.done and all(o.done for o in outcomes)
+
+
+def test_a_consumer_resumes_where_its_group_committed() -> None:
+    cluster = FakeCluster(partitions=1)
+    producer = Producer(cluster.client())
+    write(cluster, producer, 20, 0)
+    cluster.world.run(500)
+    settings = ConsumerSettings(auto_offset_reset="earliest")
+    first = Consumer(cluster.client(), "g", settings)
+    first.assign([T0])
+    got = read_all(cluster, first, 7)
+    assert len(got) == 7
+    done = first._client.tasks.start(first.commit())
+    cluster.world.run(cluster.world.now + 100)
+    done.result()
+    second = Consumer(cluster.client(), "g", settings)
+    second.assign([T0])
+    rest = read_all(cluster, second, 13)
+    assert [r.offset for r in rest] == list(range(7, 20))
+
+
+def test_an_offset_out_of_range_is_reset_by_policy() -> None:
+    cluster = FakeCluster(partitions=1)
+    producer = Producer(cluster.client(), ProducerSettings(linger_ms=0))
+    write(cluster, producer, 5, 0)
+    cluster.world.run(100)
+    consumer = Consumer(cluster.client(), None, ConsumerSettings(auto_offset_reset="earliest"))
+    consumer.assign({T0: 99})
+    assert [r.offset for r in read_all(cluster, consumer, 5)] == [0, 1, 2, 3, 4]
+    strict = Consumer(cluster.client(), None, ConsumerSettings(auto_offset_reset="none"))
+    strict.assign({T0: 99})
+    cluster.world.run(cluster.world.now + 500)
+    assert strict.failure is not None and strict.failure.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_seek_drops_what_was_on_its_way() -> None:
+    cluster = FakeCluster(partitions=1)
+    producer = Producer(cluster.client())
+    write(cluster, producer, 5, 0)
+    cluster.world.run(100)
+    consumer = Consumer(cluster.client())
+    consumer.assign({T0: 0})
+    cluster.world.run(200)
+    consumer.seek(T0, 3)
+    assert [r.offset for r in read_all(cluster, consumer, 2)] == [3, 4]
+    assert consumer.position(T0) == 5
+
+
+def test_the_consumer_survives_the_death_of_a_leader() -> None:
+    cluster = FakeCluster(nodes=2, partitions=1)
+    producer = Producer(cluster.client())
+    write(cluster, producer, 5, 0)
+    cluster.world.run(100)
+    consumer = Consumer(cluster.client())
+    consumer.assign({T0: 0})
+    assert len(read_all(cluster, consumer, 5)) == 5
+    cluster.kill(1, successor=2)
+    write(cluster, producer, 5, 0)
+    assert [r.offset for r in read_all(cluster, consumer, 5)] == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_keys_go_where_kafka_puts_them(key: bytes, hashed: int) -> None:
+    assert murmur2(key) == hashed & 0xFFFFFFFF
+    assert 0 <= partition_for(key, 7) < 7
