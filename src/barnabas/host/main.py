@@ -30,6 +30,8 @@ from barnabas.host.ports import HostPorts
 from barnabas.node import Node
 from barnabas.node.formatting import directories_of
 
+LOCK_FILE = ".lock"
+"""In each log directory, held while the process lives; Kafka's name for it."""
 LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
 GC_YOUNG_THRESHOLD = 50_000
 """Allocations between two looks at young objects: what a request leaves behind is freed by counting,
@@ -84,12 +86,7 @@ class NodeProcess:
         for name in self.config.unknown:
             self.ports.log("warning", "config.unknown_key", key=name)
         try:
-            check_directories(
-                self.ports.disk,
-                directories_of(self.config),
-                self.config.node_id,
-                required=self.config.metadata_log_dir,
-            )
+            self._take_directories()
             self._node = Node(self.config, self.ports)
             self._node.start()
         except (DirectoryError, ConfigError) as error:
@@ -100,6 +97,19 @@ class NodeProcess:
         took_ms = (time.monotonic() - self._began) * 1000
         self.ports.log("info", "node.started", node=self.config.node_id, took_ms=took_ms)
         self._loop.call_soon(self._times.reset)
+
+    def _take_directories(self) -> None:
+        """They are this node's, and nobody else uses them."""
+        disk = self.ports.disk
+        found = check_directories(
+            disk,
+            directories_of(self.config),
+            self.config.node_id,
+            required=self.config.metadata_log_dir,
+        )
+        for directory in found:
+            if not disk.try_lock(f"{directory}/{LOCK_FILE}"):
+                raise StartError(f"{directory} is in use by another node's process")
 
     def _on_signal(self, number: signal.Signals) -> None:
         name = signal.Signals(number).name
