@@ -1,0 +1,307 @@
+"""What the leader of one partition knows of its followers, and what follows from it.
+
+Owns the ISR's state, each follower's position, and the rules for the high watermark, for joining
+and for leaving the ISR. It sends nothing: :class:`IsrProposal` values go to the controller through
+the caller, and its answer comes back through `on_committed`, `on_refused` or `on_metadata`.
+
+Invariants: the high watermark that `high_watermark` gives is on every member of the maximal ISR; it
+gives none while the committed ISR is smaller than min.insync.replicas (KIP-966); at most one
+proposal is under way.
+
+Source: Kafka's Partition and Replica; KIP-497, KIP-841, KIP-903, KIP-966.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from barnabas.replication.isr import RECOVERED, Committed, IsrState, PendingExpand, PendingShrink
+
+UNKNOWN = -1
+NEVER = float("-inf")
+
+Eligible = Callable[[int, int], bool]
+"""(broker, broker epoch of its last fetch or -1) → whether it may be in an ISR: registered, not
+fenced, not shutting down, and still the incarnation that fetched."""
+
+
+class FollowerProgress:
+    """One follower's position. `log_end_offset` is the offset of its last fetch: it has all before."""
+
+    __slots__ = (
+        "broker",
+        "broker_epoch",
+        "last_caught_up_ms",
+        "last_fetch_leader_end",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker: int, last_caught_up_ms: float = NEVER) -> None:
+        self.broker = broker
+        self.broker_epoch = UNKNOWN
+        self.log_end_offset = UNKNOWN
+        self.log_start_offset = UNKNOWN
+        self.last_caught_up_ms = last_caught_up_ms
+        """The last instant at which it had everything that the leader had then."""
+        self.last_fetch_ms = NEVER
+        self.last_fetch_leader_end = UNKNOWN
+
+    def is_caught_up(self, leader_end: int, now_ms: float, lag_ms_max: float) -> bool:
+        return self.log_end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_ms_max
+
+    def __repr__(self) -> str:
+        return f"FollowerProgress({self.broker} at {self.log_end_offset})"
+
+
+class IsrProposal(NamedTuple):
+    """A wish for another ISR. Good only while `leader_epoch` and `partition_epoch` hold."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
+    """Parallel to `isr`; -1 where unknown (the leader fills in its own)."""
+    recovery: int
+    state: PendingExpand | PendingShrink
+
+
+class LeaderState:
+    """One leadership: from one leader epoch to the next."""
+
+    __slots__ = (
+        "_outside",
+        "_waited_for",
+        "epoch",
+        "epoch_start_offset",
+        "followers",
+        "isr_state",
+        "me",
+        "partition_epoch",
+        "replicas",
+    )
+
+    def __init__(
+        self,
+        me: int,
+        epoch: int,
+        partition_epoch: int,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        recovery: int,
+        epoch_start_offset: int,
+        now_ms: float,
+    ) -> None:
+        """`epoch_start_offset` is the log's end when this leadership began. Members of `isr` count as
+        caught up now: they get the whole lag time to show it."""
+        self.me = me
+        self.epoch = epoch
+        self.partition_epoch = partition_epoch
+        self.replicas = tuple(replicas)
+        self.epoch_start_offset = epoch_start_offset
+        self.isr_state: IsrState = Committed(tuple(isr), recovery)
+        self.followers = {
+            broker: FollowerProgress(broker, now_ms if broker in isr else NEVER)
+            for broker in self.replicas
+            if broker != me
+        }
+        self._waited_for: tuple[FollowerProgress, ...] = ()
+        self._outside: tuple[FollowerProgress, ...] = ()
+        self._sort_followers()
+
+    def _sort_followers(self) -> None:
+        maximal = self.isr_state.maximal
+        followers = self.followers.values()
+        self._waited_for = tuple(f for f in followers if f.broker in maximal)
+        self._outside = tuple(f for f in followers if f.broker not in maximal)
+
+    def _become(self, state: IsrState) -> None:
+        self.isr_state = state
+        self._sort_followers()
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The committed ISR."""
+        return self.isr_state.isr
+
+    # -- followers -------------------------------------------------------------------------------
+
+    def on_follower_fetch(
+        self,
+        follower: FollowerProgress,
+        fetch_offset: int,
+        log_start_offset: int,
+        broker_epoch: int,
+        leader_end: int,
+        now_ms: float,
+    ) -> bool:
+        """A follower fetches at `fetch_offset`, so it has everything before. Whether it moved."""
+        if fetch_offset >= leader_end:
+            follower.last_caught_up_ms = now_ms
+        elif fetch_offset >= follower.last_fetch_leader_end != UNKNOWN:
+            # It has now what the leader had at its previous fetch.
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
+        moved = fetch_offset != follower.log_end_offset
+        follower.log_end_offset = fetch_offset
+        follower.log_start_offset = log_start_offset
+        follower.last_fetch_leader_end = leader_end
+        follower.last_fetch_ms = now_ms
+        follower.broker_epoch = broker_epoch
+        return moved
+
+    def touch(self, follower: FollowerProgress, leader_end: int, now_ms: float) -> None:
+        """A fetch of the follower's session that says nothing new of this partition: it is where
+        it was."""
+        if follower.log_end_offset >= leader_end:
+            follower.last_caught_up_ms = now_ms
+        elif follower.log_end_offset >= follower.last_fetch_leader_end != UNKNOWN:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
+        follower.last_fetch_leader_end = leader_end
+        follower.last_fetch_ms = now_ms
+
+    # -- high watermark --------------------------------------------------------------------------
+
+    def is_under_min_isr(self, min_isr: int) -> bool:
+        return len(self.isr_state.isr) < min(min_isr, len(self.followers) + 1)
+
+    def high_watermark(
+        self, leader_end: int, min_isr: int, now_ms: float, lag_ms_max: float, eligible: Eligible
+    ) -> int | None:
+        """The offset below which every replica of the maximal ISR has everything, and so has every
+        replica that is about to join it; None while the ISR is below its minimum."""
+        if self.is_under_min_isr(min_isr):
+            return None
+        mark = leader_end
+        for follower in self._waited_for:
+            if follower.log_end_offset < mark:
+                mark = follower.log_end_offset
+        for follower in self._outside:
+            if (
+                follower.log_end_offset < mark
+                and follower.is_caught_up(leader_end, now_ms, lag_ms_max)
+                and eligible(follower.broker, follower.broker_epoch)
+            ):
+                mark = follower.log_end_offset
+        return mark
+
+    @property
+    def low_watermark(self) -> int | None:
+        """The smallest log start offset of all followers; None where one is unknown."""
+        starts = [follower.log_start_offset for follower in self.followers.values()]
+        return None if UNKNOWN in starts else min(starts, default=UNKNOWN)
+
+    # -- joining and leaving the ISR -------------------------------------------------------------
+
+    def propose_expand(
+        self, follower: FollowerProgress, high_watermark: int, eligible: Eligible
+    ) -> IsrProposal | None:
+        """Take `follower` in where it has caught up: to the high watermark, and to where this
+        leader's epoch begins (else it might lack what a former high watermark covered)."""
+        state = self.isr_state
+        if (
+            state.in_flight
+            or follower.broker in state.isr
+            or follower.log_end_offset < high_watermark
+            or follower.log_end_offset < self.epoch_start_offset
+            or not eligible(follower.broker, follower.broker_epoch)
+        ):
+            return None
+        return self._propose(PendingExpand(state.committed, follower.broker))
+
+    def laggards(self, leader_end: int, now_ms: float, lag_ms_max: float) -> tuple[int, ...]:
+        """Members of the ISR that were not caught up for longer than `lag_ms_max`."""
+        return tuple(
+            follower.broker
+            for follower in self._waited_for
+            if follower.broker in self.isr_state.isr
+            and not follower.is_caught_up(leader_end, now_ms, lag_ms_max)
+        )
+
+    def propose_shrink(
+        self, leader_end: int, now_ms: float, lag_ms_max: float
+    ) -> IsrProposal | None:
+        """Drop the laggards, where there are any and nothing is under way."""
+        state = self.isr_state
+        if state.in_flight:
+            return None
+        laggards = self.laggards(leader_end, now_ms, lag_ms_max)
+        return self._propose(PendingShrink(state.committed, laggards)) if laggards else None
+
+    def _propose(self, state: PendingExpand | PendingShrink) -> IsrProposal:
+        self._become(state)
+        isr = state.wanted
+        return IsrProposal(
+            self.epoch,
+            self.partition_epoch,
+            isr,
+            tuple(
+                self.followers[broker].broker_epoch if broker in self.followers else UNKNOWN
+                for broker in isr
+            ),
+            RECOVERED,
+            state,
+        )
+
+    # -- the controller's answers ----------------------------------------------------------------
+
+    def on_committed(
+        self,
+        proposal: IsrProposal,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: Sequence[int],
+        recovery: int,
+    ) -> bool:
+        """The controller accepted. False where the answer is stale: the metadata were quicker."""
+        if (
+            self.isr_state is not proposal.state
+            or leader_epoch != self.epoch
+            or partition_epoch < self.partition_epoch
+        ):
+            return False
+        self.partition_epoch = partition_epoch
+        self._become(Committed(tuple(isr), recovery))
+        return True
+
+    def on_refused(self, proposal: IsrProposal) -> bool:
+        """The controller will not do it: what was committed holds. False where that is old news."""
+        if self.isr_state is not proposal.state:
+            return False
+        self._become(proposal.state.committed)
+        return True
+
+    def on_metadata(
+        self,
+        partition_epoch: int,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        recovery: int,
+    ) -> bool:
+        """The metadata log says so, in the same leader epoch. False where it is no news."""
+        if partition_epoch <= self.partition_epoch:
+            return False
+        self.partition_epoch = partition_epoch
+        if tuple(replicas) != self.replicas:
+            self.replicas = tuple(replicas)
+            known = self.followers
+            self.followers = {
+                broker: known.get(broker) or FollowerProgress(broker)
+                for broker in self.replicas
+                if broker != self.me
+            }
+        self._become(Committed(tuple(isr), recovery))
+        return True
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "leader_epoch": self.epoch,
+            "partition_epoch": self.partition_epoch,
+            "isr": list(self.isr),
+            "state": type(self.isr_state).__name__,
+            "followers": {f.broker: f.log_end_offset for f in self.followers.values()},
+        }
+
+    def __repr__(self) -> str:
+        return f"LeaderState(epoch {self.epoch}, isr {self.isr_state}, {self.followers})"
