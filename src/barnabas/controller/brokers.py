@@ -9,12 +9,19 @@ predecessor's connection is closed replaces it at once (see docs/divergence.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
-from barnabas.controller.isr import fence_records, isr_updates, leads_any
+from barnabas.controller.isr import (
+    fence_records,
+    in_slices,
+    isr_updates,
+    leaderless,
+    leads_any,
+    led_first,
+)
 from barnabas.controller.sessions import Sessions
 from barnabas.metadata import features as levels
 from barnabas.metadata.records.broker_registration_change_record import (
@@ -85,14 +92,17 @@ def register(
     known = cluster.image.brokers.get(broker)
     reason = _registration_reason(known, request)
     record = _registration_record(cluster, request, standing.next_offset, reason)
+    work = None
     records: list[Message] = [record]
     if known is not None and known.incarnation == request.incarnation_id:
         record.broker_epoch = known.epoch
         record.fenced = known.fenced
         record.in_controlled_shutdown = known.in_controlled_shutdown
     elif known is not None:
-        records += _replace(cluster, known, request, reason)
-    return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records, reason)
+        more, work = _replace(cluster, known, request, reason)
+        records += more
+    response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
+    return Decision(response, records, reason, work)
 
 
 def _check_registration(
@@ -229,20 +239,32 @@ def _replace(
     known: BrokerRegistration,
     request: BrokerRegistrationRequest,
     reason: str,
-) -> list[Message]:
+) -> tuple[list[Message], Iterator[Decision[None]] | None]:
     """What the end of the former incarnation means for partitions: it leaves the ISRs, and after an
-    unclean shutdown the ELRs as well (KIP-966)."""
+    unclean shutdown the ELRs as well (KIP-966). Until the last of them is decided the broker stays
+    on its way out, whatever its new incarnation says."""
     unclean = request.previous_broker_epoch != known.epoch
-    with_elr = cluster.image.metadata_version >= levels.ELR_SINCE
-    with cluster.leaving([known.id], reason):
-        return list(
-            isr_updates(
-                cluster,
-                cluster.image.partition_keys_of(known.id),
-                reason,
-                unclean_shutdown=known.id if unclean and with_elr else None,
-            )
-        )
+    gone = known.id if unclean and cluster.image.metadata_version >= levels.ELR_SINCE else None
+
+    def decide(keys: Sequence[int]) -> list[Message]:
+        with cluster.leaving([known.id], reason):
+            return list(isr_updates(cluster, keys, reason, unclean_shutdown=gone))
+
+    records, work = in_slices(led_first(cluster, known.id), decide)
+    return records, None if work is None else _until_gone(cluster, known.id, reason, work)
+
+
+def _until_gone(
+    cluster: Cluster, broker: int, reason: str, work: Iterator[Decision[None]]
+) -> Iterator[Decision[None]]:
+    """`work` with the broker on its way out from now until its end."""
+    cluster.departing[broker] = reason
+
+    def slices() -> Iterator[Decision[None]]:
+        yield from work
+        cluster.departing.pop(broker, None)
+
+    return slices()
 
 
 # -- heartbeats ----------------------------------------------------------------------------------
@@ -282,6 +304,12 @@ def _heartbeat_fenced(
         )
     if request.want_fence:
         return Decision(_answer(fenced=True), reason=f"broker {known.id} wants to stay fenced")
+    if known.id in cluster.departing:
+        return Decision(
+            _answer(fenced=True),
+            reason=f"partitions of broker {known.id} are still being taken over"
+            f" ({cluster.departing[known.id]})",
+        )
     if request.current_metadata_offset < known.epoch:
         return Decision(
             _answer(fenced=True),
@@ -289,7 +317,8 @@ def _heartbeat_fenced(
             f" its registration at {known.epoch}",
         )
     reason = f"broker {known.id} has caught up with its registration at {known.epoch}"
-    return Decision(_answer(fenced=False), unfence_records(cluster, known, reason), reason)
+    records, work = unfence(cluster, known, reason)
+    return Decision(_answer(fenced=False), records, reason, work)
 
 
 def _heartbeat_active(
@@ -309,12 +338,13 @@ def _heartbeat_active(
     record = BrokerRegistrationChangeRecord(
         broker_id=known.id, broker_epoch=known.epoch, in_controlled_shutdown=1, reason=reason
     )
-    records: list[Message] = [record]
-    with cluster.leaving([known.id], reason):
-        records += isr_updates(
-            cluster, cluster.image.partition_keys_of(known.id), f"broker {known.id} shuts down"
-        )
-    return Decision(_answer(fenced=False), records, reason)
+
+    def decide(keys: Sequence[int]) -> list[Message]:
+        with cluster.leaving([known.id], reason):
+            return list(isr_updates(cluster, keys, f"broker {known.id} shuts down"))
+
+    records, work = in_slices(led_first(cluster, known.id), decide)
+    return Decision(_answer(fenced=False), [record, *records], reason, work)
 
 
 def _heartbeat_leaving(
@@ -388,24 +418,24 @@ def _lost_directory_updates(
 # -- fencing and the end --------------------------------------------------------------------------
 
 
-def unfence_records(cluster: Cluster, known: BrokerRegistration, reason: str) -> list[Message]:
+def unfence(
+    cluster: Cluster, known: BrokerRegistration, reason: str
+) -> tuple[list[Message], Iterator[Decision[None]] | None]:
     """The broker may serve; partitions without a leader that it can lead get one."""
-    records: list[Message] = [
-        BrokerRegistrationChangeRecord(
-            broker_id=known.id, broker_epoch=known.epoch, fenced=-1, reason=reason
-        )
-    ]
-    cluster.arriving = known.id
-    try:
-        records += isr_updates(
-            cluster,
-            cluster.image.partition_keys_of(known.id),
-            f"broker {known.id} is back",
-            leaderless=True,
-        )
-    finally:
-        cluster.arriving = None
-    return records
+    record = BrokerRegistrationChangeRecord(
+        broker_id=known.id, broker_epoch=known.epoch, fenced=-1, reason=reason
+    )
+
+    def decide(keys: Sequence[int]) -> list[Message]:
+        cluster.arriving = known.id
+        try:
+            why = f"broker {known.id} is back"
+            return list(isr_updates(cluster, keys, why, only_leaderless=True))
+        finally:
+            cluster.arriving = None
+
+    records, work = in_slices(leaderless(cluster, known.id), decide)
+    return [record, *records], work
 
 
 def unregister(cluster: Cluster, broker: int) -> Decision[None]:

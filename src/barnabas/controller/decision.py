@@ -6,6 +6,7 @@ deciders raise :class:`KafkaError` only where the whole request is refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -21,6 +22,8 @@ class Decision(Generic[R]):
     response: R
     records: list[Message] = field(default_factory=list)
     reason: str = ""
+    work: Iterator[Decision[None]] | None = None
+    """What remains to be done in slices once the records are applied."""
 
     def __repr__(self) -> str:
         return (

@@ -11,13 +11,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.controller.decision import Decision
-from barnabas.controller.isr import fence_change, isr_updates, led_first
+from barnabas.controller.isr import SLICE, fence_change, isr_updates, led_first
 
 if TYPE_CHECKING:
     from barnabas.controller.runtime import ControllerRuntime
-
-SLICE = 500
-"""Partitions looked at in one turn of the loop."""
 
 
 class Fencing:

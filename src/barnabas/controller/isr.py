@@ -8,9 +8,10 @@ Source: Kafka's ReplicationControlManager.generateLeaderAndIsrUpdates; KIP-841, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
@@ -27,12 +28,12 @@ def isr_updates(
     reason: str,
     *,
     unclean_shutdown: int | None = None,
-    leaderless: bool = False,
+    only_leaderless: bool = False,
 ) -> Iterator[PartitionChangeRecord]:
     """The records for those of the partitions `keys` that change.
 
     Brokers in `cluster.departing` leave the ISR. `unclean_shutdown` leaves the ELR as well.
-    With `leaderless`, partitions that have a leader are left alone.
+    With `only_leaderless`, partitions that have a leader are left alone.
     """
     image, departing = cluster.image, cluster.departing
     slots = image.slots
@@ -43,7 +44,7 @@ def isr_updates(
         index = key & 0xFFFFFFFF
         isr = topic.isr[index]
         leader = topic.leader[index]
-        if leaderless:
+        if only_leaderless:
             if leader != NO_LEADER:
                 continue
         elif unclean_shutdown is None and leader != NO_LEADER:
@@ -62,6 +63,27 @@ def isr_updates(
             yield record
 
 
+SLICE = 500
+"""Partitions looked at in one turn of the loop."""
+
+
+def in_slices(
+    keys: Sequence[int], decide: Callable[[Sequence[int]], list[Message]]
+) -> tuple[list[Message], Iterator[Decision[None]] | None]:
+    """Records for all keys at once where they are few, else those of the first slice and the
+    work that does the others."""
+    if len(keys) <= SLICE:
+        return decide(keys), None
+
+    def others() -> Iterator[Decision[None]]:
+        for start in range(SLICE, len(keys), SLICE):
+            records = decide(keys[start : start + SLICE])
+            if records:
+                yield Decision(None, records)
+
+    return decide(keys[:SLICE]), others()
+
+
 def led_first(cluster: Cluster, broker: int) -> list[int]:
     """Keys of the broker's partitions, those it leads before those it follows: somebody waits for
     a leader more urgently than for an ISR."""
@@ -74,6 +96,18 @@ def led_first(cluster: Cluster, broker: int) -> list[int]:
         if topic is not None:
             (led if topic.leader[key & 0xFFFFFFFF] == broker else followed).append(key)
     return led + followed
+
+
+def leaderless(cluster: Cluster, broker: int) -> list[int]:
+    """Keys of the broker's partitions that have no leader."""
+    image = cluster.image
+    slots = image.slots
+    keys = []
+    for key in image.partition_keys_of(broker):
+        topic = slots[key >> 32]
+        if topic is not None and topic.leader[key & 0xFFFFFFFF] == NO_LEADER:
+            keys.append(key)
+    return keys
 
 
 def leads_any(cluster: Cluster, broker: int) -> bool:

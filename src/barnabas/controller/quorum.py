@@ -6,8 +6,8 @@ another coordination backend, that does this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 from barnabas.types import Buffer
 
@@ -16,21 +16,37 @@ class Quorum(Protocol):
     """The proposer's side of the metadata log."""
 
     @property
-    def is_leader(self) -> bool:
-        """This node leads the quorum and may append."""
+    def is_active(self) -> bool:
+        """This node leads and has been told so: `append` works."""
 
     @property
-    def end_offset(self) -> int:
+    def log_end_offset(self) -> int:
         """Offset that the next appended record gets."""
 
-    def append(self, values: list[bytes]) -> int:
-        """Append records as one batch; returns the last one's offset. Only where `is_leader`."""
+    def append(self, values: Sequence[Buffer], /) -> int:
+        """Append records that commit all or none; returns the last one's offset."""
 
 
-class Committed(NamedTuple):
-    """One committed batch. `values` is empty for a batch of control records."""
+class Batch(Protocol):
+    """One committed batch of records."""
 
-    last_offset: int
-    epoch: int
-    append_ms: int
-    values: Sequence[Buffer]
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def append_timestamp(self) -> int:
+        """The leader's date, milliseconds since 1970."""
+
+    @property
+    def values(self) -> Sequence[Buffer]: ...
+
+
+class Snapshot(Protocol):
+    """A snapshot to become. `id` is (end offset, epoch)."""
+
+    @property
+    def id(self) -> Any: ...
+    @property
+    def last_contained_timestamp(self) -> int: ...
+    def values(self) -> Iterator[Sequence[Buffer]]: ...

@@ -1,22 +1,22 @@
 """The active controller: decide → append → replay → answer when committed.
 
-`ControllerRuntime` follows the metadata log on every controller. When the quorum makes this node
-its leader, it waits until its own epoch's first batch is committed and everything before is
-replayed, and then is active: deciders work on its image, which holds its own uncommitted records
-as well. When leadership is lost, these are undone and whoever waits is answered NOT_CONTROLLER.
+`ControllerRuntime` is a state machine of the quorum and follows the metadata log on every
+controller. When this node leads the quorum it is active: deciders work on its image, which then
+holds its own uncommitted records as well. When leadership is
+lost, these are undone and whoever waits is answered NOT_CONTROLLER.
 
 Everything runs on the node's thread. Long work (the end of a broker with many partitions) is cut
 into slices between which requests are served; brokers on their way out are in `cluster.departing`
 meanwhile, so nothing can bring them back.
 
-The quorum calls `on_leader_change`, `on_commit` and `on_snapshot`; the node calls
+The quorum calls `on_leader_change`, `on_commit`, `on_snapshot` and `snapshot`; the node calls
 `on_connection_closed`. The runtime arms its own wake-up for its next deadline.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from barnabas.config.node import NodeConfig
@@ -25,17 +25,18 @@ from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.fencing import Fencing
 from barnabas.controller.liveness import Liveness
-from barnabas.controller.quorum import Committed, Quorum
+from barnabas.controller.quorum import Batch, Quorum, Snapshot
 from barnabas.controller.refusals import Refusals
 from barnabas.controller.sessions import Sessions
 from barnabas.metadata.codec import encode_records
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
+from barnabas.metadata.snapshot import snapshot_values
 from barnabas.ports import Ports, Rng, Wakeup
 from barnabas.types import Buffer
 from barnabas.wire.dispatch import ApiTable
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.request import Api, Parked
 from barnabas.wire.schema import Message
 
@@ -76,6 +77,7 @@ class ControllerRuntime:
     ) -> None:
         self.ports = ports
         self.config = config
+        self.node_id = int(config.node_id)
         self.quorum = quorum
         self.cluster_id = cluster_id
         self.image = MetadataImage(track_changes=False)
@@ -93,7 +95,7 @@ class ControllerRuntime:
         self._work: deque[Work] = deque()
         self._work_scheduled = False
         self._appending = False
-        self._deferred: list[Committed] = []
+        self._deferred: list[Batch] = []
         self._wakeup: Wakeup | None = None
         self._wakeup_ms = 0.0
         self.committed_offset = -1
@@ -103,42 +105,48 @@ class ControllerRuntime:
         self.fencing = Fencing(self)
         self.liveness = Liveness(self)
 
-    # -- what the quorum says --------------------------------------------------------------------
+    # -- what the quorum says (the state machine's side) -------------------------------------------
 
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
-        """`leader_id` (-1: nobody known) leads the quorum in `epoch`."""
+        """`leader_id` (-1: nobody known) leads the quorum in `epoch`. This node itself only when
+        its own epoch has begun in the committed log and everything before is applied."""
         if (leader_id, epoch) == (self.leader_id, self.epoch):
             return
-        self.leader_id, self.epoch = leader_id, epoch
         if self.active_epoch is not None:
-            self._resign(f"{leader_id} leads the quorum in epoch {epoch}")
-        self._maybe_activate()
+            self._resign(f"node {leader_id} leads the quorum in epoch {epoch}")
+        self.leader_id, self.epoch = leader_id, epoch
+        if leader_id == self.node_id:
+            self._activate()
 
-    def on_commit(self, batches: Iterable[Committed]) -> None:
+    def on_commit(self, batches: Sequence[Batch]) -> None:
         """Batches were committed, in order of the log."""
         if self._appending:
             self._deferred += batches
             return
+        image = self.image
         for batch in batches:
-            self._on_committed(batch)
+            last_offset = batch.last_offset
+            if last_offset > image.offset:
+                image.replay_values(batch.values, last_offset, batch.epoch, batch.append_timestamp)
+            image.commit_to(last_offset)
+            self.committed_offset = max(self.committed_offset, last_offset)
         self._answer_committed()
-        self._maybe_activate()
 
-    def on_snapshot(self, values: Iterable[Buffer], offset: int, epoch: int) -> None:
-        """Replace everything by a snapshot whose last contained record is at `offset`."""
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        """Forget everything and become what the snapshot says."""
         if self.active_epoch is not None:
             self._resign("a snapshot replaces the state")
+        end, epoch = snapshot.id
         self.image.reset()
-        self.image.replay_values(values, offset, epoch)
-        self.committed_offset = offset
-        self._maybe_activate()
+        for values in snapshot.values():
+            self.image.replay_values(values, end - 1, epoch, snapshot.last_contained_timestamp)
+        self.image.moved_to(end - 1, epoch, snapshot.last_contained_timestamp)
+        self.committed_offset = end - 1
 
-    def _on_committed(self, batch: Committed) -> None:
-        image = self.image
-        if batch.last_offset > image.offset:
-            image.replay_values(batch.values, batch.last_offset, batch.epoch, batch.append_ms)
-        image.commit_to(batch.last_offset)
-        self.committed_offset = max(self.committed_offset, batch.last_offset)
+    def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
+        """The committed state in chunks of values; it stays that of this moment while the log goes
+        on. None within a metadata transaction."""
+        return snapshot_values(self.image)
 
     def _answer_committed(self) -> None:
         waiting = self._waiting
@@ -152,12 +160,7 @@ class ControllerRuntime:
     def is_active(self) -> bool:
         return self.active_epoch is not None
 
-    def _maybe_activate(self) -> None:
-        """Active once a batch of the own epoch is committed, and with it everything before."""
-        if self.is_active or self.leader_id != int(self.config.node_id):
-            return
-        if self.image.epoch != self.epoch or not self.quorum.is_leader:
-            return
+    def _activate(self) -> None:
         self.active_epoch = self.epoch
         self.ports.log("info", "controller active", epoch=self.epoch, offset=self.image.offset)
         if self.image.transaction is not None:
@@ -185,7 +188,7 @@ class ControllerRuntime:
 
     def require_active(self) -> None:
         """Raises NOT_CONTROLLER with who is, where this controller is not the active one."""
-        if not self.is_active or not self.quorum.is_leader:
+        if not self.is_active or not self.quorum.is_active:
             who = f"the active controller appears to be node {self.leader_id}"
             raise KafkaError(
                 ErrorCode.NOT_CONTROLLER, who if self.leader_id >= 0 else "no controller is active"
@@ -205,6 +208,8 @@ class ControllerRuntime:
         self.require_active()
         decision = decider(self.cluster)
         last_offset = self.commit(decision)
+        if decision.work is not None:
+            self.begin(decision.work)
         if on_appended is not None:
             on_appended(decision, last_offset)
         if last_offset <= self.committed_offset:
@@ -238,7 +243,7 @@ class ControllerRuntime:
         session = self.sessions.get(broker)
         return Standing(
             self.cluster_id,
-            self.quorum.end_offset,
+            self.quorum.log_end_offset,
             self.sessions.is_valid(broker, self.now_ms()),
             session is not None and session.connection_open,
         )
@@ -257,7 +262,7 @@ class ControllerRuntime:
 
     def _run_slice(self) -> None:
         self._work_scheduled = False
-        if not self._work or not self.is_active or not self.quorum.is_leader:
+        if not self._work or not self.is_active or not self.quorum.is_active:
             return
         decision = next(self._work[0], None)
         if decision is None:
@@ -285,7 +290,7 @@ class ControllerRuntime:
 
     def _on_wakeup(self) -> None:
         self._wakeup = None
-        if not self.is_active or not self.quorum.is_leader:
+        if not self.is_active or not self.quorum.is_active:
             return
         now_ms = self.now_ms()
         for timed in (self.liveness,):

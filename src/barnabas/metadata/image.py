@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
 
 from barnabas.metadata import codec, replay
 from barnabas.metadata import features as levels
@@ -47,16 +47,23 @@ Undo = tuple[Any, ...]
 EntityKey = tuple[tuple[str, str | None], ...]
 
 
+class Capture(Protocol):
+    """Somebody who keeps the moment while the image moves on."""
+
+    def before_change(self, topic: Topic, /) -> None: ...
+
+
 class _Frame:
-    """The undo log of one uncommitted append, and where the image stood before it."""
+    """One uncommitted append: its records, what takes them back, and where the image stood."""
 
-    __slots__ = ("before_epoch", "before_offset", "last_offset", "undo")
+    __slots__ = ("before", "last_offset", "records", "undo")
 
-    def __init__(self, before_offset: int, before_epoch: int, undo: list[Undo]) -> None:
-        self.before_offset = before_offset
-        self.before_epoch = before_epoch
+    def __init__(self, before: tuple[int, int, int], records: Sequence[Message]) -> None:
+        self.before = before
+        """Offset, epoch and append date of the image before it."""
+        self.records = records
         self.last_offset = -1
-        self.undo = undo
+        self.undo: list[Undo] = []
 
 
 class MetadataImage:
@@ -100,6 +107,8 @@ class MetadataImage:
         self.undo: list[Undo] | None = None
         """Where replay puts what takes it back; None where nobody will ask."""
         self._frames: deque[_Frame] = deque()
+        self.captures: list[Capture] = []
+        """Snapshots being written: told of a topic before it changes."""
         self.transaction: list[Message] | None = None
         """Records of the open metadata transaction."""
         self.transaction_start = -1
@@ -159,10 +168,10 @@ class MetadataImage:
     # -- the active controller's own records -----------------------------------------------------
 
     def apply_uncommitted(
-        self, records: Iterable[Message], last_offset: int, epoch: int, append_ms: int = -1
+        self, records: Sequence[Message], last_offset: int, epoch: int, append_ms: int = -1
     ) -> None:
         """Apply own records that were appended to the log and end at `last_offset`."""
-        frame = _Frame(self.offset, self.epoch, [])
+        frame = _Frame((self.offset, self.epoch, self.append_ms), records)
         self.undo = frame.undo
         try:
             self.replay_batch(records, last_offset, epoch, append_ms)
@@ -177,15 +186,19 @@ class MetadataImage:
         while frames and frames[0].last_offset <= offset:
             frames.popleft()
 
-    def undo_uncommitted(self) -> None:
-        """Take back, newest first, all that was applied and not committed."""
+    def undo_uncommitted(self) -> list[tuple[Sequence[Message], int, int, int]]:
+        """Take back, newest first, all that was applied and not committed. Returns it, oldest
+        first, as arguments of `apply_uncommitted`."""
+        undone = []
         while self._frames:
             frame = self._frames.pop()
+            undone.append((frame.records, frame.last_offset, self.epoch, self.append_ms))
             for undo in reversed(frame.undo):
                 undo[0](*undo[1:])
-            self.offset = frame.before_offset
-            self.epoch = frame.before_epoch
+            self.offset, self.epoch, self.append_ms = frame.before
         self.config_version += 1
+        undone.reverse()
+        return undone
 
     @property
     def uncommitted(self) -> int:

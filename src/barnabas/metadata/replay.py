@@ -103,7 +103,9 @@ def _drop_topic(image: MetadataImage, topic: Topic, before: Topic | None) -> Non
     _put(image.topics_by_name, topic.name, ABSENT if before is None else before)
     if before is None:
         _forget_name(image, topic.name)
-    image.slots[topic.slot] = None
+    # Undoing runs newest first, so this is the last slot: whoever holds keys of later topics
+    # holds keys of topics that are gone, and applying the same records again gives the same keys.
+    image.slots.pop()
     if image.changes is not None:
         _note_deleted(image, topic)
 
@@ -180,6 +182,8 @@ def _partition(image: MetadataImage, record: PartitionRecord) -> None:
             tuple(record.removing_replicas),
             record.leader_recovery_state,
         )
+    if image.captures:
+        _before_change(image, topic)
     if index >= rows:
         if image.undo is not None:
             image.undo.append((_drop_rows, image, topic, rows))
@@ -201,7 +205,13 @@ def _partition(image: MetadataImage, record: PartitionRecord) -> None:
         image.changes.partitions[topic.id, index] = None
 
 
+def _before_change(image: MetadataImage, topic: Topic) -> None:
+    for capture in image.captures:
+        capture.before_change(topic)
+
+
 def _drop_rows(image: MetadataImage, topic: Topic, rows: int) -> None:
+    _before_change(image, topic)
     for index in range(rows, len(topic.replicas)):
         image.membership.remove(topic.replicas[index])
         topic.rare.pop(index, None)
@@ -232,6 +242,7 @@ def _set_row(
     directories: tuple[Uuid, ...],
     rare: Rare,
 ) -> None:
+    _before_change(image, topic)
     topic.leader[index] = leader
     topic.leader_epoch[index] = leader_epoch
     topic.partition_epoch[index] = partition_epoch
@@ -264,6 +275,8 @@ def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> No
     if topic is None or not 0 <= index < len(topic.replicas):
         image.ignored += 1
         return
+    if image.captures:
+        _before_change(image, topic)
     if image.undo is not None:
         image.undo.append((_set_row, image, topic, index, *_row(topic, index)))
     if record.leader != LEADER_UNCHANGED:

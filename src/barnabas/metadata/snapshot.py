@@ -1,17 +1,19 @@
 """An image as a sequence of records, and back.
 
-`image_records` writes what replaying into an empty image needs, in Kafka's order (features,
-brokers, controllers, topics with partitions, configs, quotas, producer ids, ACLs, SCRAM, tokens),
-at the image's own metadata.version. Replaying its output gives an equal image (reasons are not
-kept). The control records and batches around them (SnapshotHeader, SnapshotFooter) are the
-quorum's.
+`snapshot_values` keeps a moment of a living image and encodes it in chunks. The records stand in
+Kafka's order (features, brokers, controllers, topics with partitions, configs, quotas, producer
+ids, ACLs, SCRAM, tokens), at the image's own metadata.version. Replaying them gives an equal image
+(reasons are not kept). The control records and batches around them (SnapshotHeader,
+SnapshotFooter) are the quorum's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from barnabas.metadata import features as levels
+from barnabas.metadata.codec import encode_records
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.client_quota_record import ClientQuotaRecord, EntityData
 from barnabas.metadata.records.config_record import ConfigRecord
@@ -35,17 +37,94 @@ from barnabas.metadata.topic import ORDINARY, Topic
 from barnabas.wire.schema import Message
 
 
+class Moment:
+    """What an image holds at one moment, kept while the image moves on.
+
+    Tables are copied flat: replay replaces their values and never changes them in place. Topics are
+    shared until they change, then copied, so taking a moment costs little however many
+    partitions there are. `close` ends it.
+    """
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self.metadata_version = image.metadata_version
+        self.features = dict(image.features)
+        self.brokers = dict(image.brokers)
+        self.controllers = dict(image.controllers)
+        self.configs = dict(image.configs)
+        self.client_quotas = dict(image.client_quotas)
+        self.next_producer_id = image.next_producer_id
+        self.zk_migration_state = image.zk_migration_state
+        self.acls = dict(image.acls)
+        self.scram_credentials = dict(image.scram_credentials)
+        self.delegation_tokens = dict(image.delegation_tokens)
+        self._topics = {topic.slot: topic for topic in image.topics_by_id.values()}
+        self._copied: set[int] = set()
+        image.captures.append(self)
+
+    def before_change(self, topic: Topic) -> None:
+        slot = topic.slot
+        if slot in self._topics and slot not in self._copied:
+            self._copied.add(slot)
+            self._topics[slot] = self._topics[slot].copy()
+
+    def take_topics(self) -> Iterator[Topic]:
+        """Each topic once; it is forgotten when it is taken."""
+        for slot in list(self._topics):
+            topic = self._topics[slot]
+            yield topic
+            del self._topics[slot]
+
+    def close(self) -> None:
+        if self in self._image.captures:
+            self._image.captures.remove(self)
+
+
+CHUNK = 300
+"""Records encoded in one go: well below a millisecond or two."""
+
+
+def snapshot_values(image: MetadataImage, chunk: int = CHUNK) -> Iterator[list[bytes]] | None:
+    """The committed part of `image` as record values, in chunks; it stays that of this moment
+    however the image moves on. None within a metadata transaction, which no snapshot cuts."""
+    if image.transaction is not None:
+        return None
+    undone = image.undo_uncommitted()
+    moment = Moment(image)
+    for records, last_offset, epoch, append_ms in undone:
+        image.apply_uncommitted(records, last_offset, epoch, append_ms)
+    return _chunks(moment, chunk)
+
+
+def _chunks(moment: Moment, size: int) -> Iterator[list[bytes]]:
+    try:
+        records = moment_records(moment)
+        while taken := list(islice(records, size)):
+            yield encode_records(taken, moment.metadata_version)
+    finally:
+        moment.close()
+
+
 def image_records(image: MetadataImage) -> Iterator[Message]:
-    """Lazily, so that a caller may write it in slices; the image must not move meanwhile."""
+    """All of `image` (with what is uncommitted) as records."""
+    moment = Moment(image)
+    try:
+        yield from moment_records(moment)
+    finally:
+        moment.close()
+
+
+def moment_records(image: Moment) -> Iterator[Message]:
+    """The records of one moment, lazily."""
     yield from _feature_records(image)
     for broker_id in sorted(image.brokers):
         yield _broker_record(image, image.brokers[broker_id])
     if image.metadata_version >= levels.CONTROLLER_REGISTRATION_SINCE:
         for controller_id in sorted(image.controllers):
             yield _controller_record(image.controllers[controller_id])
-    for topic in image.topics_by_id.values():
+    for topic in image.take_topics():
         yield TopicRecord(name=topic.name, topic_id=topic.id)
-        yield from partition_records(image, topic)
+        yield from partition_records(image.metadata_version, topic)
     for (kind, name), entries in sorted(image.configs.items()):
         for key, value in sorted(entries.items()):
             yield ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
@@ -58,13 +137,13 @@ def load_records(image: MetadataImage, records: Iterable[Message], offset: int, 
     image.replay_batch(records, offset, epoch)
 
 
-def _feature_records(image: MetadataImage) -> Iterator[Message]:
+def _feature_records(image: Moment) -> Iterator[Message]:
     named = [levels.METADATA_VERSION] if levels.METADATA_VERSION in image.features else []
     for name in named + sorted(set(image.features) - {levels.METADATA_VERSION}):
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
 
 
-def _broker_record(image: MetadataImage, broker: BrokerRegistration) -> RegisterBrokerRecord:
+def _broker_record(image: Moment, broker: BrokerRegistration) -> RegisterBrokerRecord:
     directories = image.metadata_version >= levels.DIRECTORIES_SINCE
     return RegisterBrokerRecord(
         broker_id=broker.id,
@@ -112,10 +191,10 @@ def _controller_record(controller: ControllerRegistration) -> RegisterController
     )
 
 
-def partition_records(image: MetadataImage, topic: Topic) -> Iterator[PartitionRecord]:
+def partition_records(metadata_version: int, topic: Topic) -> Iterator[PartitionRecord]:
     """One record per partition of a topic."""
-    with_directories = image.metadata_version >= levels.DIRECTORIES_SINCE
-    with_elr = image.metadata_version >= levels.ELR_SINCE
+    with_directories = metadata_version >= levels.DIRECTORIES_SINCE
+    with_elr = metadata_version >= levels.ELR_SINCE
     for index in range(len(topic)):
         if not topic.replicas[index]:
             continue
@@ -137,7 +216,7 @@ def partition_records(image: MetadataImage, topic: Topic) -> Iterator[PartitionR
         )
 
 
-def _access_records(image: MetadataImage) -> Iterator[Message]:
+def _access_records(image: Moment) -> Iterator[Message]:
     for entity, limits in image.client_quotas.items():
         parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
         for key, value in sorted(limits.items()):

@@ -134,6 +134,18 @@ class Topic:
         """Every partition in order of its index."""
         return [self.partition(i) for i in range(len(self.replicas)) if self.replicas[i]]
 
+    def copy(self) -> Topic:
+        """The topic as it is now, whatever becomes of this object."""
+        other = Topic(self.id, self.name, self.slot)
+        other.leader = self.leader[:]
+        other.leader_epoch = self.leader_epoch[:]
+        other.partition_epoch = self.partition_epoch[:]
+        other.replicas = self.replicas[:]
+        other.isr = self.isr[:]
+        other.directories = self.directories[:]
+        other.rare = dict(self.rare)
+        return other
+
     def grow(self, rows: int) -> None:
         """Fill up to `rows` rows with ones that do not exist yet."""
         missing = rows - len(self.replicas)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers
-from barnabas.controller.quorum import Committed
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.bootstrap import bootstrap_records
 from barnabas.metadata.features import supported
 from barnabas.metadata.image import MetadataImage
-from barnabas.types import Endpoint, Uuid
+from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages import broker_registration_request as registration
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -27,6 +26,13 @@ from barnabas.wire.request import Parked, RequestContext
 
 CLUSTER_ID = "castle"
 MODULES = {module.API.request: module for module in handlers.MODULES}
+
+
+class Committed(NamedTuple):
+    last_offset: int
+    epoch: int
+    append_timestamp: int
+    values: list[Buffer]
 
 
 class FakeClock:
@@ -139,23 +145,20 @@ class FakeQuorum:
 
     def __init__(self) -> None:
         self.batches: list[Committed] = []
-        self.is_leader = True
+        self.is_active = True
         self.epoch = 1
         self.committed = 0
         self.listeners: list[ControllerRuntime] = []
 
     @property
-    def end_offset(self) -> int:
+    def log_end_offset(self) -> int:
         return self.batches[-1].last_offset + 1 if self.batches else 0
 
-    def append(self, values: list[bytes]) -> int:
-        assert self.is_leader
-        last = self.end_offset + len(values) - 1
-        self.batches.append(Committed(last, self.epoch, 0, values))
+    def append(self, values: Sequence[Buffer]) -> int:
+        assert self.is_active
+        last = self.log_end_offset + len(values) - 1
+        self.batches.append(Committed(last, self.epoch, 0, list(values)))
         return last
-
-    def append_control(self) -> None:
-        self.batches.append(Committed(self.end_offset, self.epoch, 0, ()))
 
     def commit(self, count: int | None = None) -> None:
         end = len(self.batches) if count is None else self.committed + count
@@ -183,7 +186,6 @@ class World:
         self.quorum = FakeQuorum()
         self.bootstrap = bootstrap_records()
         self.controller = self.new_controller()
-        self.quorum.append_control()
         self.controller.on_leader_change(100, 1)
         self.settle()
         self.epochs: dict[int, int] = {}
