@@ -1,0 +1,101 @@
+"""One simulated file: its bytes as a process sees them, and what of them a power loss would leave.
+
+Content is written in pages. Until a sync a changed page may reach the device or not, in any order, or
+in part: :meth:`PagedFile.lose_power` draws for each one. A length that was not synced may be the
+old one, the new one, or anything between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from barnabas.ports import Rng
+from barnabas.types import Buffer
+
+PAGE = 4096
+SECTOR = 512
+"""What a device writes whole."""
+
+
+class PagedFile:
+    """Bytes, and the last synced content of every page that changed since."""
+
+    __slots__ = ("_dirty", "_synced_pages", "data", "synced_size")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced_size = 0
+        self._dirty: set[int] = set()
+        self._synced_pages: dict[int, bytes] = {}
+
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self._dirty) or len(self.data) != self.synced_size
+
+    def write(self, position: int, parts: Sequence[Buffer]) -> None:
+        """Put `parts` one after the other at `position`; a gap before it becomes zeros."""
+        size = sum(map(len, parts))
+        start = min(position, len(self.data))
+        self._touch(start, position + size)
+        if position > len(self.data):
+            self.data.extend(bytes(position - len(self.data)))
+        for part in parts:
+            self.data[position : position + len(part)] = part
+            position += len(part)
+
+    def truncate(self, size: int) -> None:
+        self._touch(min(size, len(self.data)), max(size, len(self.data)))
+        if size < len(self.data):
+            del self.data[size:]
+        else:
+            self.data.extend(bytes(size - len(self.data)))
+
+    def _touch(self, start: int, end: int) -> None:
+        """Remember the synced content of the pages that [start, end) changes."""
+        for page in range(start // PAGE, -(-end // PAGE)):
+            if page not in self._dirty:
+                self._dirty.add(page)
+                if page * PAGE < self.synced_size:
+                    self._synced_pages[page] = bytes(self.data[page * PAGE : (page + 1) * PAGE])
+
+    def sync(self) -> None:
+        self._dirty.clear()
+        self._synced_pages.clear()
+        self.synced_size = len(self.data)
+
+    def lose_power(self, rng: Rng, totals: Counter[str]) -> None:
+        """Become what the device has: synced content, and what chance let through of the rest."""
+        if not self.is_dirty:
+            return
+        size = self._surviving_size(rng)
+        totals["bytes_lost"] += max(len(self.data) - size, 0)
+        after = bytearray(size)
+        kept = min(size, len(self.data))
+        after[:kept] = self.data[:kept]
+        for page in sorted(self._dirty):
+            start, end = page * PAGE, min((page + 1) * PAGE, size)
+            if start >= size:
+                continue
+            old = self._synced_pages.get(page, b"")[: end - start].ljust(end - start, b"\0")
+            fate = rng.random()
+            if fate < 0.4:
+                continue
+            if fate < 0.8:
+                after[start:end] = old
+                totals["pages_lost"] += 1
+            else:
+                cut = min(SECTOR * rng.randrange(1, PAGE // SECTOR), end - start)
+                after[start + cut : end] = old[cut:]
+                totals["pages_torn"] += 1
+        self.data = after
+        self.sync()
+
+    def _surviving_size(self, rng: Rng) -> int:
+        low, high = sorted((self.synced_size, len(self.data)))
+        fate = rng.random()
+        if low == high or fate < 0.3:
+            return self.synced_size
+        if fate < 0.6:
+            return len(self.data)
+        return rng.randrange(low, high + 1)
