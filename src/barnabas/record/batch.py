@@ -70,7 +70,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    record_count: int
 
     @property
     def size(self) -> int:
@@ -126,7 +126,7 @@ def check_shape(header: BatchHeader, position: int = 0) -> None:
         raise CorruptBatchError(position, f"unknown format {header.magic}")
     if header.length < HEADER_SIZE - LENGTH_PREFIX:
         raise CorruptBatchError(position, f"impossible length {header.length}")
-    if header.last_offset_delta < 0 or header.count < 0:
+    if header.last_offset_delta < 0 or header.record_count < 0:
         raise CorruptBatchError(position, "negative offset delta or count")
 
 

@@ -99,11 +99,12 @@ def build_batch(
     """One batch. `timestamp_ms` is that of records which bring none; `offset_deltas` leave gaps
     (compaction), the last one being the batch's."""
     body = bytearray()
-    first = max_timestamp = None
+    first: int | None = None
+    max_timestamp = -1
     for index, record in enumerate(records):
         timestamp = record[3] if len(record) > 3 and record[3] is not None else timestamp_ms
         if first is None:
-            first = max_timestamp = timestamp
+            first, max_timestamp = timestamp, timestamp
         max_timestamp = max(max_timestamp, timestamp)
         delta = index if offset_deltas is None else offset_deltas[index]
         headers = record[2] if len(record) > 2 else ()
@@ -127,11 +128,11 @@ def build_batch(
             attributes=attributes,
             last_offset_delta=max(last, 0),
             base_timestamp=timestamp_ms if first is None else first,
-            max_timestamp=timestamp_ms if max_timestamp is None else max_timestamp,
+            max_timestamp=timestamp_ms if first is None else max_timestamp,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
-            count=len(records),
+            record_count=len(records),
         ),
     )
     return bytes(batch)

@@ -44,7 +44,7 @@ CODEC_NAMES = {
 class RecordError(NamedTuple):
     """One refused record of a batch."""
 
-    index: int
+    batch_index: int
     message: str
 
 
@@ -121,10 +121,10 @@ def _one_batch(records: memoryview) -> BatchHeader:
 def _check_header(header: BatchHeader) -> None:
     if header.is_control:
         raise InvalidRecordsError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-    if header.count != header.last_offset_delta + 1 or header.count == 0:
+    if header.record_count != header.last_offset_delta + 1 or header.record_count == 0:
         raise InvalidRecordsError(
             ErrorCode.INVALID_RECORD,
-            f"{header.count} records do not fit a last offset delta of {header.last_offset_delta}",
+            f"{header.record_count} records do not fit a last offset delta of {header.last_offset_delta}",
         )
     if header.codec > Codec.ZSTD:
         raise InvalidRecordsError(ErrorCode.INVALID_RECORD, f"there is no codec {header.codec}")
@@ -160,7 +160,7 @@ def _timestamps_fit(header: BatchHeader, rules: Rules, wall_ms: int) -> bool:
         return False
     # Records may be older than the first: only a bound that excludes nothing needs no look at them.
     return rules.before_max_ms >= 1 << 62 or (
-        header.count == 1 and header.base_timestamp >= wall_ms - rules.before_max_ms
+        header.record_count == 1 and header.base_timestamp >= wall_ms - rules.before_max_ms
     )
 
 

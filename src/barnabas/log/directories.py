@@ -1,0 +1,423 @@
+"""All log directories of a broker (``log.dirs``, JBOD): opening, creating, deleting, checkpoints, upkeep.
+
+Runs its periodic work (checkpoints, retention, delayed deletion, expiry of producers, flushing) from one
+wake-up; blocking parts go through ``ports.background``, one queue per directory. A directory that
+fails goes offline: its logs are taken out and `on_offline` is told; the others live.
+
+Source: ``LogManager`` of Apache Kafka 4.3 for behaviour; KIP-112, KIP-858 (JBOD).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from barnabas.config.meta_properties import MetaProperties
+from barnabas.config.settings import LogManagerSettings
+from barnabas.log import checkpoints
+from barnabas.log.config import LogConfig
+from barnabas.log.directory import DELETE_SUFFIX, LOCK_FILE, LogDirectory
+from barnabas.log.files import OpenFiles
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.ports import Ports, Wakeup
+from barnabas.types import DIRECTORY_UNASSIGNED, TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+ConfigOf = Callable[[str], LogConfig]
+TICK_MS = 1000.0
+
+
+class DirectoryInUse(OSError):
+    """Another process has the directory."""
+
+
+class _Doomed(NamedTuple):
+    """Files to remove later."""
+
+    when_ms: float
+    directory: LogDirectory
+    path: str
+    is_tree: bool
+
+
+class LogDirectories:
+    """The logs of one broker, by partition. `logs` shows only those of online directories."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        settings: LogManagerSettings,
+        identities: dict[str, MetaProperties],
+        config_of: ConfigOf,
+        on_offline: Callable[[LogDirectory, list[TopicPartition]], None],
+    ) -> None:
+        """`identities` maps each path of ``log.dirs`` to its ``meta.properties``."""
+        self.ports = ports
+        self.settings = settings
+        self.config_of = config_of
+        self.on_offline = on_offline
+        self.files = OpenFiles(ports.disk)
+        self.directories = [
+            LogDirectory(ports.disk, path, meta.directory_id) for path, meta in identities.items()
+        ]
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._home: dict[TopicPartition, LogDirectory] = {}
+        self._doomed: list[_Doomed] = []
+        self._due: dict[str, float] = {}
+        self._wakeup: Wakeup | None = None
+        self._rng = ports.rng("log.deletion")
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def lock(self) -> None:
+        """Raises :class:`DirectoryInUse` where another process has one of the directories."""
+        for directory in self.directories:
+            if not self.ports.disk.try_lock(f"{directory.path}/{LOCK_FILE}"):
+                raise DirectoryInUse(
+                    f"{directory.path} is in use by another process; a node needs its own directory"
+                )
+
+    def open(self) -> None:
+        """Open every log of every directory. Blocks. A directory that cannot be read goes offline;
+        where none is left, ``OSError``."""
+        for directory in self.directories:
+            try:
+                self._open_directory(directory)
+            except OSError as error:
+                self.fail(directory, f"opening it failed: {error}")
+        if not any(directory.is_online for directory in self.directories):
+            raise OSError(self.directories[0].offline_reason)
+        self._arm()
+
+    def _open_directory(self, directory: LogDirectory) -> None:
+        directory.load()
+        for name in directory.leftovers():
+            self.ports.disk.remove_tree(f"{directory.path}/{name}")
+        opened = 0
+        for found in directory.partitions():
+            if found.partition in self.logs:
+                other = self._home[found.partition]
+                raise OSError(
+                    f"{found.partition} is in {directory.path} and in {other.path} at once"
+                )
+            self._open_log(directory, found.partition, found.topic_id)
+            opened += 1
+        directory.mark_open()
+        self.ports.log(
+            "info",
+            "log.directory_open",
+            path=directory.path,
+            logs=opened,
+            clean=directory.was_clean,
+        )
+
+    def _open_log(
+        self, directory: LogDirectory, partition: TopicPartition, topic_id: Uuid | None
+    ) -> PartitionLog:
+        opened = open_log(
+            self.ports.disk,
+            self.files,
+            f"{directory.path}/{partition}",
+            partition,
+            self.config_of(partition.topic),
+            clean=directory.was_clean,
+            recovery_point=directory.recovery_points.get(partition, 0),
+            log_start_offset=directory.log_starts.get(partition, 0),
+            topic_id=topic_id,
+        )
+        log = opened.log
+        log.high_watermark = directory.high_watermarks.get(partition, 0)
+        if opened.fault:
+            self.ports.log(
+                "warning",
+                "log.cut",
+                partition=str(partition),
+                bytes=opened.cut_bytes,
+                reason=opened.fault,
+            )
+        self._adopt(directory, log)
+        return log
+
+    def _adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
+        directory.logs[log.partition] = log
+        self.logs[log.partition] = log
+        self._home[log.partition] = directory
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """What to tell the controller at registration: -1 unless every directory ended cleanly."""
+        epochs = {d.previous_broker_epoch for d in self.directories if d.is_online}
+        return epochs.pop() if len(epochs) == 1 else -1
+
+    # -- logs ------------------------------------------------------------------------------------
+
+    def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
+        return self._home.get(partition)
+
+    def by_id(self, directory_id: Uuid) -> LogDirectory | None:
+        for directory in self.directories:
+            if directory.directory_id == directory_id:
+                return directory
+        return None
+
+    def create(
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid,
+        directory_id: Uuid = DIRECTORY_UNASSIGNED,
+    ) -> PartitionLog:
+        """The log of `partition`, made where it is missing: in the directory asked for, or in the one
+        with the fewest logs. Raises :class:`KafkaError` KAFKA_STORAGE_ERROR."""
+        log = self.logs.get(partition)
+        if log is not None:
+            return log
+        directory = self.by_id(directory_id)
+        if directory is None:
+            online = [d for d in self.directories if d.is_online]
+            directory = min(online, key=lambda d: len(d.logs), default=None)
+        if directory is None or not directory.is_online:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {partition} is offline"
+            )
+        try:
+            opened = open_log(
+                self.ports.disk,
+                self.files,
+                f"{directory.path}/{partition}",
+                partition,
+                self.config_of(partition.topic),
+                clean=True,
+                topic_id=topic_id,
+            )
+            directory.write_topic_id(str(partition), topic_id)
+        except OSError as error:
+            self.fail(directory, f"creating {partition} failed: {error}")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self._adopt(directory, opened.log)
+        return opened.log
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Take the log out at once; its files go after ``file.delete.delay.ms``."""
+        log = self.logs.pop(partition, None)
+        directory = self._home.pop(partition, None)
+        if log is None or directory is None:
+            return
+        directory.logs.pop(partition, None)
+        delay = log.config.file_delete_delay_ms
+        try:
+            log.close(clean=False)
+            # The name must stay within the 255 bytes that a file system allows.
+            unique = self._rng.randbytes(16).hex()
+            name = f"{str(partition)[:200]}.{unique}{DELETE_SUFFIX}"
+            target = f"{directory.path}/{name}"
+            self.ports.disk.rename(log.directory, target)
+        except OSError as error:
+            self.fail(directory, f"deleting {partition} failed: {error}")
+            return
+        when = self.ports.clock.now_ms() + delay
+        self._doomed.append(_Doomed(when, directory, target, True))
+
+    # -- failure ---------------------------------------------------------------------------------
+
+    def fail(self, directory: LogDirectory, reason: str) -> None:
+        """Take `directory` offline: nothing of it is read or written any more."""
+        if not directory.is_online:
+            return
+        directory.offline_reason = reason
+        self.ports.log("error", "log.directory_offline", path=directory.path, reason=reason)
+        gone = sorted(directory.logs)
+        for partition in gone:
+            log = self.logs.pop(partition)
+            del self._home[partition]
+            for segment in log.segments:
+                segment.close()
+        directory.logs.clear()
+        self._doomed = [doomed for doomed in self._doomed if doomed.directory is not directory]
+        self.on_offline(directory, gone)
+
+    def fail_log(self, partition: TopicPartition, error: BaseException) -> None:
+        """A log's disk call failed: its directory goes offline."""
+        directory = self._home.get(partition)
+        if directory is not None:
+            self.fail(directory, f"{partition}: {error}")
+
+    # -- durability ------------------------------------------------------------------------------
+
+    def sync(self, log: PartitionLog, done: Callable[[], None] | None = None) -> None:
+        """Make `log` durable in the background."""
+        directory = self._home.get(log.partition)
+        if directory is None:
+            return
+        log.last_sync_ms = self.ports.clock.now_ms()
+        try:
+            job, on_synced = log.sync_job()
+        except OSError as error:
+            self.fail(directory, f"{log.partition}: {error}")
+            return
+
+        def finish(result: object) -> None:
+            if isinstance(result, BaseException):
+                self.fail(directory, f"syncing {log.partition} failed: {result}")
+                return
+            on_synced()
+            if done is not None:
+                done()
+
+        self.ports.background.run(f"sync {directory.path}", job, finish)
+
+    def after_append(self, log: PartitionLog) -> None:
+        """``flush.messages``: sync where enough was appended."""
+        if log.unsynced_messages >= log.config.flush_messages:
+            self.sync(log)
+
+    def checkpoint(self, name: str) -> None:
+        """Write one kind of checkpoint of every directory, in the background."""
+        for directory in self.directories:
+            if directory.is_online:
+                self._checkpoint(directory, name)
+
+    def _checkpoint(self, directory: LogDirectory, name: str) -> None:
+        entries = {
+            checkpoints.RECOVERY_POINT: directory.recovery_point_entries,
+            checkpoints.HIGH_WATERMARK: directory.high_watermark_entries,
+            checkpoints.LOG_START: directory.log_start_entries,
+        }[name]()
+
+        def finish(result: object) -> None:
+            if isinstance(result, BaseException):
+                self.fail(directory, f"writing {name} failed: {result}")
+
+        self.ports.background.run(
+            f"checkpoint {directory.path}", lambda: directory.write_offsets(name, entries), finish
+        )
+
+    # -- upkeep ----------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        now = self.ports.clock.now_ms()
+        if not self._due:
+            settings = self.settings
+            self._due = {
+                "retention": now + settings.initial_task_delay_ms,
+                "flush": now + settings.initial_task_delay_ms,
+                "recovery": now + settings.recovery_point_checkpoint_interval_ms,
+                "start": now + settings.start_offset_checkpoint_interval_ms,
+                "producers": now + settings.producer_id_check_interval_ms,
+            }
+        self._wakeup = self.ports.wakeups.call_at(now + TICK_MS, self._tick)
+
+    def _tick(self) -> None:
+        now = self.ports.clock.now_ms()
+        settings = self.settings
+        work: Sequence[tuple[str, float, Callable[[], None]]] = (
+            ("retention", settings.retention_check_interval_ms, self.apply_retention),
+            ("flush", settings.flush_check_interval_ms, self._flush_due),
+            (
+                "recovery",
+                settings.recovery_point_checkpoint_interval_ms,
+                lambda: self.checkpoint(checkpoints.RECOVERY_POINT),
+            ),
+            (
+                "start",
+                settings.start_offset_checkpoint_interval_ms,
+                lambda: self.checkpoint(checkpoints.LOG_START),
+            ),
+            ("producers", settings.producer_id_check_interval_ms, self._expire_producers),
+        )
+        for name, interval, action in work:
+            if now >= self._due[name]:
+                self._due[name] = now + max(interval, TICK_MS)
+                action()
+        self._remove_doomed(now)
+        self._arm()
+
+    def apply_retention(self) -> None:
+        """Take out what ``retention.*`` does not keep, in every log."""
+        wall, now = self.ports.clock.wall_ms(), self.ports.clock.now_ms()
+        for partition, log in sorted(self.logs.items()):
+            directory = self._home.get(partition)
+            if directory is None:
+                continue
+            try:
+                old = log.delete_old_segments(wall)
+            except OSError as error:
+                self.fail(directory, f"deleting old segments of {partition} failed: {error}")
+                continue
+            if old:
+                self.ports.log("info", "log.retention", partition=str(partition), segments=len(old))
+                when = now + log.config.file_delete_delay_ms
+                for path in log.deleted_paths:
+                    self._doomed.append(_Doomed(when, directory, path, False))
+                log.deleted_paths = []
+
+    def _flush_due(self) -> None:
+        now = self.ports.clock.now_ms()
+        for log in list(self.logs.values()):
+            if log.unsynced_messages and now - log.last_sync_ms >= log.config.flush_ms:
+                self.sync(log)
+
+    def _expire_producers(self) -> None:
+        wall = self.ports.clock.wall_ms()
+        for log in self.logs.values():
+            if log.producers.entries:
+                log.producers.expire(wall, self.settings.producer_id_expiration_ms)
+
+    def _remove_doomed(self, now: float) -> None:
+        due = [doomed for doomed in self._doomed if doomed.when_ms <= now]
+        if not due:
+            return
+        self._doomed = [doomed for doomed in self._doomed if doomed.when_ms > now]
+        disk = self.ports.disk
+        for directory in self.directories:
+            mine = [doomed for doomed in due if doomed.directory is directory]
+            if mine:
+                self._remove(directory, mine, disk.remove, disk.remove_tree)
+
+    def _remove(
+        self,
+        directory: LogDirectory,
+        doomed: list[_Doomed],
+        remove: Callable[[str], None],
+        remove_tree: Callable[[str], None],
+    ) -> None:
+        def job() -> None:
+            for item in doomed:
+                (remove_tree if item.is_tree else remove)(item.path)
+
+        def finish(result: object) -> None:
+            if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
+                self.fail(directory, f"removing old files failed: {result}")
+
+        self.ports.background.run(f"remove {directory.path}", job, finish)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def shutdown(self, broker_epoch: int) -> None:
+        """Flush and close everything, write the checkpoints and the proof of a clean shutdown. Blocks."""
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        for directory in self.directories:
+            if not directory.is_online:
+                continue
+            try:
+                for _, log in sorted(directory.logs.items()):
+                    log.close()
+                directory.write_all_checkpoints()
+                directory.write_clean_shutdown(broker_epoch)
+            except OSError as error:
+                directory.offline_reason = f"closing it failed: {error}"
+                self.ports.log(
+                    "error", "log.directory_offline", path=directory.path, reason=str(error)
+                )
+        self.files.close_all()
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "logs": len(self.logs),
+            "open_files": len(self.files),
+            "directories": {
+                directory.path: directory.offline_reason or "online"
+                for directory in self.directories
+            },
+        }

@@ -1,0 +1,153 @@
+"""One entry of ``log.dirs``: its identity, lock, checkpoints, clean-shutdown file, and the logs in it.
+
+A directory that fails goes offline with a reason and takes only its own logs along.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from barnabas.log import checkpoints
+from barnabas.log.checkpoints import MalformedCheckpoint
+from barnabas.log.partition_log import PartitionLog
+from barnabas.ports import Disk
+from barnabas.types import METADATA_TOPIC, TopicPartition, Uuid, uuid_from_text, uuid_text
+
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+PARTITION_METADATA = "partition.metadata"
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+
+
+class PartitionDirectory(NamedTuple):
+    """A partition's directory as it is found on disk."""
+
+    name: str
+    partition: TopicPartition
+    topic_id: Uuid | None
+
+
+class LogDirectory:
+    """One directory and what its checkpoint files said when it was opened."""
+
+    def __init__(self, disk: Disk, path: str, directory_id: Uuid) -> None:
+        self.disk = disk
+        self.path = path
+        self.directory_id = directory_id
+        self.offline_reason = ""
+        """Why it cannot be used; empty while it can."""
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.was_clean = False
+        self.previous_broker_epoch = -1
+        """From the clean-shutdown file (KIP-966); -1 where the last shutdown was none."""
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.log_starts: dict[TopicPartition, int] = {}
+
+    @property
+    def is_online(self) -> bool:
+        return not self.offline_reason
+
+    def load(self) -> None:
+        """Read the checkpoints and whether the last shutdown was clean. Raises ``OSError``."""
+        self.recovery_points = self._offsets(checkpoints.RECOVERY_POINT)
+        self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARK)
+        self.log_starts = self._offsets(checkpoints.LOG_START)
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        self.was_clean = self.disk.exists(path)
+        if self.was_clean:
+            self.previous_broker_epoch = _broker_epoch(self.disk.read_file(path))
+
+    def mark_open(self) -> None:
+        """From now on a crash is one: the clean-shutdown file goes."""
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        if self.disk.exists(path):
+            self.disk.remove(path)
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return checkpoints.read_offsets(self.disk, f"{self.path}/{name}")
+        except MalformedCheckpoint:
+            return {}  # recovery then reads everything, and the leader says the watermark again
+
+    def partitions(self) -> list[PartitionDirectory]:
+        """The partitions in it, by name."""
+        found = []
+        for name in self.disk.list_dir(self.path):
+            partition = partition_of(name)
+            if partition is not None and self.disk.is_dir(f"{self.path}/{name}"):
+                found.append(PartitionDirectory(name, partition, self._topic_id(name)))
+        return found
+
+    def leftovers(self) -> list[str]:
+        """Directories of deleted partitions that a crash left behind."""
+        return [name for name in self.disk.list_dir(self.path) if name.endswith(DELETE_SUFFIX)]
+
+    def _topic_id(self, name: str) -> Uuid | None:
+        path = f"{self.path}/{name}/{PARTITION_METADATA}"
+        if not self.disk.exists(path):
+            return None
+        for line in self.disk.read_file(path).decode(errors="replace").splitlines():
+            key, _, value = line.partition(": ")
+            if key == "topic_id":
+                try:
+                    return uuid_from_text(value.strip())
+                except ValueError:
+                    return None
+        return None
+
+    def write_topic_id(self, name: str, topic_id: Uuid) -> None:
+        text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
+        path = f"{self.path}/{name}/{PARTITION_METADATA}"
+        self.disk.write_atomic(path, text.encode(), durable=False)
+
+    # -- checkpoints (each blocks; run in the background or at shutdown) ---------------------------
+
+    def recovery_point_entries(self) -> dict[TopicPartition, int]:
+        return {partition: log.recovery_point for partition, log in self.logs.items()}
+
+    def high_watermark_entries(self) -> dict[TopicPartition, int]:
+        return {partition: log.high_watermark for partition, log in self.logs.items()}
+
+    def log_start_entries(self) -> dict[TopicPartition, int]:
+        """Only where it is not the first segment's base, as Kafka does."""
+        return {
+            partition: log.log_start_offset
+            for partition, log in self.logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+
+    def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        checkpoints.write_offsets(self.disk, f"{self.path}/{name}", offsets)
+
+    def write_all_checkpoints(self) -> None:
+        self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
+        self.write_offsets(checkpoints.HIGH_WATERMARK, self.high_watermark_entries())
+        self.write_offsets(checkpoints.LOG_START, self.log_start_entries())
+
+    def write_clean_shutdown(self, broker_epoch: int) -> None:
+        text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self.disk.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", text.encode())
+
+    def __repr__(self) -> str:
+        state = self.offline_reason or f"{len(self.logs)} logs"
+        return f"LogDirectory({self.path}, {state})"
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """The partition whose directory has this name; None for anything else."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isdigit() or topic == METADATA_TOPIC:
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def _broker_epoch(data: bytes) -> int:
+    try:
+        value = json.loads(data)["brokerEpoch"]
+        return int(value)
+    except (ValueError, KeyError, TypeError):
+        return -1
