@@ -1,0 +1,351 @@
+"""The coordinators of one internal topic: a machine per partition that this broker leads.
+
+Generic over :class:`~barnabas.broker.coordinator_shard.CoordinatorMachine`: group coordinators live on
+``__consumer_offsets``, transaction coordinators on ``__transaction_state``. A shard loads by reading its
+partition's log when this broker becomes leader, in slices of at most ``SLICE_MS``, one shard after the
+other; meanwhile requests are refused with COORDINATOR_LOAD_IN_PROGRESS. An *operation* decides on the
+machine's newest state; its records go with those of all operations of the same turn of the loop into one
+batch, and its reply is given once the high watermark has passed them. Records that the log refuses are
+undone; a shard that resigns answers NOT_COORDINATOR to all who wait.
+
+Invariants: replies are given in the order of the log; `read` sees only what is committed; an operation
+without records is answered after everything decided before it.
+
+What it does not do: know what a record means, or find the coordinator of a key for others (the
+cluster's metadata says who leads a partition).
+
+Source: ``CoordinatorRuntime`` and ``CoordinatorLoaderImpl`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
+
+from barnabas.broker.coordinator_shard import (
+    CoordinatorLog,
+    CoordinatorMachine,
+    Done,
+    Instant,
+    M,
+    Outcome,
+    Shard,
+    answer_of,
+)
+from barnabas.limits import SLICE_MS
+from barnabas.ports import Ports, Wakeup
+from barnabas.record.batch import iterate
+from barnabas.record.builder import CONTROL_KEY, ControlType
+from barnabas.record.decode import records_of
+from barnabas.types import Buffer
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+__all__ = [
+    "CoordinatorLog",
+    "CoordinatorMachine",
+    "Coordinators",
+    "Done",
+    "Instant",
+    "Operation",
+    "Outcome",
+    "Shard",
+    "java_string_hash",
+]
+
+T = TypeVar("T")
+Operation: TypeAlias = Callable[[M, Instant], Outcome]
+RECORDS_PER_LOOK = 64
+"""Records replayed between two looks at the clock."""
+
+
+def java_string_hash(text: str) -> int:
+    """``String.hashCode`` of Java: signed 32 bits over UTF-16 code units."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(data), 2):
+        value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+class _Load(Generic[M]):
+    """How far a shard has been read."""
+
+    __slots__ = ("offset", "pending", "shard")
+
+    def __init__(self, shard: Shard[M]) -> None:
+        self.shard = shard
+        self.offset = shard.log.log_start_offset
+        self.pending: Iterator[None] | None = None
+        """Replays the run that was read, one record per step."""
+
+
+class Coordinators(Generic[M]):
+    """All shards of one internal topic on this broker. Called on the node's thread only."""
+
+    def __init__(
+        self,
+        topic: str,
+        ports: Ports,
+        make_machine: Callable[[], M],
+        partition_count: Callable[[], int],
+        *,
+        write_timeout_ms: int,
+        load_bytes: int,
+    ) -> None:
+        """`make_machine` gives an empty machine; `partition_count` is that of the topic, also before
+        it exists. A write that is not committed within `write_timeout_ms` is answered
+        COORDINATOR_NOT_AVAILABLE. `load_bytes` are read at a time."""
+        self.topic = topic
+        self._ports = ports
+        self._make_machine = make_machine
+        self._partition_count = partition_count
+        self._write_timeout_ms = write_timeout_ms
+        self._load_bytes = load_bytes
+        self._shards: dict[int, Shard[M]] = {}
+        self._loads: deque[_Load[M]] = deque()
+        self._loading = False
+        self._flush_due = False
+        self._wakeup: Wakeup | None = None
+        self._wakeup_ms = math.inf
+
+    def __repr__(self) -> str:
+        return f"Coordinators({self.topic}, {len(self._shards)} shards)"
+
+    def describe(self) -> dict[str, object]:
+        """State of every shard, for tools and logs."""
+        return {
+            "topic": self.topic,
+            "shards": [shard.describe() for _, shard in sorted(self._shards.items())],
+        }
+
+    def partition_for(self, key: str) -> int:
+        """The partition whose leader coordinates `key`, as ``Utils.abs(hashCode) % partitions``."""
+        return (java_string_hash(key) & 0x7FFFFFFF) % self._partition_count()
+
+    # Requests
+
+    def write(self, key: str, operation: Operation[M], done: Done | None = None) -> None:
+        """Decide something about `key`. `done` gets the reply when it is committed, or the error."""
+        self.write_in(self.partition_for(key), operation, done)
+
+    def write_in(self, partition: int, operation: Operation[M], done: Done | None = None) -> None:
+        """As `write`, for one partition."""
+        try:
+            shard = self._active(partition)
+            at = self._instant()
+            shard.take(operation(shard.machine, at), done, at)
+        except KafkaError as error:
+            if done is not None:
+                done(answer_of(error))
+            return
+        self._after(shard)
+
+    def write_all(self, operation: Operation[M]) -> None:
+        """Decide something in every shard that is active (a topic was deleted, ...)."""
+        for partition in sorted(self._shards):
+            if self._shards[partition].active:
+                self.write_in(partition, operation)
+
+    def read(self, key: str, query: Callable[[M], T]) -> T:
+        """Ask what is committed about `key`. Raises ``KafkaError``."""
+        return query(self._active(self.partition_for(key)).machine)
+
+    def read_all(self, query: Callable[[M], T]) -> list[T]:
+        """Ask every shard of this broker, in the order of partitions. Raises ``KafkaError``
+        (COORDINATOR_LOAD_IN_PROGRESS) where one is still loading."""
+        return [
+            query(self._active(partition).machine)
+            for partition, shard in sorted(self._shards.items())
+            if not shard.failed
+        ]
+
+    # What the replica table tells
+
+    def on_elected(self, partition: int, log: CoordinatorLog, leader_epoch: int) -> None:
+        """This broker leads `partition` from `leader_epoch` on: load its coordinator."""
+        existing = self._shards.get(partition)
+        if existing is not None:
+            if existing.leader_epoch >= leader_epoch and not existing.failed:
+                return
+            self._unload(partition)
+        shard = Shard(partition, log, leader_epoch, self._make_machine(), self._write_timeout_ms)
+        self._shards[partition] = shard
+        self._loads.append(_Load(shard))
+        self._go_on_loading()
+
+    def on_resigned(self, partition: int) -> None:
+        """This broker leads `partition` no longer, or the partition is gone."""
+        if partition in self._shards:
+            self._unload(partition)
+
+    def on_high_watermark(self, partition: int, offset: int) -> None:
+        """The high watermark of `partition` is `offset`."""
+        shard = self._shards.get(partition)
+        if shard is not None:
+            shard.advance(offset, self._instant())
+            self._after(shard)
+
+    def close(self) -> None:
+        """The node stops: tell all who wait."""
+        for partition in sorted(self._shards):
+            self._unload(partition)
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+
+    # Turns of the loop
+
+    def _instant(self) -> Instant:
+        clock = self._ports.clock
+        return Instant(clock.now_ms(), clock.wall_ms())
+
+    def _active(self, partition: int) -> Shard[M]:
+        shard = self._shards.get(partition)
+        if shard is None or shard.failed:
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR, f"this broker does not lead {self.topic}-{partition}"
+            )
+        if not shard.active:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{partition} is being loaded"
+            )
+        return shard
+
+    def _after(self, shard: Shard[M]) -> None:
+        """See to it that what was decided is appended and what is due is done."""
+        if shard.unflushed and not self._flush_due:
+            self._flush_due = True
+            self._ports.wakeups.call_soon(self._flush)
+        self._arm(shard.deadline_ms())
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        at = self._instant()
+        for _, shard in sorted(self._shards.items()):
+            if shard.unflushed:
+                shard.flush(at)
+                self._after(shard)
+
+    def _arm(self, deadline_ms: float) -> None:
+        if deadline_ms >= self._wakeup_ms:
+            return
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        self._wakeup_ms = deadline_ms
+        self._wakeup = self._ports.wakeups.call_at(deadline_ms, self._on_wakeup)
+
+    def _on_wakeup(self) -> None:
+        self._wakeup, self._wakeup_ms = None, math.inf
+        at = self._instant()
+        for _, shard in sorted(self._shards.items()):
+            if shard.deadline_ms() <= at.now_ms:
+                shard.on_deadline(at)
+            self._after(shard)
+
+    def _unload(self, partition: int) -> None:
+        shard = self._shards.pop(partition)
+        shard.resign(self._instant())
+        self._ports.log(
+            "info", "coordinator unloaded", topic=self.topic, partition=partition,
+            leader_epoch=shard.leader_epoch,
+        )  # fmt: skip
+
+    # Loading
+
+    def _go_on_loading(self) -> None:
+        if self._loads and not self._loading:
+            self._loading = True
+            self._ports.wakeups.call_soon(self._load_slice)
+
+    def _load_slice(self) -> None:
+        self._loading = False
+        until_ms = self._ports.clock.now_ms() + SLICE_MS
+        while self._loads:
+            load = self._loads[0]
+            if self._shards.get(load.shard.partition) is not load.shard:
+                self._loads.popleft()
+                continue
+            try:
+                if not self._load_step(load, until_ms):
+                    return
+            except ValueError as error:
+                self._fail(load, error)
+            if self._ports.clock.now_ms() >= until_ms:
+                break
+        self._go_on_loading()
+
+    def _load_step(self, load: _Load[M], until_ms: float) -> bool:
+        """One read, or a slice of what was read. False where the disk has to be waited for."""
+        if load.pending is not None:
+            clock = self._ports.clock
+            for count, _ in enumerate(load.pending, 1):
+                if count % RECORDS_PER_LOOK == 0 and clock.now_ms() >= until_ms:
+                    return True
+            load.pending = None
+        log = load.shard.log
+        if load.offset >= log.log_end_offset:
+            self._loads.popleft()
+            self._activate(load.shard)
+            return True
+        run = log.read(load.offset, self._load_bytes)
+        if run is None:
+            self._loading = True
+            job = log.read_job(load.offset, self._load_bytes)
+            self._ports.background.run("coordinators", job, partial(self._on_read, load))
+            return False
+        load.pending = self._replay_run(load, run)
+        return True
+
+    def _on_read(self, load: _Load[M], run: Buffer | BaseException) -> None:
+        self._loading = False
+        if self._shards.get(load.shard.partition) is load.shard:
+            if isinstance(run, BaseException):
+                self._fail(load, run)
+            else:
+                load.pending = self._replay_run(load, run)
+        self._go_on_loading()
+
+    def _replay_run(self, load: _Load[M], run: Buffer) -> Iterator[None]:
+        machine, before = load.shard.machine, load.offset
+        for batch in iterate(run):
+            header = batch.header
+            if header.last_offset < load.offset:
+                continue
+            producer_id = header.producer_id if header.is_transactional else -1
+            for record in records_of(batch):
+                if header.is_control:
+                    kind = CONTROL_KEY.unpack_from(record.key or bytes(4))[1]
+                    committed = kind == ControlType.COMMIT
+                    if committed or kind == ControlType.ABORT:
+                        machine.replay_marker(record.offset, header.producer_id, committed)
+                elif (decoded := machine.decode(record.key, record.value)) is not None:
+                    machine.replay(record.offset, producer_id, decoded)
+                yield
+            load.offset = header.next_offset
+        if load.offset == before:
+            raise ValueError(f"no whole batch at offset {before}")
+
+    def _activate(self, shard: Shard[M]) -> None:
+        at = self._instant()
+        shard.written = shard.next_offset = shard.log.log_end_offset
+        shard.advance(shard.log.high_watermark, at)
+        shard.machine.commit_to(shard.committed)
+        shard.active = True
+        for outcome in shard.machine.on_loaded(at):
+            shard.take(outcome, None, at)
+        self._ports.log(
+            "info", "coordinator loaded", topic=self.topic, partition=shard.partition,
+            leader_epoch=shard.leader_epoch, end_offset=shard.written,
+        )  # fmt: skip
+        self._after(shard)
+
+    def _fail(self, load: _Load[M], error: BaseException) -> None:
+        load.shard.failed = True
+        if self._loads and self._loads[0] is load:
+            self._loads.popleft()
+        self._ports.log(
+            "error", "coordinator could not be loaded", topic=self.topic,
+            partition=load.shard.partition, offset=load.offset, error=str(error),
+        )  # fmt: skip
