@@ -36,7 +36,7 @@ from barnabas.metadata.snapshot import snapshot_values
 from barnabas.ports import Ports, Rng, Wakeup
 from barnabas.types import Buffer
 from barnabas.wire.dispatch import ApiTable
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Api, Parked
 from barnabas.wire.schema import Message
 
