@@ -60,8 +60,8 @@ class Cluster:
         self._directory = directory
         self._files = files
         self._restart = restart
-        self._loop, times = new_loop()
-        self._ports = HostPorts(self._loop, Journal(2, "warning"), times=times)
+        self._loop = new_loop()
+        self._ports = HostPorts(self._loop, Journal(2, "warning"))
         self._supervisor = Supervisor(
             self._loop,
             directory,

@@ -60,10 +60,17 @@ class MeasuringSelector(selectors.DefaultSelector):
         return ready
 
 
-def new_loop() -> tuple[asyncio.SelectorEventLoop, TurnTimes]:
+class MeasuredLoop(asyncio.SelectorEventLoop):
+    """asyncio's loop; `times` has how long its turns take."""
+
+    def __init__(self) -> None:
+        self.times = TurnTimes()
+        super().__init__(MeasuringSelector(self.times))
+
+
+def new_loop() -> MeasuredLoop:
     """A loop that measures its turns."""
-    times = TurnTimes()
-    return asyncio.SelectorEventLoop(MeasuringSelector(times)), times
+    return MeasuredLoop()
 
 
 def explain(context: Mapping[str, Any]) -> BaseException:

@@ -60,9 +60,9 @@ class NodeProcess:
 
     def __init__(self, config: NodeConfig, journal: Journal) -> None:
         self._began = time.monotonic()
-        self._loop, self._times = new_loop()
+        self._loop = new_loop()
         self._loop.set_exception_handler(self._on_unhandled)
-        self.ports = HostPorts(self._loop, journal, config, self._times)
+        self.ports = HostPorts(self._loop, journal, config)
         self.config = config
         self._node: Node | None = None
         self._status = 0
@@ -96,7 +96,7 @@ class NodeProcess:
         tune_garbage_collection()
         took_ms = (time.monotonic() - self._began) * 1000
         self.ports.log("info", "node.started", node=self.config.node_id, took_ms=took_ms)
-        self._loop.call_soon(self._times.reset)
+        self._loop.call_soon(self._loop.times.reset)
 
     def _take_directories(self) -> None:
         """They are this node's, and nobody else uses them."""
@@ -129,7 +129,7 @@ class NodeProcess:
         if cut_short_by:
             self.ports.log("warning", "node.shutdown_cut_short", reason=cut_short_by)
         else:
-            self.ports.log("info", "node.stopped", **self._times.describe())
+            self.ports.log("info", "node.stopped", **self._loop.times.describe())
         self._status = status
         # What was queued in this turn still goes out.
         self._loop.call_soon(self._loop.stop)

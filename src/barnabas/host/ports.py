@@ -16,7 +16,7 @@ from barnabas.config.node import NodeConfig
 from barnabas.host.background import HostBackground
 from barnabas.host.disk import HostDisk
 from barnabas.host.journal import Journal
-from barnabas.host.loop import TurnTimes
+from barnabas.host.loop import MeasuredLoop
 from barnabas.host.network import HostNetwork
 from barnabas.ports import Rng
 
@@ -52,17 +52,16 @@ class HostPorts:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: MeasuredLoop,
         journal: Journal,
         config: NodeConfig | None = None,
-        times: TurnTimes | None = None,
     ) -> None:
         self.clock = HostClock()
         self.disk = HostDisk()
         self.background = HostBackground(loop)
         self.wakeups = HostWakeups(loop)
         self.journal = journal
-        self.times = times or TurnTimes()
+        self.times = loop.times
         self._seed = os.urandom(16).hex()
         if config is None:
             self.network = HostNetwork(loop, self.background, self.log)

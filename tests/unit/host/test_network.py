@@ -22,7 +22,7 @@ class World:
     """A network on a loop that runs until a condition holds."""
 
     def __init__(self) -> None:
-        self.loop, self.times = new_loop()
+        self.loop = new_loop()
         self.background = HostBackground(self.loop)
         self.lines: list[tuple[str, str]] = []
         self.network = HostNetwork(self.loop, self.background, self.log)
@@ -243,8 +243,8 @@ def test_a_reset_by_the_peer_is_an_error(world: World) -> None:
 
 def test_the_longest_turn_is_measured(world: World) -> None:
     client, server = pair(world)
-    world.times.reset()
+    world.loop.times.reset()
     client.send(b"x")
     world.until(lambda: server.received == b"x")
-    assert world.times.turns > 0
-    assert 0 < world.times.longest_s < PATIENCE_S
+    assert world.loop.times.turns > 0
+    assert 0 < world.loop.times.longest_s < PATIENCE_S
