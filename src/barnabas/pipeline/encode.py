@@ -196,7 +196,7 @@ class BatchEncoder:
             base_offset=0, length=0, leader_epoch=-1, magic=2, crc=0, attributes=codec,
             last_offset_delta=count - 1, base_timestamp=self._wall_ms,
             max_timestamp=self._wall_ms, producer_id=-1, producer_epoch=-1, base_sequence=-1,
-            count=count,
+            record_count=count,
         )  # fmt: skip
         write_header(data, header)
         return data
