@@ -57,7 +57,7 @@ class File(Protocol):
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file. May block on the device."""
 
-    def try_read_at(self, position: int, size: int) -> bytes | None:
+    def try_read_at(self, position: int, size: int) -> Buffer | None:
         """As `read_at`, but None where the bytes are not in memory and reading would block."""
 
     def truncate(self, size: int) -> None: ...

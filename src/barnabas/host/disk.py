@@ -1,34 +1,51 @@
-"""The real file system behind :class:`barnabas.ports.Disk`.
+"""The real file system behind ``ports.Disk``.
 
-Plain system calls: one ``writev`` per append, ``preadv`` without waiting where the kernel can, one
-``fdatasync`` per sync. A file that is being synced on another thread may be appended to; closing it waits
-for nobody, since the sync holds a descriptor of its own.
+One thread owns a file. :meth:`HostFile.sync` and :meth:`HostFile.read_at` may also run on another one:
+closing then waits until they are done with the descriptor, so that its number is never another
+file's under their hands. Writes are gathered (``pwritev``) and complete or raise; sizes are kept in
+memory, so asking for one costs no system call.
+
+`try_read_at` asks the kernel for bytes that are in memory (``RWF_NOWAIT``). Where a file system does
+not know that flag, reads block, as they would have to anyway.
 """
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import fcntl
 import os
 import shutil
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 from barnabas.ports import Disk, File
 from barnabas.types import Buffer
 
-IOV_MAX = 1024
+PARTS_MAX = 1024
+"""Buffers that one gathered write may have (``IOV_MAX``)."""
+TEMPORARY = ".tmp"
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_NOT_SUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_refuses_nowait = not _NOWAIT
+"""Whether a file system has shown that it cannot tell what is in memory."""
 
 
 class HostFile(File):
-    """One open file."""
+    """``ports.File`` over one descriptor, which it owns."""
 
-    __slots__ = ("_descriptor", "_path", "_size")
+    __slots__ = ("_closing", "_fd", "_lock", "_path", "_pins", "_size")
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
         self._path = path
-        self._descriptor = descriptor
-        self._size = os.fstat(descriptor).st_size
+        self._size = os.fstat(fd).st_size
+        self._lock = threading.Lock()
+        self._pins = 0
+        self._closing = False
+
+    def __repr__(self) -> str:
+        return f"HostFile({self._path}, {self._size} bytes{', closed' if self._closing else ''})"
 
     @property
     def path(self) -> str:
@@ -38,93 +55,140 @@ class HostFile(File):
         return self._size
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        position = self._size
-        wanted = sum(map(len, parts))
-        if len(parts) > IOV_MAX:
-            parts = [b"".join(parts)]
-        written = os.pwritev(self._descriptor, parts, position)
-        if written != wanted:
-            self._write_rest(b"".join(parts)[written:], position + written)
-        self._size = position + wanted
+        if self._closing:
+            raise ValueError(f"{self._path} is closed")
+        position, total = self._size, sum(map(len, parts))
+        done = os.pwritev(self._fd, parts[:PARTS_MAX], position)
+        if done != total:
+            self._write_rest(parts, position, done, total)
+        self._size = position + total
         return position
 
-    def _write_rest(self, data: bytes, position: int) -> None:
-        """A short write: the device is full (then the next one says so), or a signal came."""
-        view = memoryview(data)
-        while view:
-            written = os.pwrite(self._descriptor, view, position)
-            view, position = view[written:], position + written
-
     def write_at(self, position: int, data: Buffer) -> None:
-        self._write_rest(bytes(data), position)
+        if self._closing:
+            raise ValueError(f"{self._path} is closed")
+        self._write_rest([data], position, 0, len(data))
         self._size = max(self._size, position + len(data))
 
-    def read_at(self, position: int, size: int) -> bytes:
-        data = os.pread(self._descriptor, size, position)
-        if len(data) < size:
-            while more := os.pread(self._descriptor, size - len(data), position + len(data)):
-                data += more
-        return data
+    def _write_rest(self, parts: Sequence[Buffer], start: int, done: int, total: int) -> None:
+        """Go on behind the first `done` bytes: a write comes out short where a signal arrives, the
+        disk fills up (the next one says so), or there are more than `PARTS_MAX` parts."""
+        skip, left = done, list[memoryview]()
+        for part in parts:
+            view = memoryview(part)
+            if skip < len(view):
+                left.append(view[skip:])
+            skip = max(skip - len(view), 0)
+        while done < total:
+            wrote = os.pwritev(self._fd, left[:PARTS_MAX], start + done)
+            if not wrote:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+            done += wrote
+            while left and wrote >= len(left[0]):
+                wrote -= len(left.pop(0))
+            if wrote:
+                left[0] = left[0][wrote:]
 
-    def try_read_at(self, position: int, size: int) -> bytes | None:
-        size = max(0, min(size, self._size - position))
-        if not _NOWAIT or not size:
-            return self.read_at(position, size)
-        buffer = bytearray(size)
+    def read_at(self, position: int, size: int) -> bytes:
+        fd = self._pin()
         try:
-            count = os.preadv(self._descriptor, [buffer], position, _NOWAIT)
+            data = os.pread(fd, size, position)
+            while len(data) < size and position + len(data) < self._size:
+                more = os.pread(fd, size - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+        finally:
+            self._unpin()
+
+    def try_read_at(self, position: int, size: int) -> Buffer | None:
+        global _refuses_nowait
+        size = max(min(size, self._size - position), 0)
+        if _refuses_nowait or self._closing:
+            return self.read_at(position, size)
+        target = bytearray(size)
+        try:
+            return target if os.preadv(self._fd, (target,), position, _NOWAIT) == size else None
         except BlockingIOError:
             return None
         except OSError as error:
-            if error.errno != 95:  # EOPNOTSUPP: this file system always may wait
+            if error.errno not in _NOT_SUPPORTED:
                 raise
+            _refuses_nowait = True
             return self.read_at(position, size)
-        return bytes(buffer) if count == size else None
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
+        if self._closing:
+            raise ValueError(f"{self._path} is closed")
+        os.ftruncate(self._fd, size)
         self._size = size
 
     def sync(self) -> None:
-        duplicate = os.dup(self._descriptor)
+        fd = self._pin()
         try:
-            os.fdatasync(duplicate)
+            os.fdatasync(fd)
         finally:
-            os.close(duplicate)
+            self._unpin()
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+            idle = not self._pins
+        if idle:
+            os.close(self._fd)
+
+    def _pin(self) -> int:
+        """The descriptor, which stays this file's until `_unpin`."""
+        with self._lock:
+            if self._closing:
+                raise ValueError(f"{self._path} is closed")
+            self._pins += 1
+        return self._fd
+
+    def _unpin(self) -> None:
+        with self._lock:
+            self._pins -= 1
+            last = self._closing and not self._pins
+        if last:
+            os.close(self._fd)
 
 
 class HostDisk(Disk):
-    """The machine's file system."""
+    """``ports.Disk``. Holds nothing but the descriptors of its locks."""
 
     def __init__(self) -> None:
         self._locks: dict[str, int] = {}
 
     def open(self, path: str, *, create: bool = False) -> HostFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return HostFile(path, os.open(path, flags, 0o644))
+        return HostFile(os.open(path, flags, 0o644), path)
 
     def read_file(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fdatasync(file.fileno())
+        temporary = path + TEMPORARY
+        try:
+            with open(temporary, "wb", buffering=0) as file:
+                view = memoryview(data)
+                while view:
+                    view = view[file.write(view) :]
+                if durable:
+                    os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):  # the first error is the one to tell
+                os.unlink(temporary)
+            raise
         os.replace(temporary, path)
         if durable:
             self.sync_dir(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return os.path.lexists(path)
 
     def is_dir(self, path: str) -> bool:
         return os.path.isdir(path)
@@ -148,28 +212,29 @@ class HostDisk(Disk):
         return os.stat(path).st_size
 
     def sync_dir(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            os.fsync(fd)
         finally:
-            os.close(descriptor)
+            os.close(fd)
 
     def try_lock(self, path: str) -> bool:
         if path in self._locks:
             return True
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what Java's FileLock sees
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # holds within one process, too
+        except (BlockingIOError, PermissionError):
+            os.close(fd)
             return False
-        self._locks[path] = descriptor
+        self._locks[path] = fd
         return True
 
     def unlock_all(self) -> None:
+        """Give the locks back, as the end of the process would."""
         while self._locks:
-            with contextlib.suppress(OSError):
-                os.close(self._locks.popitem()[1])
+            os.close(self._locks.popitem()[1])
 
     def free_bytes(self, path: str) -> tuple[int, int]:
         found = os.statvfs(path)

@@ -1,0 +1,200 @@
+"""What every ``ports.Disk`` promises: the real one and the simulated one are held to the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from barnabas.host.disk import HostDisk
+from barnabas.ports import Disk
+from barnabas.sim.disk import SimDisk
+
+World = tuple[Disk, str]
+
+
+def real(tmp_path: Path) -> World:
+    return HostDisk(), str(tmp_path)
+
+
+def simulated(tmp_path: Path) -> World:
+    disk = SimDisk(random.Random(1)).open_for_process()
+    disk.make_dirs(str(tmp_path))
+    return disk, str(tmp_path)
+
+
+@pytest.fixture(params=[real, simulated], ids=["real", "simulated"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    make: Callable[[Path], World] = request.param
+    return make(tmp_path)
+
+
+def test_appends_are_gathered_and_positions_follow(world: World) -> None:
+    disk, root = world
+    file = disk.open(f"{root}/f", create=True)
+    assert file.append([b"ab", bytearray(b"cd"), memoryview(b"ef")]) == 0
+    assert file.append([b"g"]) == 6
+    assert file.append([]) == 7
+    assert (file.size(), file.path) == (7, f"{root}/f")
+    assert disk.read_file(f"{root}/f") == b"abcdefg"
+
+
+def test_an_append_may_have_more_parts_than_one_system_call_takes(world: World) -> None:
+    disk, root = world
+    file = disk.open(f"{root}/f", create=True)
+    parts = [bytes([at % 251]) * (at % 7) for at in range(3000)]
+    file.append(parts)
+    assert file.read_at(0, 1 << 20) == b"".join(parts)
+
+
+def test_reads_end_at_the_end(world: World) -> None:
+    disk, root = world
+    file = disk.open(f"{root}/f", create=True)
+    file.append([b"0123456789"])
+    assert file.read_at(3, 4) == b"3456"
+    assert file.read_at(8, 100) == b"89"
+    assert file.read_at(10, 1) == b""
+    assert file.read_at(50, 1) == b""
+    assert bytes(file.try_read_at(8, 100) or b"") == b"89"
+    assert file.try_read_at(10, 5) == b""
+    assert file.try_read_at(50, 5) == b""
+
+
+def test_truncating_cuts_and_lengthens_with_zeros(world: World) -> None:
+    disk, root = world
+    file = disk.open(f"{root}/f", create=True)
+    file.append([b"0123456789"])
+    file.truncate(4)
+    assert (file.size(), file.append([b"x"])) == (4, 4)
+    file.truncate(8)
+    assert file.read_at(0, 100) == b"0123x\0\0\0"
+    assert disk.size(f"{root}/f") == 8
+
+
+def test_writing_within_and_behind_a_file(world: World) -> None:
+    disk, root = world
+    file = disk.open(f"{root}/f", create=True)
+    file.append([b"0123"])
+    file.write_at(1, b"xy")
+    file.write_at(6, b"z")
+    assert file.read_at(0, 100) == b"0xy3\0\0z"
+    assert file.append([b"!"]) == 7
+
+
+def test_two_views_of_one_file_agree(world: World) -> None:
+    disk, root = world
+    disk.open(f"{root}/f", create=True).append([b"abc"])
+    again = disk.open(f"{root}/f")
+    assert (again.size(), again.read_at(0, 9)) == (3, b"abc")
+
+
+def test_a_closed_file_is_refused(world: World) -> None:
+    disk, root = world
+    file = disk.open(f"{root}/f", create=True)
+    file.close()
+    file.close()
+    for call in (
+        lambda: file.append([b"x"]),
+        lambda: file.write_at(0, b"x"),
+        lambda: file.read_at(0, 1),
+        lambda: file.truncate(0),
+        file.sync,
+    ):
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_opening_makes_a_file_only_where_asked(world: World) -> None:
+    disk, root = world
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{root}/missing")
+    with pytest.raises(FileNotFoundError):
+        disk.read_file(f"{root}/missing")
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{root}/no/such/dir", create=True)
+    assert not disk.exists(f"{root}/missing")
+
+
+def test_replacing_a_file_as_a_whole(world: World) -> None:
+    disk, root = world
+    disk.write_atomic(f"{root}/f", b"one")
+    disk.write_atomic(f"{root}/f", b"two", durable=False)
+    assert disk.read_file(f"{root}/f") == b"two"
+    assert disk.list_dir(root) == ["f"]
+
+
+def test_names_are_listed_sorted(world: World) -> None:
+    disk, root = world
+    disk.make_dirs(f"{root}/b/c")
+    disk.make_dirs(f"{root}/b")
+    disk.write_atomic(f"{root}/a", b"")
+    disk.write_atomic(f"{root}/b/x", b"12")
+    assert (disk.list_dir(root), disk.list_dir(f"{root}/b")) == (["a", "b"], ["c", "x"])
+    assert disk.is_dir(f"{root}/b") and not disk.is_dir(f"{root}/a")
+    assert not disk.is_dir(f"{root}/none") and not disk.exists(f"{root}/none")
+    assert disk.size(f"{root}/b/x") == 2
+    with pytest.raises(FileNotFoundError):
+        disk.list_dir(f"{root}/none")
+
+
+def test_renaming_files_and_directories(world: World) -> None:
+    disk, root = world
+    disk.make_dirs(f"{root}/t-0")
+    file = disk.open(f"{root}/t-0/x", create=True)
+    file.append([b"1"])
+    disk.rename(f"{root}/t-0", f"{root}/t-0.deleted")
+    assert disk.read_file(f"{root}/t-0.deleted/x") == b"1"
+    assert not disk.exists(f"{root}/t-0")
+    assert file.append([b"2"]) == 1, "an open file goes along"
+    disk.write_atomic(f"{root}/y", b"new")
+    disk.rename(f"{root}/y", f"{root}/t-0.deleted/x")
+    assert disk.read_file(f"{root}/t-0.deleted/x") == b"new"
+    with pytest.raises(FileNotFoundError):
+        disk.rename(f"{root}/nothing", f"{root}/z")
+
+
+def test_removing(world: World) -> None:
+    disk, root = world
+    disk.make_dirs(f"{root}/d/e")
+    disk.write_atomic(f"{root}/d/e/f", b"")
+    disk.write_atomic(f"{root}/g", b"")
+    file = disk.open(f"{root}/g")
+    disk.remove(f"{root}/g")
+    assert file.append([b"still there for whoever has it open"]) == 0
+    disk.remove_tree(f"{root}/d")
+    assert disk.list_dir(root) == []
+    with pytest.raises(FileNotFoundError):
+        disk.remove(f"{root}/g")
+
+
+def test_a_lock_is_taken_once(world: World) -> None:
+    disk, root = world
+    assert disk.try_lock(f"{root}/.lock")
+    assert disk.try_lock(f"{root}/.lock"), "whoever has it keeps it"
+    other: Disk = (
+        HostDisk() if isinstance(disk, HostDisk) else disk.device.open_for_process()  # type: ignore[attr-defined]
+    )
+    assert not other.try_lock(f"{root}/.lock")
+
+
+def test_durability_calls_and_free_space(world: World) -> None:
+    disk, root = world
+    file = disk.open(f"{root}/f", create=True)
+    file.append([b"x"])
+    file.sync()
+    disk.sync_dir(root)
+    total, usable = disk.free_bytes(root)
+    assert total >= usable > 0
+
+
+def test_what_is_removed_twice_or_missing_raises_oserror(world: World) -> None:
+    disk, root = world
+    for call in (
+        lambda: disk.size(f"{root}/none"),
+        lambda: disk.remove_tree(f"{root}/none"),
+        lambda: disk.sync_dir(f"{root}/none"),
+    ):
+        with pytest.raises(OSError):
+            call()

@@ -1,0 +1,56 @@
+"""The real file under two threads: closing never gives a descriptor away that a thread still uses."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from barnabas.host.disk import HostDisk
+
+
+def test_a_sync_under_way_keeps_the_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = HostDisk()
+    file = disk.open(str(tmp_path / "f"), create=True)
+    file.append([b"x"])
+    entered, go_on, closed = threading.Event(), threading.Event(), list[int]()
+    real_close = os.close
+
+    def slow_sync(fd: int) -> None:
+        entered.set()
+        assert go_on.wait(5)
+        assert not closed, "closed under the sync's hands"
+
+    def watched_close(fd: int) -> None:
+        closed.append(fd)
+        real_close(fd)
+
+    monkeypatch.setattr(os, "fdatasync", slow_sync)
+    monkeypatch.setattr(os, "close", watched_close)
+    thread = threading.Thread(target=file.sync)
+    thread.start()
+    assert entered.wait(5)
+    file.close()
+    go_on.set()
+    thread.join(5)
+    assert len(closed) == 1
+    with pytest.raises(ValueError):
+        file.sync()
+
+
+def test_a_write_that_comes_out_short_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = HostDisk().open(str(tmp_path / "f"), create=True)
+    real = os.pwritev
+
+    def short(fd: int, parts: list[bytes], position: int) -> int:
+        return real(fd, [b"".join(parts)[:3]], position)
+
+    monkeypatch.setattr(os, "pwritev", short)
+    file.append([b"01", b"", b"23456", b"789"])
+    assert file.read_at(0, 100) == b"0123456789"
