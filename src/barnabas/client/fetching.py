@@ -1,21 +1,23 @@
 """Fetch from one leader: many partitions, bytes back. No sessions; the caller keeps positions.
 
-`ask_leader` is one request and its answer. Runs are views of the response's frame: nothing is
-copied or decoded here; `FetchedRun.records` decodes when asked, leaving out control batches and,
-with `read_committed`, what belongs to aborted transactions (KIP-98).
+`ask_leader` is one request and its answer, `fetch` asks all leaders of many partitions. Runs are
+views of the response's frame: nothing is copied or decoded here; `FetchedRun.records` decodes when
+asked, leaving out control batches and, with `read_committed`, what belongs to aborted
+transactions (KIP-98).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from barnabas.client.client import Client, raise_for
+from barnabas.client.channels import ChannelError
+from barnabas.client.client import API_TIMEOUT_MS, Client, raise_for
 from barnabas.record.batch import iterate
 from barnabas.record.decode import Record, records_of
 from barnabas.types import Buffer, Endpoint, TopicPartition
-from barnabas.wire.errors import KafkaError, code_of
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 
@@ -153,3 +155,57 @@ def fetch_request(
             for name, parts in topics.items()
         ],
     )
+
+
+async def fetch(
+    client: Client,
+    positions: Mapping[TopicPartition, int],
+    settings: FetchSettings,
+    *,
+    timeout_ms: float = API_TIMEOUT_MS,
+) -> dict[TopicPartition, FetchedRun]:
+    """What the leaders of these partitions have from these offsets on, all asked at once.
+
+    A leader that moved or died is looked for anew until `timeout_ms` has passed. An answer may be
+    empty (nothing came within `wait_ms_max`) or carry an error that stays (an offset out of range).
+    """
+    got: dict[TopicPartition, FetchedRun] = {}
+
+    async def attempt() -> None:
+        left = [FetchPosition(tp, offset) for tp, offset in positions.items() if tp not in got]
+        by_leader = await _leaders(client, left)
+        asked = [ask_leader(client, node, by_leader[node], settings) for node in sorted(by_leader)]
+        refused: KafkaError | None = None
+        for run in (run for runs in await client.tasks.gather(asked) for run in runs):
+            if run.error is None or not run.error.retriable:
+                got[run.partition] = run
+            else:
+                refused = run.error
+        if refused is not None:
+            raise refused
+
+    async def attempt_or_refresh() -> None:
+        try:
+            await attempt()
+        except (ChannelError, KafkaError):
+            await client.cluster.refresh({tp.topic: None for tp in positions if tp not in got})
+            raise
+
+    await client.retry(attempt_or_refresh, timeout_ms=timeout_ms)
+    return got
+
+
+async def _leaders(
+    client: Client, positions: Iterable[FetchPosition]
+) -> dict[int, list[FetchPosition]]:
+    positions = list(positions)
+    await client.cluster.ensure({position.partition.topic: None for position in positions})
+    by_leader: dict[int, list[FetchPosition]] = {}
+    for position in positions:
+        client.cluster.require(position.partition.topic)
+        leader = client.cluster.leader(position.partition)
+        if leader is None:
+            text = f"{position.partition} has no leader"
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, text)
+        by_leader.setdefault(leader, []).append(position)
+    return by_leader

@@ -11,6 +11,7 @@ from collections import deque
 from typing import Any
 
 from barnabas.client.client import Client
+from barnabas.ports import Ports
 from barnabas.record.batch import CRC_FROM, HEADER, HEADER_SIZE, BatchHeader
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.api_table import ApiKey
@@ -78,9 +79,14 @@ class FakePartition:
 class FakeCluster:
     """`nodes` brokers, ids from 1; topic `t` with `partitions`, led in turn."""
 
-    def __init__(self, nodes: int = 2, partitions: int = 2) -> None:
+    def __init__(self, nodes: int = 2, partitions: int = 2, ports: Ports | None = None) -> None:
+        """`ports` is the world they live in, by default one in memory; there, with another
+        world, endpoints are loopback's."""
         self.world = World()
+        self.ports: Ports = ports or self.world
         self.endpoints = {n: Endpoint(f"broker{n}", 9092) for n in range(1, nodes + 1)}
+        if ports is not None:
+            self.endpoints = dict.fromkeys(self.endpoints, Endpoint("127.0.0.1", 0))
         self.topic_id = Uuid(b"t" * 16)
         self.partitions = {i: FakePartition(1 + i % nodes) for i in range(partitions)}
         self.committed: dict[int, int] = {}
@@ -120,9 +126,11 @@ class FakeCluster:
             table.add_handler(
                 Api(key, request_class, top_level_error(response_class)), handle, node
             )
-        server = RequestServer(self.world, "PLAINTEXT", table)
+        server = RequestServer(self.ports, "PLAINTEXT", table)
         self.servers[node] = server
-        self.world.listen(self.endpoints[node], server.accept)
+        listener = self.ports.network.listen(self.endpoints[node], server.accept)
+        if self.ports is not self.world:
+            self.endpoints[node] = listener.endpoint
 
     def kill(self, node: int, successor: int | None = None) -> None:
         del self.world.listeners[self.endpoints[node]]
@@ -225,11 +233,15 @@ class FakeCluster:
                 )
             ]
         )
-        if any(a.error_code or len(a.records or b"") for a in answers):  # type: ignore[arg-type]
+        if any(a.error_code or len(a.records or b"") for a in answers):
             return response
         parked = Parked()
-        at = self.world.now_ms() + request.max_wait_ms
-        self.world.call_at(at, lambda: parked.complete(response) and None)
+        at = self.ports.clock.now_ms() + request.max_wait_ms
+
+        def wait_is_over() -> None:
+            parked.complete(response)
+
+        self.ports.wakeups.call_at(at, wait_is_over)
         return parked
 
     def list_offsets(self, request: Any, ctx: RequestContext, node: int) -> Any:
@@ -255,7 +267,10 @@ class FakeCluster:
         return find_coordinator_response.FindCoordinatorResponse(
             coordinators=[
                 find_coordinator_response.Coordinator(
-                    key=key, node_id=chosen, host=self.endpoints[chosen].host, port=9092
+                    key=key,
+                    node_id=chosen,
+                    host=self.endpoints[chosen].host,
+                    port=self.endpoints[chosen].port,
                 )
                 for key in request.coordinator_keys
             ]

@@ -1,0 +1,306 @@
+"""The client for programs that ask and wait: command line, tests, pipelines' drivers.
+
+    with connect("localhost:9092") as client:
+        client.create_topic("flights", partitions=6, replication_factor=3)
+        with client.producer() as producer:
+            producer.send(ProducerRecord("flights", b"..."))
+        for record in client.read(["flights"]):
+            ...
+
+One loop of its own, run only while a call waits: not for several threads, and nothing happens
+between calls (a group member that is not polled within its session time-out loses its place).
+Errors are `KafkaError` (a broker said no) and `ChannelError` (nobody answered).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from barnabas.client.admin import Admin, ClusterDescription, NewTopic, TopicOutcome
+from barnabas.client.client import Client
+from barnabas.client.cluster import TopicView
+from barnabas.client.consumer import Consumer, ConsumerSettings
+from barnabas.client.fetching import FetchedRun, FetchSettings, fetch
+from barnabas.client.offsets import (
+    EARLIEST,
+    LATEST,
+    CommittedOffset,
+    OffsetAndTimestamp,
+    committed_offsets,
+    list_offsets,
+)
+from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.records import ConsumerRecord, Delivery, ProducerRecord
+from barnabas.client.tasks import Outcome
+from barnabas.host.journal import Journal
+from barnabas.host.loop import new_loop
+from barnabas.host.ports import HostPorts
+from barnabas.types import Endpoint, TopicPartition
+
+T = TypeVar("T")
+BUFFER_BYTES_MAX = 64 * 1024 * 1024
+"""A producer with more than this unacknowledged makes `send` wait (buffer.memory)."""
+POLL_MS = 500.0
+
+
+def parse_bootstrap(text: str) -> list[Endpoint]:
+    """``host:port,host:port``; an IPv6 address stands in brackets. Raises ``ValueError``."""
+    endpoints = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, _, port = item.rpartition(":")
+        if not port.isdigit() or not 0 < int(port) < 65536 or not host:
+            raise ValueError(f"a bootstrap server is host:port, not {item!r}")
+        endpoints.append(Endpoint(host.strip("[]"), int(port)))
+    if not endpoints:
+        raise ValueError("there is no bootstrap server")
+    return endpoints
+
+
+def connect(bootstrap: str, *, client_id: str = "barnabas", log_level: str = "error") -> Connected:
+    """A client of the cluster behind `bootstrap`. Nothing is sent before something is asked."""
+    return Connected(parse_bootstrap(bootstrap), client_id, log_level)
+
+
+class Connected:
+    """One client and its loop. Close it, or use it in ``with``."""
+
+    def __init__(self, bootstrap: Sequence[Endpoint], client_id: str, log_level: str) -> None:
+        self._loop = new_loop()
+        self._ports = HostPorts(self._loop, Journal(level=log_level))
+        self.client = Client(self._ports, bootstrap, client_id)
+        self.admin = Admin(self.client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all connections. Whatever was not flushed is lost."""
+        if self._loop.is_closed():
+            return
+        self.client.close()
+        self.run_for(0)
+        self._ports.background.stop(wait=False)
+        self._loop.close()
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def wait(self, outcome: Outcome[T]) -> T:
+        """Run until `outcome` is there; its value, or its exception raised."""
+        if not outcome.done:
+            outcome.when_done(lambda _: self._loop.stop())
+            while not outcome.done:
+                self._loop.run_forever()
+        return outcome.result()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run one of the client's coroutines, as ``call(client.admin.list_topics())``."""
+        outcome: Outcome[T] = Outcome()
+
+        def take(done: Outcome[T]) -> None:
+            try:
+                outcome.resolve(done.result())
+            except BaseException as error:  # noqa: BLE001 - raised again where the caller waits
+                outcome.reject(error)
+
+        self.client.tasks.start(coroutine, take)
+        return self.wait(outcome)
+
+    def run_for(self, duration_ms: float) -> None:
+        """Let things happen for a while."""
+        self.run_until(lambda: False, duration_ms)
+
+    def run_until(self, happened: Callable[[], bool], timeout_ms: float) -> bool:
+        """Run until `happened` or the time is up; says which. Looked at on every `nudge`."""
+        deadline = self._loop.time() + timeout_ms / 1000
+        while not happened():
+            if self._loop.time() >= deadline and timeout_ms > 0:
+                return False
+            timer = self._loop.call_at(deadline, self._loop.stop)
+            self._loop.run_forever()
+            timer.cancel()
+            if timeout_ms <= 0:
+                return happened()
+        return True
+
+    def nudge(self) -> None:
+        """From a callback: let `run_until` look again."""
+        self._loop.stop()
+
+    # -- shortcuts -------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str | None] | None = None,
+    ) -> TopicOutcome:
+        """Raises `KafkaError` (TOPIC_ALREADY_EXISTS, ...)."""
+        topic = NewTopic(name, partitions, replication_factor, configs or {})
+        return self.call(self.admin.create_topics([topic]))[0].check()
+
+    def delete_topic(self, name: str) -> None:
+        self.call(self.admin.delete_topics([name]))[0].check()
+
+    def topics(self) -> list[TopicView]:
+        return self.call(self.admin.list_topics())
+
+    def topic(self, name: str) -> TopicView:
+        """As it is now. Raises `KafkaError`."""
+        return self.call(self.admin.describe_topics([name]))[0]
+
+    def partitions_of(self, topics: Sequence[str]) -> list[TopicPartition]:
+        views = self.call(self.admin.describe_topics(topics))
+        return [TopicPartition(v.name, index) for v in views for index in sorted(v.partitions)]
+
+    def describe_cluster(self) -> ClusterDescription:
+        return self.call(self.admin.describe_cluster())
+
+    def offsets(
+        self, partitions: Sequence[TopicPartition], timestamp_ms: int = LATEST
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """The offsets at a time, or at an end (`EARLIEST`, `LATEST`)."""
+        return self.call(list_offsets(self.client, dict.fromkeys(partitions, timestamp_ms)))
+
+    def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        return self.call(committed_offsets(self.client, group_id))
+
+    def fetch(
+        self,
+        positions: Mapping[TopicPartition, int],
+        *,
+        max_bytes: int = 50 * 1024 * 1024,
+        partition_max_bytes: int = 1024 * 1024,
+        wait_ms: int = 500,
+        read_committed: bool = False,
+    ) -> dict[TopicPartition, FetchedRun]:
+        """Raw record batches (`FetchedRun.data`, a view) from many partitions and leaders at once."""
+        settings = FetchSettings(
+            wait_ms_max=wait_ms,
+            bytes_max=max_bytes,
+            partition_bytes_max=partition_max_bytes,
+            read_committed=read_committed,
+        )
+        return self.call(fetch(self.client, positions, settings))
+
+    def producer(self, settings: ProducerSettings | None = None) -> BlockingProducer:
+        return BlockingProducer(self, settings or ProducerSettings())
+
+    def consumer(
+        self, group_id: str | None = None, settings: ConsumerSettings | None = None
+    ) -> BlockingConsumer:
+        return BlockingConsumer(self, group_id, settings or ConsumerSettings())
+
+    def read(self, topics: Sequence[str]) -> Iterator[ConsumerRecord]:
+        """Everything that is in these topics now, from the start, partition by partition in order."""
+        partitions = self.partitions_of(topics)
+        ends = {tp: found.offset for tp, found in self.offsets(partitions).items()}
+        consumer = self.consumer(settings=ConsumerSettings(auto_offset_reset="earliest"))
+        consumer.inner.assign(dict.fromkeys(partitions, EARLIEST))
+
+        def is_done() -> bool:
+            positions = {tp: consumer.inner.position(tp) for tp in partitions}
+            return all((p if p is not None else -1) >= ends[tp] for tp, p in positions.items())
+
+        while not is_done():
+            for record in consumer.poll(POLL_MS):
+                if record.offset < ends[TopicPartition(record.topic, record.partition)]:
+                    yield record
+        consumer.close()
+
+
+class BlockingProducer:
+    """A producer whose `send` waits only where too much is under way."""
+
+    def __init__(self, connected: Connected, settings: ProducerSettings) -> None:
+        self.inner = Producer(connected.client, settings)
+        self.failures: list[Exception] = []
+        """Of records whose outcome nobody asked for."""
+        self._connected = connected
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.flush()
+
+    def send(self, record: ProducerRecord) -> Outcome[Delivery]:
+        outcome = self.inner.send(record)
+        outcome.when_done(self._look_at)
+        if self.inner.buffered_bytes > BUFFER_BYTES_MAX:
+            self._connected.wait(outcome)
+        return outcome
+
+    def flush(self) -> None:
+        """Until all is acknowledged or failed. Raises the first failure since the last flush."""
+        self._connected.call(self.inner.flush())
+        failures, self.failures = self.failures, []
+        if failures:
+            raise failures[0]
+
+    def _look_at(self, outcome: Outcome[Delivery]) -> None:
+        try:
+            outcome.result()
+        except Exception as error:  # noqa: BLE001 - kept for `flush`
+            self.failures.append(error)
+
+
+class BlockingConsumer:
+    """A consumer to poll."""
+
+    def __init__(
+        self, connected: Connected, group_id: str | None, settings: ConsumerSettings
+    ) -> None:
+        self._connected = connected
+        self._news = False
+        self.inner = Consumer(connected.client, group_id, settings, on_data=self._on_data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def poll(self, timeout_ms: float = POLL_MS, max_records: int = 500) -> list[ConsumerRecord]:
+        """What is there, waiting up to `timeout_ms` for the first. Raises the consumer's failure."""
+        self._connected.run_for(0)
+        records = self.inner.take(max_records)
+        if not records and self.inner.failure is None:
+            self._news = False
+            self._connected.run_until(lambda: self._news, timeout_ms)
+            records = self.inner.take(max_records)
+        if not records and self.inner.failure is not None:
+            raise self.inner.failure
+        return records
+
+    def commit(self) -> None:
+        """Where everything polled so far ends. Raises `KafkaError`."""
+        self._connected.call(self.inner.commit())
+
+    def close(self) -> None:
+        self._connected.call(self.inner.close())
+
+    def _on_data(self) -> None:
+        self._news = True
+        self._connected.nudge()
