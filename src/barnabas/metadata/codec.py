@@ -11,7 +11,10 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from barnabas.metadata.features import record_versions
+from barnabas.metadata.hot import encode_partition, encode_partition_change
 from barnabas.metadata.records.index import RECORD_MODULES
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.types import Buffer
 from barnabas.wire import codec
 from barnabas.wire.codec import MalformedError
@@ -67,4 +70,16 @@ def decode_record(value: Buffer) -> Message:
 
 def encode_records(records: Iterable[Message], metadata_version: int) -> list[bytes]:
     """The values of records, each in the version that `metadata_version` gives it."""
-    return [encode_record(record, record_version(record, metadata_version)) for record in records]
+    if record_versions(metadata_version).partition_change < 2:
+        return [encode_record(r, record_version(r, metadata_version)) for r in records]
+    values = []
+    for record in records:
+        value = None
+        if type(record) is PartitionChangeRecord:
+            value = encode_partition_change(record)
+        elif type(record) is PartitionRecord:
+            value = encode_partition(record)
+        if value is None:
+            value = encode_record(record, record_version(record, metadata_version))
+        values.append(value)
+    return values

@@ -234,7 +234,8 @@ class MetadataImage:
 
     def at(self, key: int) -> tuple[Topic, int] | None:
         """The topic and index a key names, or None where it is gone."""
-        topic = self.slots[key >> INDEX_BITS]
+        slot = key >> INDEX_BITS
+        topic = self.slots[slot] if slot < len(self.slots) else None
         return None if topic is None else (topic, key & INDEX_MASK)
 
     def partitions_of(self, broker: int) -> Iterator[tuple[Topic, int]]:

@@ -54,7 +54,8 @@ class Membership:
         slots = self._slots
         kept: dict[int, None] = {}
         for key in self._keys.get(broker, ()):
-            topic = slots[key >> INDEX_BITS]
+            slot = key >> INDEX_BITS
+            topic = slots[slot] if slot < len(slots) else None
             index = key & INDEX_MASK
             if topic is not None and index < len(topic.replicas):
                 if broker in topic.replicas[index]:

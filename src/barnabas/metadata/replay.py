@@ -72,6 +72,9 @@ ABSENT: Any = object()
 
 
 def _topic(image: MetadataImage, record: TopicRecord) -> None:
+    if record.topic_id in image.topics_by_id:
+        image.ignored += 1
+        return
     topic = Topic(Uuid(record.topic_id), record.name, len(image.slots))
     image.slots.append(topic)
     image.topics_by_id[topic.id] = topic

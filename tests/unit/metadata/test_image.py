@@ -1,0 +1,193 @@
+"""The image: replay, undo, snapshots, transactions, changes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.metadata.codec import decode_record, encode_record, encode_records, record_version
+from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
+from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
+from barnabas.metadata.records.end_transaction_record import EndTransactionRecord
+from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.metadata.snapshot import image_records, load_records, snapshot_values
+from barnabas.types import Uuid
+from barnabas.wire.codec import MalformedError
+from barnabas.wire.schema import Message
+from tests.unit.metadata.strategies import (
+    holds,
+    partition_changes,
+    partition_records,
+    records,
+    truly_members,
+)
+
+TOPIC = Uuid(bytes(15) + b"\x07")
+LATEST = FeatureLevelRecord(name="metadata.version", feature_level=30)
+
+
+def make(*more: Message) -> MetadataImage:
+    image = MetadataImage()
+    image.replay_batch(
+        [
+            LATEST,
+            TopicRecord(name="flights", topic_id=TOPIC),
+            PartitionRecord(
+                partition_id=0, topic_id=TOPIC, replicas=[1, 2, 3], isr=[1, 2, 3], leader=1,
+                leader_epoch=0, partition_epoch=0, directories=[Uuid(bytes([i] * 16)) for i in (1, 2, 3)],
+            ),
+            *more,
+        ],
+        2,
+        1,
+    )  # fmt: skip
+    return image
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(partition_records(), partition_changes()))
+def test_hot_writers_write_what_the_compiled_codec_writes(record: Message) -> None:
+    [value] = encode_records([record], 30)
+    assert value == encode_record(record, record_version(record, 30))
+    assert decode_record(value) == record
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(records, max_size=25), st.lists(st.lists(records, max_size=8), max_size=4))
+def test_undoing_uncommitted_records_restores_the_image_exactly(
+    committed: list[Message], appends: list[list[Message]]
+) -> None:
+    image = MetadataImage()
+    image.replay_batch(committed, len(committed), 1)
+    before = holds(image)
+    offset = len(committed)
+    for append in appends:
+        offset += len(append)
+        image.apply_uncommitted(append, offset, 2)
+    after = holds(image)
+    undone = image.undo_uncommitted()
+    assert holds(image) == before
+    assert before["members"] == truly_members(image)
+    for again in undone:
+        image.apply_uncommitted(*again)
+    assert holds(image) == after
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(records, max_size=40))
+def test_a_snapshot_gives_an_equal_image(log: list[Message]) -> None:
+    image = MetadataImage()
+    image.replay_batch([LATEST, *log], len(log), 3)
+    other = MetadataImage()
+    other.replay(TopicRecord(name="stale", topic_id=TOPIC))
+    load_records(other, list(image_records(image)), len(log), 3)
+    mine, theirs = holds(image), holds(other)
+    # Two topics of one name cannot be in a real log; the snapshot keeps both and the last wins.
+    for view in (mine, theirs):
+        del view["names"], view["collisions"]
+    assert theirs == mine
+    assert other.take_changes().everything
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(records, max_size=20),
+    st.lists(records, max_size=10),
+    st.lists(records, max_size=20),
+    st.integers(1, 5),
+)
+def test_a_snapshot_shows_the_committed_moment_while_the_image_moves_on(
+    committed: list[Message], uncommitted: list[Message], later: list[Message], chunk: int
+) -> None:
+    image = MetadataImage(track_changes=False)
+    image.replay_batch([LATEST, *committed], len(committed), 1)
+    expected = encode_records(image_records(image), 30)
+    image.apply_uncommitted(uncommitted, len(committed) + len(uncommitted), 1)
+    after = holds(image)
+    chunks = snapshot_values(image, chunk)
+    assert chunks is not None
+    assert holds(image) == after
+    got = list(next(chunks, []))
+    for record in later:
+        image.apply_uncommitted([record], image.offset + 1, 1)
+        got += next(chunks, [])
+    image.undo_uncommitted()
+    for values in chunks:
+        got += values
+    assert got == expected
+    assert not image.captures
+
+
+def test_a_partition_change_bumps_the_epochs_as_kafka_does() -> None:
+    image = make(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=[2, 3], leader=2))
+    state = image.topics_by_name["flights"].partition(0)
+    assert (state.leader, state.leader_epoch, state.partition_epoch) == (2, 1, 1)
+    assert state.isr == (2, 3)
+    image.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=[2]))
+    state = image.topics_by_name["flights"].partition(0)
+    assert (state.leader, state.leader_epoch, state.partition_epoch) == (2, 1, 2)
+
+
+def test_a_partition_without_directories_is_migrating() -> None:
+    image = make(PartitionRecord(partition_id=1, topic_id=TOPIC, replicas=[4], isr=[4], leader=4))
+    state = image.topics_by_name["flights"].partition(1)
+    assert state.directories == (Uuid(bytes(15) + b"\x02"),)
+
+
+def test_partitions_may_come_in_any_order() -> None:
+    image = make(PartitionRecord(partition_id=2, topic_id=TOPIC, replicas=[4], isr=[4], leader=4))
+    topic = image.topics_by_name["flights"]
+    assert not topic.has(1) and topic.has(2)
+    with pytest.raises(IndexError):
+        topic.partition(1)
+    image.replay(PartitionRecord(partition_id=1, topic_id=TOPIC, replicas=[5], isr=[5], leader=5))
+    assert [state.partition for state in topic.partitions()] == [0, 1, 2]
+
+
+def test_a_transaction_shows_nothing_until_it_ends() -> None:
+    image = make(BeginTransactionRecord(name="t"), RemoveTopicRecord(topic_id=TOPIC))
+    assert "flights" in image.topics_by_name
+    assert image.consistent_offset < image.offset
+    assert snapshot_values(image) is None
+    image.replay(EndTransactionRecord())
+    assert "flights" not in image.topics_by_name
+
+
+def test_an_aborted_transaction_leaves_nothing() -> None:
+    image = make(BeginTransactionRecord(name="t"), RemoveTopicRecord(topic_id=TOPIC))
+    image.replay(AbortTransactionRecord(reason="no"))
+    assert "flights" in image.topics_by_name
+    assert image.transaction is None
+
+
+def test_unknown_partitions_are_counted_and_change_nothing() -> None:
+    image = make()
+    image.replay(PartitionChangeRecord(partition_id=9, topic_id=TOPIC, leader=2))
+    image.replay(PartitionChangeRecord(partition_id=0, topic_id=Uuid(bytes(16)), leader=2))
+    assert image.ignored == 2
+
+
+def test_changes_name_what_moved_since_they_were_taken() -> None:
+    image = make()
+    first = image.take_changes()
+    assert list(first.topics_created) == [TOPIC] and not first.partitions
+    image.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, leader=2))
+    assert list(image.take_changes().partitions) == [(TOPIC, 0)]
+    image.replay(RemoveTopicRecord(topic_id=TOPIC))
+    assert image.take_changes().topics_deleted == {TOPIC: "flights"}
+    assert not image.take_changes()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\x01", b"\x02\x03\x00", b"\x01\x63\x00", b"\x01\x03\x09", b"\x01\x02\x00\x00"],
+)
+def test_bytes_that_are_no_record_are_refused(value: bytes) -> None:
+    with pytest.raises(MalformedError):
+        decode_record(value)
