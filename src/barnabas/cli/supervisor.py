@@ -8,7 +8,6 @@ use yet (`readiness`).
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import os
 import signal
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles
+from barnabas.host.loop import Loop
 
 STOP_S = 5.0
 """What a stop may take; whoever is left after it is killed."""
@@ -54,7 +54,7 @@ class Supervisor:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: Loop,
         directory: ClusterDirectory,
         nodes: list[NodeFiles],
         *,

@@ -9,13 +9,13 @@ at most, so that one fast peer does not keep the others waiting.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from barnabas.host.loop import Loop, Timer
 from barnabas.ports import Receiver
 from barnabas.types import Buffer, Endpoint
 
@@ -47,7 +47,7 @@ class Owner(Protocol):
     """What a connection needs of its network."""
 
     @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
+    def loop(self) -> Loop: ...
     @property
     def traffic(self) -> Traffic: ...
 
@@ -95,7 +95,7 @@ class HostConnection:
         self._open = True
         self._closing = False
         self._reading = False
-        self._linger: asyncio.TimerHandle | None = None
+        self._linger: Timer | None = None
 
     def __repr__(self) -> str:
         state = "closing" if self._closing else "open" if self._open else "closed"

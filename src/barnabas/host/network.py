@@ -7,7 +7,6 @@ are resolved off the thread (`getaddrinfo` blocks); numeric addresses at once.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import socket
@@ -18,6 +17,7 @@ from typing import Any
 from barnabas import limits
 from barnabas.host.background import HostBackground
 from barnabas.host.connection import HostConnection, Traffic
+from barnabas.host.loop import Loop, Timer
 from barnabas.ports import Receiver
 from barnabas.types import Endpoint
 
@@ -36,7 +36,7 @@ class HostNetwork:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: Loop,
         background: HostBackground,
         log: Log,
         *,
@@ -121,9 +121,7 @@ class HostNetwork:
         self._listeners.pop(listener, None)
 
     def on_receiver_fault(self, connection: HostConnection, error: Exception) -> None:
-        self.loop.call_exception_handler(
-            {"message": f"a receiver failed on {connection.peer}", "exception": error}
-        )
+        self.loop.fault(f"a receiver failed on {connection.peer}", error)
 
     def _on_resolved(
         self, endpoint: Endpoint, receiver: Receiver, found: list[_Address] | BaseException
@@ -151,7 +149,7 @@ class HostListener:
         self._accept = accept
         self._endpoint = Endpoint(endpoint.host, sock.getsockname()[1])
         self._open = True
-        network.loop.add_reader(sock, self._on_readable)
+        network.loop.add_reader(sock.fileno(), self._on_readable)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -164,7 +162,7 @@ class HostListener:
         if not self._open:
             return
         self._open = False
-        self._network.loop.remove_reader(self._socket)
+        self._network.loop.remove_reader(self._socket.fileno())
         self._socket.close()
         self._network.forget_listener(self)
 
@@ -209,12 +207,12 @@ class HostListener:
         """No descriptor or memory left: those who wait are served once others have gone."""
         network = self._network
         network.log("error", "listener.accept_failed", listener=self._endpoint, error=error)
-        network.loop.remove_reader(self._socket)
+        network.loop.remove_reader(self._socket.fileno())
         network.loop.call_later(ACCEPT_PAUSE_S, self._go_on)
 
     def _go_on(self) -> None:
         if self._open:
-            self._network.loop.add_reader(self._socket, self._on_readable)
+            self._network.loop.add_reader(self._socket.fileno(), self._on_readable)
 
 
 class _Attempt:
@@ -233,7 +231,7 @@ class _Attempt:
         self._receiver = receiver
         self._addresses = addresses
         self._socket: socket.socket | None = None
-        self._timeout: asyncio.TimerHandle | None = None
+        self._timeout: Timer | None = None
 
     def begin(self) -> None:
         """Try the next address."""
@@ -246,7 +244,7 @@ class _Attempt:
         sock.setblocking(False)
         code = sock.connect_ex(address)
         if code in (0, errno.EINPROGRESS):
-            self._loop.add_writer(sock, self._on_writable)
+            self._loop.add_writer(sock.fileno(), self._on_writable)
             self._timeout = self._loop.call_later(
                 limits.CONNECT_TIMEOUT_MS / 1000, self._on_timeout
             )
@@ -271,7 +269,7 @@ class _Attempt:
     def _take(self) -> socket.socket:
         assert self._socket is not None
         sock, self._socket = self._socket, None
-        self._loop.remove_writer(sock)
+        self._loop.remove_writer(sock.fileno())
         if self._timeout is not None:
             self._timeout.cancel()
         return sock

@@ -5,7 +5,6 @@ Chance is seeded from the machine once per process; a generator per concern is s
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import time
@@ -16,7 +15,7 @@ from barnabas.config.node import NodeConfig
 from barnabas.host.background import HostBackground
 from barnabas.host.disk import HostDisk
 from barnabas.host.journal import Journal
-from barnabas.host.loop import MeasuredLoop
+from barnabas.host.loop import Loop, Timer
 from barnabas.host.network import HostNetwork
 from barnabas.ports import Rng
 
@@ -37,13 +36,13 @@ class HostClock:
 class HostWakeups:
     """``ports.Wakeups`` over the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: Loop) -> None:
         self._loop = loop
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
 
-    def call_at(self, when_ms: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    def call_at(self, when_ms: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_at(when_ms / 1000, callback)
 
 
@@ -52,7 +51,7 @@ class HostPorts:
 
     def __init__(
         self,
-        loop: MeasuredLoop,
+        loop: Loop,
         journal: Journal,
         config: NodeConfig | None = None,
     ) -> None:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from barnabas.host.background import HostBackground
+from barnabas.host.loop import Loop
+from tests.unit.host.running import run_until
 
 
 @pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
+def loop() -> Iterator[Loop]:
+    loop = Loop()
     yield loop
     loop.close()
 
 
-def run_until(loop: asyncio.AbstractEventLoop, condition: Callable[[], bool]) -> None:
-    async def wait() -> None:
-        while not condition():
-            await asyncio.sleep(0)
-
-    loop.run_until_complete(asyncio.wait_for(wait(), 5))
-
-
-def test_a_queue_keeps_its_order_and_waits_for_no_other(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_queue_keeps_its_order_and_waits_for_no_other(loop: Loop) -> None:
     background = HostBackground(loop)
     gate = threading.Event()
     told: list[object] = []
@@ -42,7 +35,7 @@ def test_a_queue_keeps_its_order_and_waits_for_no_other(loop: asyncio.AbstractEv
     background.stop()
 
 
-def test_an_exception_is_the_result(loop: asyncio.AbstractEventLoop) -> None:
+def test_an_exception_is_the_result(loop: Loop) -> None:
     background = HostBackground(loop)
     told: list[object] = []
 
@@ -55,7 +48,7 @@ def test_an_exception_is_the_result(loop: asyncio.AbstractEventLoop) -> None:
     background.stop()
 
 
-def test_callbacks_run_on_the_loops_thread(loop: asyncio.AbstractEventLoop) -> None:
+def test_callbacks_run_on_the_loops_thread(loop: Loop) -> None:
     background = HostBackground(loop)
     threads: list[str] = []
     background.run(
@@ -69,10 +62,10 @@ def test_callbacks_run_on_the_loops_thread(loop: asyncio.AbstractEventLoop) -> N
     background.stop()
 
 
-def test_a_failing_callback_does_not_lose_the_others(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_failing_callback_does_not_lose_the_others(loop: Loop) -> None:
     background = HostBackground(loop)
     faults: list[object] = []
-    loop.set_exception_handler(lambda _, context: faults.append(context["exception"]))
+    loop.set_exception_handler(lambda _, error: faults.append(error))
     told: list[int] = []
 
     def fail(result: object) -> None:
@@ -85,7 +78,7 @@ def test_a_failing_callback_does_not_lose_the_others(loop: asyncio.AbstractEvent
     background.stop()
 
 
-def test_nothing_starts_after_stop(loop: asyncio.AbstractEventLoop) -> None:
+def test_nothing_starts_after_stop(loop: Loop) -> None:
     background = HostBackground(loop)
     gate = threading.Event()
     ran: list[str] = []
@@ -94,6 +87,7 @@ def test_nothing_starts_after_stop(loop: asyncio.AbstractEventLoop) -> None:
     gate.set()
     background.stop()
     background.run("q", lambda: ran.append("third"), lambda result: None)
-    loop.run_until_complete(asyncio.sleep(0))
+    loop.stop()
+    loop.run_forever()
     assert "second" not in ran
     assert "third" not in ran

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Callable, Iterator
 
@@ -13,9 +12,9 @@ from barnabas.host.loop import new_loop
 from barnabas.host.network import HostNetwork
 from barnabas.ports import Connection
 from barnabas.types import Buffer, Endpoint
+from tests.unit.host.running import PATIENCE_S, run_until
 
 LOOPBACK = Endpoint("127.0.0.1", 0)
-PATIENCE_S = 5.0
 
 
 class World:
@@ -27,22 +26,19 @@ class World:
         self.lines: list[tuple[str, str]] = []
         self.network = HostNetwork(self.loop, self.background, self.log)
         self.faults: list[str] = []
-        self.loop.set_exception_handler(lambda _, context: self.faults.append(context["message"]))
+        self.loop.set_exception_handler(lambda message, _: self.faults.append(message))
 
     def log(self, level: str, event: str, **fields: object) -> None:
         self.lines.append((level, event))
 
     def until(self, condition: Callable[[], bool]) -> None:
-        async def wait() -> None:
-            while not condition():
-                await asyncio.sleep(0)
-
-        self.loop.run_until_complete(asyncio.wait_for(wait(), PATIENCE_S))
+        run_until(self.loop, condition)
 
     def close(self) -> None:
         self.network.abort_all()
         self.background.stop()
-        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.stop()
+        self.loop.run_forever()
         self.loop.close()
 
 

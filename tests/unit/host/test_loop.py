@@ -1,0 +1,156 @@
+"""The loop: order of calls, timers, descriptors, threads, signals; one fault stops nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.host.loop import Loop
+from tests.unit.host.running import run_until
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+def test_calls_run_in_order_and_late_ones_in_the_next_turn(loop: Loop) -> None:
+    seen: list[int] = []
+
+    def first() -> None:
+        seen.append(1)
+        loop.call_soon(seen.append, 3)
+        loop.call_soon(loop.stop)
+
+    loop.call_soon(first)
+    loop.call_soon(seen.append, 2)
+    loop.run_forever()
+    assert seen == [1, 2, 3]
+
+
+def test_timers_run_by_instant_then_by_order(loop: Loop) -> None:
+    seen: list[str] = []
+    now = loop.time()
+    loop.call_at(now + 0.02, seen.append, "later")
+    loop.call_at(now + 0.01, seen.append, "first")
+    loop.call_at(now + 0.01, seen.append, "second")
+    loop.call_at(now + 0.015, seen.append, "never").cancel()
+    loop.call_at(now - 1, seen.append, "at once")
+    run_until(loop, lambda: len(seen) == 4)
+    assert seen == ["at once", "first", "second", "later"]
+    assert loop.time() >= now + 0.02
+
+
+def test_a_callback_that_schedules_itself_does_not_lock_out_a_timer(loop: Loop) -> None:
+    def again() -> None:
+        loop.call_soon(again)
+
+    again()
+    loop.call_later(0.005, loop.stop)
+    loop.run_forever()
+
+
+def test_a_fault_is_told_and_stops_nothing_else(loop: Loop) -> None:
+    faults: list[Exception] = []
+    loop.set_exception_handler(lambda message, error: faults.append(error))
+
+    def fail() -> None:
+        raise ValueError("in a callback")
+
+    reader, writer = os.pipe()
+    loop.add_reader(reader, fail)
+    os.write(writer, b"x")
+    loop.call_soon(fail)
+    loop.call_later(0, fail)
+    run_until(loop, lambda: len(faults) >= 3)
+    loop.remove_reader(reader)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_without_a_handler_a_fault_ends_the_run(loop: Loop) -> None:
+    loop.call_soon({}.__getitem__, "nothing")
+    with pytest.raises(KeyError):
+        loop.run_forever()
+
+
+def test_a_removed_descriptor_is_not_called_even_where_its_event_had_come(loop: Loop) -> None:
+    pipes = [os.pipe() for _ in range(2)]
+    called: list[int] = []
+
+    def on_readable(index: int) -> None:
+        called.append(index)
+        for reader, _ in pipes:
+            loop.remove_reader(reader)
+
+    for index, (reader, writer) in enumerate(pipes):
+        loop.add_reader(reader, on_readable, index)
+        os.write(writer, b"x")
+    loop.call_later(0.01, loop.stop)
+    loop.run_forever()
+    assert len(called) == 1
+    for pipe in pipes:
+        os.close(pipe[0])
+        os.close(pipe[1])
+
+
+def test_reading_and_writing_of_one_descriptor_are_apart(loop: Loop) -> None:
+    left, right = socket.socketpair()
+    seen: list[str] = []
+
+    def on_writable() -> None:
+        seen.append("writable")
+        loop.remove_writer(left.fileno())
+        right.send(b"x")
+
+    def on_readable() -> None:
+        seen.append("readable")
+        loop.remove_reader(left.fileno())
+
+    loop.add_reader(left.fileno(), on_readable)
+    loop.add_writer(left.fileno(), on_writable)
+    run_until(loop, lambda: len(seen) == 2)
+    assert seen == ["writable", "readable"]
+    left.close()
+    right.close()
+
+
+def test_a_thread_wakes_the_loop(loop: Loop) -> None:
+    thread = threading.Timer(0.01, lambda: loop.call_soon_threadsafe(loop.stop))
+    thread.start()
+    loop.run_forever()
+    thread.join()
+
+
+def test_a_signal_becomes_a_call_and_its_handler_is_given_back(loop: Loop) -> None:
+    before = signal.getsignal(signal.SIGUSR2)
+    threads: list[bool] = []
+
+    def on_signal(number: int) -> None:
+        threads.append(number == signal.SIGUSR2)
+        loop.stop()
+
+    loop.add_signal_handler(signal.SIGUSR2, on_signal, signal.SIGUSR2)
+    threading.Timer(0.01, lambda: os.kill(os.getpid(), signal.SIGUSR2)).start()
+    loop.run_forever()
+    assert threads == [True]
+    loop.close()
+    assert signal.getsignal(signal.SIGUSR2) is before
+
+
+def test_turns_are_measured(loop: Loop) -> None:
+    gate = threading.Event()
+    loop.call_soon(gate.wait, 0.03)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.stop()
+    loop.run_forever()
+    described = loop.times.describe()
+    assert described["turns"] >= 2
