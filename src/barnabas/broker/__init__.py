@@ -1,1 +1,1 @@
-"""TODO"""
+"""The broker role: requests to the machines, replicas, fetchers, lifecycle."""

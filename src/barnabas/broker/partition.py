@@ -1,0 +1,554 @@
+"""One replica on this broker: its log, its role, and who waits for it.
+
+A partition leads, follows, or is offline (its directory failed). As leader it appends what clients
+and coordinators bring, moves the high watermark as followers fetch, and asks for ISR changes. Whoever
+waits is told: produce requests by `wait_for`, fetch sessions by the watcher tables, coordinators by
+`on_high_watermark`.
+
+Invariants: the high watermark never goes back while this replica leads; what waits for an offset is
+settled exactly once (reached, or the leadership ended); nothing is appended by anybody but the
+present leader's path or the follower path.
+
+Source: Kafka's Partition; KIP-966 for the high watermark below min.insync.replicas.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.log.errors import OffsetOutOfRange
+from barnabas.log.partition_log import AppendInfo, Origin, PartitionLog, ReadResult
+from barnabas.metadata.topic import PartitionState
+from barnabas.replication.leader import FollowerProgress, IsrProposal, LeaderState
+from barnabas.replication.sessions import FetchSession, SessionPartition
+from barnabas.types import NO_NODE, Buffer, TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+OnHighWatermark = Callable[[int], None]
+
+
+class Waiter(Protocol):
+    """Something that waits until the high watermark reaches an offset."""
+
+    def settle(self, slot: int, code: ErrorCode) -> None:
+        """NONE: reached. Any other code: it will not be, from here."""
+
+
+class PartitionHost(Protocol):
+    """What a partition needs of the broker around it."""
+
+    node_id: int
+    lag_ms_max: float
+
+    def now_ms(self) -> float: ...
+    def wall_ms(self) -> int: ...
+    def is_eligible(self, broker: int, broker_epoch: int) -> bool: ...
+    def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None: ...
+    def wake(self, session: FetchSession[Partition]) -> None: ...
+    def on_log_failed(self, partition: Partition, error: OSError) -> None: ...
+    def after_append(self, log: PartitionLog) -> None: ...
+
+
+class Partition:
+    """One replica. `log` is None where it is offline."""
+
+    __slots__ = (
+        "_high_watermark_listeners",
+        "_host",
+        "_low_watermark_waiters",
+        "_waiting",
+        "append_watchers",
+        "high_watermark_watchers",
+        "index",
+        "leader",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "partition_epoch",
+        "replicas",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self, host: PartitionHost, topic: str, topic_id: Uuid, index: int, log: PartitionLog | None
+    ) -> None:
+        self._host = host
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.leader: LeaderState | None = None
+        """Not None where this replica leads."""
+        self.leader_id = int(NO_NODE)
+        self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+        self.append_watchers: dict[SessionPartition[Partition], None] = {}
+        """Followers' sessions: told of every append."""
+        self.high_watermark_watchers: dict[SessionPartition[Partition], None] = {}
+        """Consumers' sessions: told when there is more to read."""
+        self._waiting: deque[tuple[int, Waiter, int]] = deque()
+        """(offset, waiter, its slot), by offset."""
+        self._high_watermark_listeners: list[OnHighWatermark] = []
+        self._low_watermark_waiters: list[Callable[[], bool]] = []
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.index)
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader is not None
+
+    @property
+    def is_online(self) -> bool:
+        return self.log is not None
+
+    @property
+    def high_watermark(self) -> int:
+        return -1 if self.log is None else self.log.high_watermark
+
+    # -- role ------------------------------------------------------------------------------------
+
+    def become_leader(self, state: PartitionState) -> bool:
+        """The metadata say that this replica leads. Whether this is a new leadership."""
+        log = self.log
+        if log is None:
+            self._note(state)
+            return False
+        leader = self.leader
+        if leader is not None and leader.epoch == state.leader_epoch:
+            if leader.on_metadata(state.partition_epoch, state.replicas, state.isr, state.recovery):
+                self._note(state)
+                self.advance_high_watermark()
+            return False
+        self._note(state)
+        log.epochs.assign(state.leader_epoch, log.log_end_offset)
+        self.leader = LeaderState(
+            self._host.node_id,
+            state.leader_epoch,
+            state.partition_epoch,
+            state.replicas,
+            state.isr,
+            state.recovery,
+            log.log_end_offset,
+            self._host.now_ms(),
+        )
+        self._rebind_watchers()
+        self.advance_high_watermark()
+        self._low_watermark_moved()
+        return True
+
+    def become_follower(self, state: PartitionState) -> bool:
+        """The metadata say that another replica leads, or nobody. Whether the leader or its epoch
+        is new."""
+        moved = state.leader_epoch != self.leader_epoch or state.leader != self.leader_id
+        self._note(state)
+        if self.leader is not None:
+            self.leader = None
+            self._end_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if moved:
+            self._rebind_watchers()
+        return moved
+
+    def go_offline(self) -> None:
+        """Its directory failed: it answers KAFKA_STORAGE_ERROR from now on."""
+        self.log = None
+        self.leader = None
+        self._end_leadership(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._rebind_watchers()
+
+    def delete(self) -> None:
+        """The topic is gone, or this replica was taken away. The log is the caller's to delete."""
+        self.leader = None
+        self._end_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for watcher in (*self.append_watchers, *self.high_watermark_watchers):
+            watcher.partition = watcher.follower = None
+            self._tell(watcher)
+        self.append_watchers.clear()
+        self.high_watermark_watchers.clear()
+
+    def _note(self, state: PartitionState) -> None:
+        self.leader_id = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+
+    def _end_leadership(self, code: ErrorCode) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for _, waiter, slot in waiting:
+            waiter.settle(slot, code)
+        self._low_watermark_moved()
+
+    def _rebind_watchers(self) -> None:
+        """The role changed: sessions find the new leader's view of them, and have to be answered."""
+        followers = {} if self.leader is None else self.leader.followers
+        for watcher in self.append_watchers:
+            watcher.follower = followers.get(watcher.session.follower_id)
+            self._tell(watcher)
+        for watcher in self.high_watermark_watchers:
+            self._tell(watcher)
+
+    def _tell(self, watcher: SessionPartition[Partition]) -> None:
+        watcher.session.mark(watcher)
+        if watcher.session.parked is not None:
+            self._host.wake(watcher.session)
+
+    # -- appending -------------------------------------------------------------------------------
+
+    def append(
+        self, records: Buffer, *, acks_all: bool, origin: Origin = Origin.CLIENT
+    ) -> AppendInfo:
+        """Append one batch as leader. Raises `KafkaError`: NOT_LEADER_OR_FOLLOWER,
+        NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, or what the log has against the batch."""
+        leader, log = self.leader, self.log
+        if leader is None or log is None:
+            raise self.not_leader()
+        if acks_all and leader.is_under_min_isr(log.config.min_insync_replicas):
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {list(leader.isr)} is insufficient to satisfy the"
+                f" min.isr requirement of {log.config.min_insync_replicas} for partition"
+                f" {self.name}",
+            )
+        before = log.log_end_offset
+        try:
+            info = log.append_as_leader(
+                records, leader_epoch=leader.epoch, wall_ms=self._host.wall_ms(), origin=origin
+            )
+        except OSError as error:
+            self._host.on_log_failed(self, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if not info.duplicate:
+            self._on_appended(leader, before)
+            if log.unsynced_messages >= log.config.flush_messages:
+                self._host.after_append(log)
+        return info
+
+    def _on_appended(self, leader: LeaderState, before: int) -> None:
+        for watcher in self.append_watchers:
+            session, follower = watcher.session, watcher.follower
+            if follower is not None and follower.log_end_offset >= before:
+                # It had everything when it last asked, though that fetch did not name this partition.
+                if session.last_fetch_ms > follower.last_caught_up_ms:
+                    follower.last_caught_up_ms = session.last_fetch_ms
+            session.dirty[watcher] = None
+            if session.parked is not None:
+                self._host.wake(session)
+        if len(leader.isr_state.maximal) == 1:
+            self.advance_high_watermark()
+
+    def append_coordinator_records(self, batch: Buffer) -> int:
+        """Append one batch of a coordinator's records; all replicas of the ISR will have it once the
+        high watermark reaches the offset returned (one behind the batch's last). Raises as `append`."""
+        return self.append(batch, acks_all=True, origin=Origin.COORDINATOR).last_offset + 1
+
+    def append_as_follower(self, records: Buffer) -> None:
+        """Append what the leader sent. Raises what the log raises; a disk error takes the directory
+        offline and is raised as KAFKA_STORAGE_ERROR."""
+        log = self._online_log()
+        try:
+            log.append_as_follower(records)
+        except OSError as error:
+            self._host.on_log_failed(self, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if log.unsynced_messages >= log.config.flush_messages:
+            self._host.after_append(log)
+
+    def follow_watermarks(self, high_watermark: int, log_start: int) -> None:
+        """The leader's marks, as a follower learns them with each fetch."""
+        log = self._online_log()
+        if high_watermark > log.high_watermark:
+            before = log.high_watermark
+            log.high_watermark = high_watermark
+            if log.high_watermark > before:
+                self._on_high_watermark(log.high_watermark)
+        if log_start > log.log_start_offset:
+            log.advance_log_start(min(log_start, log.high_watermark))
+
+    def truncate(self, offset: int) -> None:
+        """As a follower: drop what the leader does not have."""
+        log = self._online_log()
+        try:
+            log.truncate_to(offset)
+        except OSError as error:
+            self._host.on_log_failed(self, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    def start_over_at(self, offset: int) -> None:
+        """As a follower: drop everything; the leader's log begins behind this one's end."""
+        log = self._online_log()
+        try:
+            log.truncate_fully_and_start_at(offset)
+        except OSError as error:
+            self._host.on_log_failed(self, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    # -- high watermark --------------------------------------------------------------------------
+
+    def advance_high_watermark(self) -> bool:
+        """Move it to where the maximal ISR is; whether it moved."""
+        leader, log = self.leader, self.log
+        if leader is None or log is None:
+            return False
+        host = self._host
+        mark = leader.high_watermark(
+            log.log_end_offset,
+            log.config.min_insync_replicas,
+            host.now_ms(),
+            host.lag_ms_max,
+            host.is_eligible,
+        )
+        if mark is None or mark <= log.high_watermark:
+            return False
+        log.high_watermark = mark
+        self._on_high_watermark(mark)
+        return True
+
+    def _on_high_watermark(self, mark: int) -> None:
+        waiting = self._waiting
+        if waiting and waiting[0][0] <= mark:
+            code = self._reached_code()
+            while waiting and waiting[0][0] <= mark:
+                _, waiter, slot = waiting.popleft()
+                waiter.settle(slot, code)
+        for watcher in self.high_watermark_watchers:
+            session = watcher.session
+            session.dirty[watcher] = None
+            if session.parked is not None:
+                self._host.wake(session)
+        for watcher in self.append_watchers:
+            # Followers learn it with their next answer; as in Kafka it is no reason for one.
+            watcher.session.dirty[watcher] = None
+        for listener in self._high_watermark_listeners:
+            listener(mark)
+
+    def _reached_code(self) -> ErrorCode:
+        leader, log = self.leader, self.log
+        if leader is None or log is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if leader.is_under_min_isr(log.config.min_insync_replicas):
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def wait_for(self, offset: int, waiter: Waiter, slot: int) -> bool:
+        """Have `waiter` settled when the high watermark reaches `offset`, or when this leadership
+        ends. False where it has been reached already (nothing will be settled)."""
+        if self.high_watermark >= offset:
+            return False
+        waiting = self._waiting
+        if not waiting or waiting[-1][0] <= offset:
+            waiting.append((offset, waiter, slot))
+        else:  # the repetition of an earlier batch
+            at = next(i for i, entry in enumerate(waiting) if entry[0] > offset)
+            waiting.insert(at, (offset, waiter, slot))
+        return True
+
+    def on_high_watermark(self, callback: OnHighWatermark) -> Callable[[], None]:
+        """Have `callback` called with each new high watermark. Returns what ends that."""
+        self._high_watermark_listeners = [*self._high_watermark_listeners, callback]
+
+        def end() -> None:
+            self._high_watermark_listeners = [
+                known for known in self._high_watermark_listeners if known is not callback
+            ]
+
+        return end
+
+    # -- followers -------------------------------------------------------------------------------
+
+    def on_follower_fetch(
+        self, follower: FollowerProgress, watcher: SessionPartition[Partition], broker_epoch: int
+    ) -> None:
+        """A checked fetch of a follower: it has everything before `watcher.fetch_offset`."""
+        leader, log, host = self.leader, self.log, self._host
+        if leader is None or log is None:
+            return
+        start_before = follower.log_start_offset
+        moved = leader.on_follower_fetch(
+            follower,
+            watcher.fetch_offset,
+            watcher.log_start_offset,
+            broker_epoch,
+            log.log_end_offset,
+            host.now_ms(),
+        )
+        if follower.broker not in leader.isr_state.maximal:
+            proposal = leader.propose_expand(follower, log.high_watermark, host.is_eligible)
+            if proposal is not None:
+                host.propose_isr(self, proposal)
+        if moved:
+            self.advance_high_watermark()
+        if self._low_watermark_waiters and start_before != follower.log_start_offset:
+            self._low_watermark_moved()
+
+    def maybe_shrink_isr(self) -> bool:
+        """Ask to drop the members that lag; whether something was asked."""
+        leader, log, host = self.leader, self.log, self._host
+        if leader is None or log is None or len(leader.isr) == 1:
+            return False
+        now_ms = host.now_ms()
+        # Who fetched what there was is caught up, though its fetches name only what moved.
+        for watcher in self.append_watchers:
+            follower = watcher.follower
+            if follower is not None and follower.log_end_offset >= log.log_end_offset:
+                follower.last_caught_up_ms = max(
+                    follower.last_caught_up_ms, watcher.session.last_fetch_ms
+                )
+        proposal = leader.propose_shrink(log.log_end_offset, now_ms, host.lag_ms_max)
+        if proposal is not None:
+            host.propose_isr(self, proposal)
+        return proposal is not None
+
+    def on_isr_changed(self) -> None:
+        """The controller answered: the high watermark may move, and others may want to join."""
+        self.advance_high_watermark()
+        leader, log = self.leader, self.log
+        if leader is None or log is None or leader.isr_state.in_flight:
+            return
+        now_ms = self._host.now_ms()
+        for follower in leader.followers.values():
+            if follower.broker in leader.isr or not follower.is_caught_up(
+                log.log_end_offset, now_ms, self._host.lag_ms_max
+            ):
+                continue
+            proposal = leader.propose_expand(follower, log.high_watermark, self._host.is_eligible)
+            if proposal is not None:
+                self._host.propose_isr(self, proposal)
+                return
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """What a client believes. Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; -1 is no
+        belief."""
+        if epoch < 0 or epoch == self.leader_epoch:
+            return
+        if epoch < self.leader_epoch:
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"{self.name} has leader epoch {self.leader_epoch}, not {epoch}",
+            )
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"{self.name} knows leader epoch {self.leader_epoch}, not yet {epoch}",
+        )
+
+    def readable_log(self, epoch: int, *, leader_only: bool) -> PartitionLog:
+        """The log for a reader who believes in `epoch`. Raises KafkaError: fenced or unknown epoch,
+        NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
+        if self.log is None:
+            raise self.offline()
+        self.check_leader_epoch(epoch)
+        if leader_only and self.leader is None:
+            raise self.not_leader()
+        return self.log
+
+    def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+        """(epoch, end offset) where this log parts from the reader's, or None where it does not.
+        Raises OFFSET_OUT_OF_RANGE where that cannot be said."""
+        if last_fetched_epoch < 0:
+            return None
+        log = self._online_log()
+        epoch, end = log.epoch_end_offset(last_fetched_epoch)
+        if epoch < 0 or end < 0 or fetch_offset < log.log_start_offset:
+            raise OffsetOutOfRange(fetch_offset, log.log_start_offset, log.log_end_offset)
+        if epoch < last_fetched_epoch or end < fetch_offset:
+            return epoch, end
+        return None
+
+    def read(
+        self, offset: int, max_bytes: int, up_to: int | None, *, at_least_one: bool, block: bool
+    ) -> ReadResult | None:
+        """From the log; None where it would block and must not. A disk error takes the directory
+        offline and is raised as KAFKA_STORAGE_ERROR."""
+        log = self._online_log()
+        try:
+            return log.read(offset, max_bytes, up_to=up_to, at_least_one=at_least_one, block=block)
+        except OSError as error:
+            self._host.on_log_failed(self, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    # -- log start -------------------------------------------------------------------------------
+
+    def delete_records(self, offset: int) -> int:
+        """Records below `offset` are gone (-1: below the high watermark). Returns the new log start.
+        Raises as `append`, and OFFSET_OUT_OF_RANGE, POLICY_VIOLATION."""
+        log = self.log
+        if self.leader is None or log is None:
+            raise self.not_leader()
+        if not log.config.delete:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Records of partition {self.name} can not be deleted due to the configured policy",
+            )
+        target = log.high_watermark if offset == -1 else offset
+        if not 0 <= target <= log.high_watermark:
+            raise OffsetOutOfRange(target, log.log_start_offset, log.high_watermark)
+        if log.advance_log_start(target):
+            for watcher in (*self.append_watchers, *self.high_watermark_watchers):
+                self._tell(watcher)
+        self._low_watermark_moved()
+        return log.log_start_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """Below it no live replica has records; -1 where this replica does not lead."""
+        leader, log = self.leader, self.log
+        if leader is None or log is None:
+            return -1
+        starts = [log.log_start_offset]
+        for follower in leader.followers.values():
+            if self._host.is_eligible(follower.broker, -1):
+                starts.append(follower.log_start_offset)
+        return min(starts)
+
+    def when_low_watermark_moves(self, check: Callable[[], bool]) -> None:
+        """Have `check` called whenever the low watermark or the leadership moves, until it returns
+        True."""
+        self._low_watermark_waiters.append(check)
+
+    def _low_watermark_moved(self) -> None:
+        if self._low_watermark_waiters:
+            waiters, self._low_watermark_waiters = self._low_watermark_waiters, []
+            self._low_watermark_waiters += [check for check in waiters if not check()]
+
+    # -- errors ----------------------------------------------------------------------------------
+
+    def not_leader(self) -> KafkaError:
+        if self.log is None:
+            return self.offline()
+        return KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"broker {self._host.node_id} does not lead {self.name} in epoch {self.leader_epoch}",
+        )
+
+    def offline(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.name} is offline"
+        )
+
+    def _online_log(self) -> PartitionLog:
+        if self.log is None:
+            raise self.offline()
+        return self.log
+
+    def describe(self) -> dict[str, object]:
+        log = self.log
+        return {
+            "partition": str(self.name),
+            "role": "leader" if self.leader else "follower" if log else "offline",
+            "leader": self.leader_id,
+            "leader_epoch": self.leader_epoch,
+            "log_end": log.log_end_offset if log else None,
+            "high_watermark": log.high_watermark if log else None,
+            "waiting": len(self._waiting),
+            **(self.leader.describe() if self.leader else {}),
+        }
+
+    def __repr__(self) -> str:
+        role = "leads" if self.leader else "follows" if self.log else "offline"
+        return f"Partition({self.name} {role} in epoch {self.leader_epoch}, {self.log!r})"
