@@ -18,7 +18,7 @@ class Allowed(Protocol):
         """The short notation again, for documents."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Anything:
     def problem(self, value: object) -> str | None:
         return None
@@ -27,7 +27,7 @@ class Anything:
         return "any"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NonEmpty:
     def problem(self, value: object) -> str | None:
         return "it must not be empty" if value == "" else None
@@ -36,7 +36,7 @@ class NonEmpty:
         return "not empty"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Within:
     """An inclusive range, and perhaps one value beside it."""
 
@@ -60,7 +60,7 @@ class Within:
         return f"between {_number(self.low)} and {_number(self.high)}{beside}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OneOf:
     words: tuple[str, ...]
     any_case: bool = False
@@ -76,7 +76,7 @@ class OneOf:
         return "one of " + ", ".join(self.words)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ListOf:
     """A list, perhaps of certain words only, perhaps not empty."""
 
@@ -97,7 +97,7 @@ class ListOf:
         return what if self.may_be_empty else f"{what} that is not empty"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ThrottledReplicas:
     """``*`` or a list of partition:broker (KIP-73)."""
 

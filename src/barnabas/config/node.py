@@ -28,7 +28,7 @@ from barnabas.types import Endpoint, NodeId
 _ANY_HOST = ("", "0.0.0.0", "::")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NodeConfig:
     """Everything a node is told before it starts.
 
