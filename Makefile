@@ -29,7 +29,7 @@ $(STAMP): requirements/dev.lock pyproject.toml
 venv: $(STAMP) ## Create .venv from the lock files
 
 demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end
-	$(BIN)/python -m tools.demo
+	$(BIN)/python -m barnabas.demo
 
 test: venv ## All tests (under 20 minutes on two cores)
 	$(PYTEST) --durations=10
