@@ -1,0 +1,70 @@
+"""``python -m barnabas.demo``: see :mod:`barnabas.demo`. Exit status 0 where every figure agrees."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from barnabas.demo.flights import data_file
+from barnabas.demo.progress import progress_for, show_checks
+from barnabas.demo.spark_process import JobFailedError, missing_java
+from barnabas.demo.story import Settings, Story, StoryError
+from barnabas.pipeline.errors import PipelineError
+from barnabas.testing.cluster import ClusterError
+
+
+def settings_from(arguments: list[str]) -> Settings:
+    parser = argparse.ArgumentParser(prog="python -m barnabas.demo", description=__doc__)
+    parser.add_argument("--data", type=Path, help="keep everything in this new directory")
+    parser.add_argument("--rate", type=float, default=12_000, help="flights per second at most")
+    parser.add_argument("--rows", type=int, help="stream only so many flights")
+    parser.add_argument(
+        "--bootstrap", help="host:port of a running cluster; nothing is started or killed then"
+    )
+    given = parser.parse_args(arguments)
+    return Settings(
+        directory=given.data or Path(tempfile.mkdtemp(prefix="barnabas-demo-")),
+        rate=given.rate,
+        rows=given.rows,
+        bootstrap=given.bootstrap,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    settings = settings_from(arguments)
+    keep = "--data" in arguments
+    sentence = missing_java()
+    if sentence is not None:
+        sys.stderr.write(sentence + "\n")
+        return 1
+    status = 1
+    try:
+        data_file()
+        progress = progress_for()
+        try:
+            checks = Story(settings, progress).run()
+        finally:
+            progress.close()
+        show_checks(checks)
+        wrong = [each.claim for each in checks if not each.holds]
+        if wrong:
+            sys.stdout.write(f"differs: {', '.join(wrong)}\n")
+        else:
+            sys.stdout.write("Every figure agrees: each flight landed exactly once.\n")
+            status = 0
+    except (StoryError, JobFailedError, PipelineError, ClusterError, FileNotFoundError) as error:
+        sys.stderr.write(f"{error}\n")
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+    if status == 0 and not keep:
+        shutil.rmtree(settings.directory, ignore_errors=True)
+    else:
+        sys.stdout.write(f"logs and data: {settings.directory}\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

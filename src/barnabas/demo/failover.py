@@ -1,0 +1,90 @@
+"""Killing the leader of a partition, and how long the cluster takes to have another.
+
+Watches the metadata that a surviving broker gives to every client, in a thread of its own, so that
+the stream of events goes on undisturbed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from barnabas.pipeline.cluster import Cluster, Patience
+from barnabas.types import METADATA_TOPIC, Endpoint
+from barnabas.wire.messages.describe_quorum_request import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
+from barnabas.wire.messages.describe_quorum_response import DescribeQuorumResponse
+from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.messages.metadata_response import MetadataResponse, MetadataResponsePartition
+
+POLL_S = 0.01
+NEW_LEADER_S = 60.0
+
+
+def partitions_of(cluster: Cluster, topic: str) -> list[MetadataResponsePartition]:
+    """The partitions of `topic` as a broker sees them now."""
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    )
+    response = cluster.call_any(request, MetadataResponse)
+    return [partition for each in response.topics for partition in each.partitions]
+
+
+def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
+    """Node id of the leader, -1 where there is none."""
+    for each in partitions_of(cluster, topic):
+        if each.partition_index == partition:
+            return each.leader_id
+    return -1
+
+
+def active_controller(cluster: Cluster) -> int:
+    """Node id of the quorum's leader, -1 while there is none."""
+    request = DescribeQuorumRequest(
+        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])]
+    )
+    response = cluster.call_any(request, DescribeQuorumResponse)
+    for topic in response.topics:
+        for partition in topic.partitions:
+            return partition.leader_id
+    return -1
+
+
+def wait_for_whole_isr(cluster: Cluster, topic: str, replicas: int, timeout_s: float) -> None:
+    """Return when every partition has `replicas` in-sync replicas. Raises
+    `ClusterUnreachableError` after `timeout_s`."""
+    patience = Patience(timeout_s * 1000)
+    while True:
+        partitions = partitions_of(cluster, topic)
+        short = [each for each in partitions if len(each.isr_nodes) < replicas]
+        if partitions and not short:
+            return
+        which = short[0] if short else None
+        patience.wait(f"the ISR of {topic}-{which.partition_index if which else '?'} is not whole")
+
+
+class NewLeader:
+    """Waits for another leader than `old` in the background. Times are monotonic seconds."""
+
+    def __init__(self, survivors: Sequence[Endpoint], topic: str, partition: int, old: int) -> None:
+        self.leader = -1
+        self.seen_at: float | None = None
+        self._cluster = Cluster(survivors, "barnabas-demo-watch", patience_ms=NEW_LEADER_S * 1000)
+        self._what = (topic, partition, old)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        topic, partition, old = self._what
+        deadline = time.monotonic() + NEW_LEADER_S
+        while time.monotonic() < deadline:
+            leader = leader_of(self._cluster, topic, partition)
+            if leader not in (old, -1):
+                self.leader, self.seen_at = leader, time.monotonic()
+                break
+            time.sleep(POLL_S)
+        self._cluster.close()

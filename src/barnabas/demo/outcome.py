@@ -1,0 +1,211 @@
+"""What landed, read by other people's code, and whether it is what the file says.
+
+Parquet is read by Arrow through the list of files that Spark's sink committed; the topic ``delays``
+by confluent-kafka. The figures are then compared with :func:`barnabas.demo.flights.figures_of`,
+which has seen nothing but the package's file.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from barnabas.demo.flights import Delays, Figures, hour_key
+
+READ_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One claim, what the file says and what was found."""
+
+    claim: str
+    expected: str
+    found: str
+
+    @property
+    def holds(self) -> bool:
+        return self.expected == self.found
+
+
+@dataclass(slots=True)
+class Landed:
+    """What stands in Parquet."""
+
+    figures: Figures
+    distinct_rows: int
+    smallest_row: int
+    largest_row: int
+
+
+@dataclass(slots=True)
+class Changelog:
+    """What stands in topic ``delays``."""
+
+    latest: dict[str, Delays]
+    records: int
+    repeated: int
+    """Records whose count of flights is not above that of the key's record before."""
+
+
+def committed_files(directory: Path) -> list[str]:
+    """Files that Spark's sink has committed; others may be leftovers of a killed task."""
+    log = directory / "_spark_metadata"
+    names = [each for each in log.iterdir() if each.name.split(".")[0].isdigit()]
+    compact = [each for each in names if each.suffix == ".compact"]
+    newest = max((int(each.stem) for each in compact), default=-1)
+    files = []
+    for each in sorted(names, key=lambda path: int(path.name.split(".")[0])):
+        number = int(each.name.split(".")[0])
+        if number < newest or (number == newest and each.suffix != ".compact"):
+            continue
+        for line in each.read_text().splitlines()[1:]:
+            entry = json.loads(line)
+            if entry["action"] == "add":
+                files.append(unquote(urlparse(entry["path"]).path))
+    return files
+
+
+def read_landed(directory: Path) -> Landed:
+    """Figures of the Parquet files, by Arrow's own aggregates."""
+    partitioning = ds.partitioning(pa.schema([("month", pa.int32())]), flavor="hive")
+    table = ds.dataset(
+        committed_files(directory),
+        format="parquet",
+        partitioning=partitioning,
+        partition_base_dir=str(directory),
+    ).to_table(columns=["row", "month", "origin", "hour", "distance", "dep_delay", "arr_delay"])
+    figures = Figures(rows=len(table), distance=pc.sum(table["distance"]).as_py() or 0)
+    for month in table.group_by("month").aggregate([([], "count_all")]).to_pylist():
+        figures.by_month[month["month"]] = month["count_all"]
+    for key, sums in _sums(table, ["origin"]):
+        figures.by_origin[key[0]] = sums
+    for key, sums in _sums(table, ["origin", "hour"]):
+        figures.by_origin_and_hour[hour_key(*key)] = sums
+    numbers = pc.min_max(table["row"]).as_py()
+    return Landed(
+        figures,
+        distinct_rows=pc.count_distinct(table["row"]).as_py(),
+        smallest_row=numbers["min"] if numbers["min"] is not None else -1,
+        largest_row=numbers["max"] if numbers["max"] is not None else -1,
+    )
+
+
+def _sums(table: pa.Table, keys: list[str]) -> Iterator[tuple[tuple[str, int], Delays]]:
+    sums = [("distance", "sum"), ("dep_delay", "count"), ("dep_delay", "sum")]
+    sums += [("arr_delay", "count"), ("arr_delay", "sum")]
+    for each in table.group_by(keys).aggregate([([], "count_all"), *sums]).to_pylist():
+        yield (
+            tuple(each[key] for key in keys),
+            Delays(
+                flights=each["count_all"],
+                distance=each["distance_sum"] or 0,
+                departures=each["dep_delay_count"],
+                departure_delay=each["dep_delay_sum"] or 0,
+                arrivals=each["arr_delay_count"],
+                arrival_delay=each["arr_delay_sum"] or 0,
+            ),
+        )
+
+
+def read_changelog(bootstrap: str) -> Changelog:
+    """Topic ``delays`` from beginning to end."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "demo", "enable.auto.commit": False}
+    )
+    found = Changelog({}, 0, 0)
+    try:
+        partitions = sorted(consumer.list_topics("delays", READ_S).topics["delays"].partitions)
+        ends = {
+            each: consumer.get_watermark_offsets(TopicPartition("delays", each), READ_S)[1]
+            for each in partitions
+        }
+        consumer.assign([TopicPartition("delays", each, OFFSET_BEGINNING) for each in partitions])
+        left = sum(ends.values())
+        deadline = time.monotonic() + READ_S
+        while left > 0:
+            messages = consumer.consume(1000, 0.5)
+            if not messages and time.monotonic() > deadline:
+                raise TimeoutError(f"{left} records of delays do not come")
+            for message in messages:
+                if message.error() is not None:
+                    raise RuntimeError(str(message.error()))
+                _take(found, message.key().decode(), Delays(**json.loads(message.value())))
+            left -= len(messages)
+    finally:
+        consumer.close()
+    return found
+
+
+def _take(found: Changelog, key: str, sums: Delays) -> None:
+    before = found.latest.get(key)
+    if before is not None and sums.flights <= before.flights:
+        found.repeated += 1
+    found.latest[key] = sums
+    found.records += 1
+
+
+def compare(truth: Figures, landed: Landed, changelog: Changelog, changed: int) -> list[Check]:
+    """All claims of the demo. `changed` is how many changes Spark says it has published."""
+    checks = [
+        Check("flights in Parquet", f"{truth.rows:,}", f"{landed.figures.rows:,}"),
+        Check("different row numbers", f"{truth.rows:,}", f"{landed.distinct_rows:,}"),
+        Check(
+            "first and last row number",
+            f"0, {truth.rows - 1:,}",
+            f"{landed.smallest_row:,}, {landed.largest_row:,}",
+        ),
+        Check("flights per month", months(truth), months(landed.figures)),
+        Check("miles flown", f"{truth.distance:,}", f"{landed.figures.distance:,}"),
+    ]
+    for origin in sorted(truth.by_origin):
+        checks.append(
+            Check(
+                f"{origin}: flights, miles, delays",
+                text_of(truth.by_origin[origin]),
+                text_of(landed.figures.by_origin.get(origin)),
+            )
+        )
+    hours, found = truth.by_origin_and_hour, landed.figures.by_origin_and_hour
+    equal = sum(1 for key in hours if found.get(key) == hours[key])
+    checks.append(
+        Check(
+            "origin and hour in Parquet",
+            f"{len(hours)} of {len(hours)}",
+            f"{equal} of {len(found)}",
+        )
+    )
+    latest = changelog.latest
+    equal = sum(1 for key in hours if latest.get(key) == hours[key])
+    checks.append(
+        Check(
+            "origin and hour in delays",
+            f"{len(hours)} of {len(hours)}",
+            f"{equal} of {len(latest)}",
+        )
+    )
+    checks.append(Check("changes in delays", f"{changed:,}", f"{changelog.records:,}"))
+    checks.append(Check("changes that came twice", "0", f"{changelog.repeated:,}"))
+    return checks
+
+
+def months(figures: Figures) -> str:
+    return " ".join(f"{figures.by_month.get(month, 0)}" for month in range(1, 13))
+
+
+def text_of(sums: Delays | None) -> str:
+    if sums is None:
+        return "none"
+    return (
+        f"{sums.flights:,} / {sums.distance:,} mi / "
+        f"{sums.departure_delay:,} + {sums.arrival_delay:,} min"
+    )

@@ -1,0 +1,113 @@
+"""Streams rows through ``confluent-kafka``: idempotent, acks=all, each row with its number as key.
+
+Counts what is acknowledged, remembers the longest silence, and knows when a partition acknowledged
+a row that was sent after a given moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+TOPIC = "flights"
+POLL_ROWS = 200
+FLUSH_S = 120.0
+
+
+@dataclass(slots=True)
+class Watched:
+    """The first acknowledgement, in one partition, of a row sent after `since_row`."""
+
+    partition: int
+    since_row: int
+    acknowledged_at: float | None = None
+
+
+class FlightProducer:
+    """Sends rows at up to `rate` per second. Times are ``time.monotonic`` seconds."""
+
+    def __init__(self, bootstrap: str, rate: float) -> None:
+        self.rate = rate
+        self.sent = 0
+        self.acknowledged = 0
+        self.errors: list[str] = []
+        self.longest_pause_s = 0.0
+        self.watched: Watched | None = None
+        self._last_ack = 0.0
+        self._began = 0.0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 5,
+                "compression.type": "lz4",
+                "error_cb": self._on_client_error,
+                "log_level": 0,
+            }
+        )
+
+    def _on_client_error(self, error: KafkaError) -> None:
+        """A broken connection heals by itself; only what is fatal counts."""
+        if error.fatal():
+            self.errors.append(str(error))
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        now = time.monotonic()
+        if error is not None:
+            self.errors.append(f"row {message.key()!r}: {error}")
+            return
+        self.acknowledged += 1
+        self.longest_pause_s = max(self.longest_pause_s, now - self._last_ack)
+        self._last_ack = now
+        watched = self.watched
+        if (
+            watched is not None
+            and watched.acknowledged_at is None
+            and message.partition() == watched.partition
+            and int(message.key() or b"-1") >= watched.since_row
+        ):
+            watched.acknowledged_at = now
+
+    def send(self, row: int, value: bytes) -> None:
+        """Queue one row; waits where the client's queue is full or the rate is passed."""
+        if not self.sent:
+            self._began = self._last_ack = time.monotonic()
+        while True:
+            try:
+                self._producer.produce(
+                    TOPIC, value=value, key=b"%d" % row, on_delivery=self._on_delivery
+                )
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+        self.sent += 1
+        if self.sent % POLL_ROWS == 0:
+            ahead_s = self.sent / self.rate - (time.monotonic() - self._began)
+            self._producer.poll(max(ahead_s, 0.0))
+            self._keep_pace()
+
+    def _keep_pace(self) -> None:
+        """`poll` returns at the first event; go on serving events until the pace allows more."""
+        while True:
+            ahead_s = self.sent / self.rate - (time.monotonic() - self._began)
+            if ahead_s <= 0:
+                return
+            self._producer.poll(ahead_s)
+
+    def wait_for(self, condition: Callable[[], Any], timeout_s: float) -> bool:
+        """Serve acknowledgements until `condition` holds; says whether it did in time."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            self._producer.poll(0.02)
+        return True
+
+    def flush(self) -> int:
+        """Wait until all is acknowledged; returns how many are not."""
+        return int(self._producer.flush(FLUSH_S))

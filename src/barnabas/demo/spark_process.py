@@ -1,0 +1,109 @@
+"""The Spark job as a process beside the demo: started early, told where to read, followed by line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+JAVA_MIN = 17
+END_S = 20.0
+
+
+class JobFailedError(Exception):
+    """The Spark job ended by itself; carries the end of its log."""
+
+
+def missing_java() -> str | None:
+    """One sentence where no Java of 17 or newer is found, else None."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    wanted = f"Spark needs Java {JAVA_MIN} or newer"
+    if java is None or shutil.which(java) is None:
+        return f"{wanted}, and none is found: install one (e.g. openjdk-17-jre-headless) or set JAVA_HOME."
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)', shown.stderr + shown.stdout)
+    if version is None or int(version[1]) < JAVA_MIN:
+        return f"{wanted}, and {java} is version {version[1] if version else 'unknown'}."
+    return None
+
+
+class SparkProcess:
+    """`python -m barnabas.demo.job` in `directory`. `latest` is what it said last, by event."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.log_file = directory / "spark.log"
+        self.latest: dict[str, dict[str, Any]] = {}
+        self._heard = threading.Condition()
+        with open(self.log_file, "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "barnabas.demo.job", str(directory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # something in the JVM wrote to stdout
+            with self._heard:
+                self.latest[said["event"]] = said
+                if said["event"] == "finished":
+                    self.latest["progress"] = said
+                self._heard.notify_all()
+
+    def tell(self, **fields: Any) -> None:
+        """One line for the job."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(fields) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self.check()
+            raise
+
+    def check(self) -> None:
+        """Raises `JobFailedError` where the job has ended with an error."""
+        if self._process.poll():
+            tail = self.log_file.read_text(errors="replace").splitlines()[-30:]
+            raise JobFailedError("\n".join(["the Spark job ended:", *tail]))
+
+    def heard(self, event: str, wait_s: float = 0.0) -> dict[str, Any] | None:
+        """What the job said last of `event`, waiting for a first time up to `wait_s`."""
+        with self._heard:
+            self._heard.wait_for(lambda: event in self.latest, wait_s)
+        if event not in self.latest:
+            self.check()
+        return self.latest.get(event)
+
+    def rows(self, query: str) -> int:
+        return int(self.latest.get("progress", {}).get(query, {}).get("rows", 0))
+
+    def end(self) -> None:
+        """Make sure that nothing of it runs on."""
+        if self._process.poll() is None and "finished" in self.latest:
+            try:
+                self._process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self._process.terminate()
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._process.wait()

@@ -1,0 +1,259 @@
+"""The demo's run from beginning to end, one method per step, in the order in which they are told."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.demo.failover import NewLeader, active_controller, leader_of, wait_for_whole_isr
+from barnabas.demo.flights import Figures, Row, data_file, figures_of, read_rows, to_json
+from barnabas.demo.outcome import Check, compare, read_changelog, read_landed
+from barnabas.demo.producer import TOPIC, FlightProducer, Watched
+from barnabas.demo.progress import Progress
+from barnabas.demo.spark_process import SparkProcess
+from barnabas.pipeline.cluster import Cluster as KafkaCluster
+from barnabas.pipeline.options import endpoints
+from barnabas.testing.cluster import Cluster
+
+PARTITIONS = 6
+REPLICAS = 3
+KILL_AT = 0.5
+RESTART_AT = 0.75
+"""Shares of the stream."""
+READY_S = 60.0
+SPARK_S = 90.0
+ALL_IN_S = 150.0
+WHOLE_S = 60.0
+SHOW_ROWS = 1000
+
+
+class StoryError(Exception):
+    """The demo cannot go on, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`bootstrap` is a cluster that runs already: nothing is started, nothing killed."""
+
+    directory: Path
+    rate: float
+    rows: int | None = None
+    bootstrap: str | None = None
+
+
+class Story:
+    """One run."""
+
+    def __init__(self, settings: Settings, progress: Progress) -> None:
+        self.settings = settings
+        self.progress = progress
+        self._cluster: Cluster | None = None
+        self._bootstrap = settings.bootstrap or ""
+        self._killed: tuple[int, float] | None = None
+        self._new_leader: NewLeader | None = None
+        self._told_failover = False
+
+    def run(self) -> list[Check]:
+        """All steps; returns what was claimed and found."""
+        with contextlib.ExitStack() as stack:
+            spark = SparkProcess(self.settings.directory / "spark")
+            stack.callback(spark.end)
+            self._start_nodes(stack)
+            stack.callback(self._view().close)
+            self._create_topics()
+            self._start_spark(spark)
+            self._stream(spark)
+            self._wait_for_isr()
+            changed = self._take_all_in(spark)
+            return self._compare(changed)
+
+    def _view(self) -> KafkaCluster:
+        return KafkaCluster.shared(endpoints(self._bootstrap), "barnabas-demo")
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _start_nodes(self, stack: contextlib.ExitStack) -> None:
+        if self.settings.bootstrap is not None:
+            self.progress.done("nodes", f"using {self._bootstrap}")
+            return
+        self.progress.update("nodes", "three processes are starting")
+        began = time.monotonic()
+        cluster = Cluster(REPLICAS, self.settings.directory, start_timeout_s=READY_S)
+        stack.callback(cluster.stop)
+        cluster.start()
+        self._cluster = cluster
+        self._bootstrap = cluster.bootstrap
+        took_s = time.monotonic() - began
+        controller = active_controller(self._view())
+        pids = ", ".join(f"{each}: pid {cluster.pid(each)}" for each in cluster.node_ids)
+        self.progress.done(
+            "nodes",
+            f"three take writes after {took_s:.2f} s, node {controller} is the active controller"
+            f" ({pids})",
+        )
+
+    def _create_topics(self) -> None:
+        self.progress.update("topics", "creating flights and delays")
+        replicas = REPLICAS if self._cluster is not None else 1
+        config = {"min.insync.replicas": str(min(2, replicas))}
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        topics = [NewTopic(name, PARTITIONS, replicas, config=config) for name in (TOPIC, "delays")]
+        for name, created in admin.create_topics(topics).items():
+            try:
+                created.result(READY_S)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise StoryError(f"topic {name} exists already in {self._bootstrap}") from error
+                raise StoryError(f"topic {name} was not created: {error}") from error
+        self.progress.done(
+            "topics",
+            f"flights and delays: {PARTITIONS} partitions, {replicas} replicas, "
+            f"min.insync.replicas={config['min.insync.replicas']}",
+        )
+
+    def _start_spark(self, spark: SparkProcess) -> None:
+        self.progress.update("spark", "a session on two cores is starting")
+        if spark.heard("session", SPARK_S) is None:
+            raise StoryError(f"no Spark session after {SPARK_S:.0f} s: see {spark.log_file}")
+        spark.tell(bootstrap=self._bootstrap)
+        if spark.heard("started", SPARK_S) is None:
+            raise StoryError(f"the queries did not start: see {spark.log_file}")
+        version = spark.latest["session"]["version"]
+        self.progress.done("spark", f"Spark {version} reads flights by format('barnabas')")
+
+    def _rows(self) -> Iterator[Row]:
+        return islice(read_rows(data_file()), self.settings.rows)
+
+    def _stream(self, spark: SparkProcess) -> None:
+        total = self.settings.rows or 336_776
+        producer = FlightProducer(self._bootstrap, self.settings.rate)
+        began = time.monotonic()
+        kill_row, restart_row = int(total * KILL_AT), int(total * RESTART_AT)
+        for row in self._rows():
+            number = producer.sent
+            if number == kill_row:
+                self._kill_leader(producer)
+            elif number == restart_row:
+                self._restart_node()
+            producer.send(number, to_json(row))
+            if number % SHOW_ROWS == 0:
+                self._tell_failover(producer)
+                self._show_stream(producer, spark, total)
+                spark.check()
+                if producer.errors:
+                    raise StoryError(f"not acknowledged: {producer.errors[0]}")
+        left = producer.flush()
+        self._tell_failover(producer)
+        if left or producer.errors:
+            why = producer.errors[0] if producer.errors else "no answer"
+            raise StoryError(f"{left + len(producer.errors)} flights were not acknowledged: {why}")
+        took_s = time.monotonic() - began
+        self.progress.done(
+            "stream",
+            f"{producer.acknowledged:,} flights acknowledged by all in-sync replicas in"
+            f" {took_s:.1f} s; longest pause between acknowledgements"
+            f" {producer.longest_pause_s * 1000:.0f} ms",
+        )
+        if self._killed is not None and not self._told_failover:
+            raise StoryError("partition 0 acknowledged nothing after its leader was killed")
+
+    def _show_stream(self, producer: FlightProducer, spark: SparkProcess, total: int) -> None:
+        self.progress.update(
+            "stream", f"{producer.acknowledged:,} of {total:,} flights acknowledged"
+        )
+        self.progress.update("pipeline", self._pipeline_text(spark))
+
+    def _pipeline_text(self, spark: SparkProcess) -> str:
+        return f"{spark.rows('landing'):,} flights in Parquet, {spark.rows('delays'):,} in delays"
+
+    # -- the killed leader -----------------------------------------------------------------------
+
+    def _kill_leader(self, producer: FlightProducer) -> None:
+        if self._cluster is None:
+            return
+        leader = leader_of(self._view(), TOPIC, 0)
+        survivors = [
+            each
+            for node in self._cluster.node_ids
+            if node != leader
+            for each in endpoints(self._client_endpoint(node))
+        ]
+        self.progress.update("kill -9", f"node {leader}, leader of flights-0")
+        producer.watched = Watched(0, producer.sent)
+        self._cluster.kill(leader)
+        self._killed = (leader, time.monotonic())
+        self._new_leader = NewLeader(survivors, TOPIC, 0, leader)
+
+    def _client_endpoint(self, node: int) -> str:
+        assert self._cluster is not None
+        listeners = self._cluster.node(node)["listeners"]
+        return str(next(each for name, each in listeners.items() if name != "CONTROLLER"))
+
+    def _tell_failover(self, producer: FlightProducer) -> None:
+        """Once both are known: the new leader, and the next acknowledgement."""
+        if self._killed is None or self._told_failover:
+            return
+        watched, new_leader = producer.watched, self._new_leader
+        assert watched is not None and new_leader is not None
+        if watched.acknowledged_at is None or new_leader.seen_at is None:
+            return
+        node, at = self._killed
+        self._told_failover = True
+        self.progress.done(
+            "kill -9",
+            f"node {node} led flights-0; node {new_leader.leader} leads after"
+            f" {(new_leader.seen_at - at) * 1000:.0f} ms, next acknowledgement after"
+            f" {(watched.acknowledged_at - at) * 1000:.0f} ms",
+        )
+
+    def _restart_node(self) -> None:
+        if self._cluster is None or self._killed is None:
+            return
+        node, _ = self._killed
+        self._cluster.restart(node)
+        self.progress.update("isr", f"node {node} was started again by `barnabas node start`")
+
+    def _wait_for_isr(self) -> None:
+        if self._cluster is None or self._killed is None:
+            return
+        node, _ = self._killed
+        for topic in (TOPIC, "delays"):
+            wait_for_whole_isr(self._view(), topic, REPLICAS, WHOLE_S)
+        self.progress.done("isr", f"node {node} is back; every ISR is whole again")
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _take_all_in(self, spark: SparkProcess) -> int:
+        """Returns how many changes of delays Spark says it has published."""
+        spark.tell(finish=True)
+        deadline = time.monotonic() + ALL_IN_S
+        while spark.heard("finished", 0.25) is None:
+            self.progress.update("pipeline", self._pipeline_text(spark))
+            if time.monotonic() > deadline:
+                raise StoryError(
+                    f"the pipeline is not through after {ALL_IN_S:.0f} s: see {spark.log_file}"
+                )
+        finished = spark.latest["finished"]
+        batches = finished["landing"]["batches"] + finished["delays"]["batches"]
+        self.progress.done("pipeline", f"{self._pipeline_text(spark)}, {batches} micro-batches")
+        return int(finished["delays"]["changed"])
+
+    def _compare(self, changed: int) -> list[Check]:
+        self.progress.update("check", "computing the figures from the package's file")
+        truth: Figures = figures_of(self._rows())
+        landed = read_landed(self.settings.directory / "spark" / "flights")
+        changelog = read_changelog(self._bootstrap)
+        checks = compare(truth, landed, changelog, changed)
+        wrong = sum(1 for each in checks if not each.holds)
+        if wrong:
+            self.progress.failed("check", f"{wrong} of {len(checks)} figures differ")
+        else:
+            self.progress.done("check", f"all {len(checks)} figures agree")
+        return checks
