@@ -1,0 +1,85 @@
+"""A node's listeners: which tables they serve, and where others reach them.
+
+Listeners are bound before the roles exist (their real ports are part of what the roles say about
+themselves), and serve from the next turn of the loop on, when every table is filled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+
+from barnabas.config.listeners import ListenerSpec
+from barnabas.config.node import NodeConfig
+from barnabas.ports import Listener, Ports
+from barnabas.types import Endpoint
+from barnabas.wire.api_versions import Features
+from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.server import RequestServer, ServerLimits
+
+FeatureSource = Callable[[], Features]
+
+
+class Listeners:
+    """All listeners of a node by name."""
+
+    def __init__(self, ports: Ports, config: NodeConfig, features: FeatureSource) -> None:
+        self._ports = ports
+        self._config = config
+        self.servers: dict[str, RequestServer] = {}
+        self._bound: dict[str, Listener] = {}
+        self._disconnected: list[Callable[[int], None]] = []
+        sockets = config.sockets
+        limits = ServerLimits(
+            request_max_bytes=sockets.request_bytes_max, idle_max_ms=sockets.connections_idle_ms_max
+        )
+        ids = itertools.count(1)
+        for spec in config.listeners:
+            self.servers[spec.name] = RequestServer(
+                ports,
+                spec.name,
+                ApiTable(),
+                limits=limits,
+                features=features,
+                on_disconnect=self._on_disconnect,
+                connection_ids=ids,
+            )
+
+    def bind(self) -> None:
+        """Listen on every address. Raises ``OSError`` with a sentence where one is taken."""
+        for spec in self._config.listeners:
+            server = self.servers[spec.name]
+            self._bound[spec.name] = self._ports.network.listen(spec.endpoint, server.accept)
+
+    def advertised(self, specs: Iterable[ListenerSpec]) -> dict[str, Endpoint]:
+        """Where others reach the listeners `specs`, with their real ports."""
+        found = {}
+        by_name = {spec.name: spec for spec in self._config.advertised}
+        for spec in specs:
+            said = by_name.get(spec.name, spec)
+            port = said.port or self._bound[spec.name].endpoint.port
+            found[spec.name] = Endpoint(said.host or "localhost", port)
+        return found
+
+    def tables(self, specs: Iterable[ListenerSpec]) -> list[ApiTable]:
+        return [self.servers[spec.name].table for spec in specs]
+
+    def on_disconnect(self, callback: Callable[[int], None]) -> None:
+        """Tell `callback` the id of each connection that ends."""
+        self._disconnected.append(callback)
+
+    def _on_disconnect(self, connection_id: int) -> None:
+        for callback in self._disconnected:
+            callback(connection_id)
+
+    def stop_accepting(self) -> None:
+        for listener in self._bound.values():
+            listener.close()
+
+    def close(self) -> None:
+        self.stop_accepting()
+        for server in self.servers.values():
+            server.close()
+
+    def describe(self) -> dict[str, object]:
+        return {name: server.statistics() for name, server in self.servers.items()}

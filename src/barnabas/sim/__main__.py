@@ -1,0 +1,80 @@
+"""``python -m barnabas.sim --seed N`` or ``--from N --seeds M``: play seeds; exit status 1 where one fails."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+
+from barnabas.sim.run import FAULTS_MS, Plan, Result, play_seed
+
+STORY_LINES = 60
+EXPECTED = (
+    "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "netsplits",
+    "rebalances", "faults",
+)  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="barnabas.sim", description=__doc__)
+    parser.add_argument("--seed", type=int, help="replay this one, with its trace")
+    parser.add_argument("--from", type=int, default=1, dest="first")
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--nodes", type=int)
+    parser.add_argument("--no-faults", action="store_true")
+    parser.add_argument("--hours", type=float, help="virtual hours of faults per seed")
+    parser.add_argument("--trace", type=int, default=STORY_LINES, help="lines shown of a failure")
+    options = parser.parse_args(arguments)
+    faults_ms = FAULTS_MS if options.hours is None else options.hours * 3_600_000
+    plan = Plan(options.nodes, faults_ms, not options.no_faults)
+    if options.seed is not None:
+        result = play_seed(options.seed, plan)
+        show_failure(result, options.trace) if result.failure else print(summary(result))
+        return 1 if result.failure else 0
+    return play_many(range(options.first, options.first + options.seeds), plan, options.trace)
+
+
+def play_many(seeds: range, plan: Plan, lines: int) -> int:
+    """Play `seeds` until one fails; prints totals and rates."""
+    began, totals, virtual_ms = time.perf_counter(), Counter[str](), 0.0
+    for count, seed in enumerate(seeds, 1):
+        result = play_seed(seed, plan)
+        totals.update(result.totals)
+        virtual_ms += result.virtual_ms
+        if result.failure:
+            show_failure(result, lines)
+            return 1
+        if count % 20 == 0 or count == len(seeds):
+            took = time.perf_counter() - began
+            rate = totals["messages delivered"] / took
+            print(
+                f"{count} seeds, {count / took:.2f} seeds/s, {virtual_ms / 3.6e6 / took * 3600:.2f}"
+                f" virtual hours per hour, {rate:.0f} messages/s",
+                flush=True,
+            )
+    for name, count in sorted(totals.items()):
+        print(f"  {name:28} {count}")
+    missing = [name for name in EXPECTED if not totals[name]] if len(seeds) >= 50 else []
+    if missing:
+        print(f"never happened: {', '.join(missing)}")
+        return 1
+    return 0
+
+
+def summary(result: Result) -> str:
+    shown = ", ".join(f"{name} {count}" for name, count in sorted(result.totals.items()))
+    return (
+        f"seed {result.seed} passed: trace {result.trace_hash}, {result.virtual_ms / 1000:.1f} virtual"
+        f" seconds in {result.real_s:.2f} s\n{shown}"
+    )
+
+
+def show_failure(result: Result, lines: int) -> None:
+    print("\n".join(result.trace[-lines:]))
+    print(f"\nseed {result.seed} failed after {result.virtual_ms:.0f} virtual ms: {result.failure}")
+    print(f"trace {result.trace_hash}; again: make sim SEED={result.seed}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

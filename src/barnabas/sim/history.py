@@ -1,0 +1,87 @@
+"""What clients saw: every record sent, acknowledged and read; and what is wrong about it.
+
+Anomalies are named as Kafka's users know them: a lost write (acknowledged and not there), a duplicate, a
+reordering, a skip, a record that nobody wrote.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+
+class Violation(AssertionError):
+    """An invariant does not hold. The message says which and where."""
+
+
+class Written(NamedTuple):
+    """A record whose delivery was acknowledged."""
+
+    value: bytes
+    offset: int
+
+
+class History:
+    """Collected while a seed runs; `check` at its end."""
+
+    def __init__(self) -> None:
+        self.sent: dict[tuple[str, int], list[bytes]] = defaultdict(list)
+        """Per partition and in the order of sending."""
+        self.acknowledged: dict[tuple[str, int], list[Written]] = defaultdict(list)
+        self.failed: set[bytes] = set()
+        """Sends that ended in an error: they may be there or not."""
+        self.read: dict[tuple[str, int], dict[int, bytes]] = defaultdict(dict)
+        """Whatever any consumer saw at an offset."""
+        self.operations = 0
+        """Acknowledged operations of clients."""
+        self.committed: dict[tuple[str, str, int], int] = {}
+        """(group, topic, partition) → the last acknowledged commit."""
+
+    def on_sent(self, topic: str, partition: int, value: bytes) -> None:
+        self.sent[topic, partition].append(value)
+
+    def on_acknowledged(self, topic: str, partition: int, value: bytes, offset: int) -> None:
+        self.operations += 1
+        self.acknowledged[topic, partition].append(Written(value, offset))
+
+    def on_read(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+        """A consumer got `value`. Raises :class:`Violation` where another value was seen there."""
+        seen = self.read[topic, partition]
+        known = seen.get(offset)
+        if known is not None and known != value:
+            raise Violation(
+                f"{topic}-{partition} offset {offset} was read as {known!r} and as {value!r}"
+            )
+        seen[offset] = value
+
+    def check_final(self, topic: str, partition: int, final: dict[int, bytes]) -> None:
+        """`final` is the whole partition as it stands after everything healed, by offset."""
+        name = f"{topic}-{partition}"
+        values = [final[offset] for offset in sorted(final)]
+        if len(values) != len(set(values)):
+            twice = sorted({value for value in values if values.count(value) > 1})
+            raise Violation(f"{name}: written once, there twice: {twice[:3]}")
+        position = {value: index for index, value in enumerate(values)}
+        known = set(self.sent[topic, partition])
+        for value in values:
+            if value not in known:
+                raise Violation(f"{name}: nobody wrote {value!r}")
+        for written in self.acknowledged[topic, partition]:
+            if written.value not in position:
+                raise Violation(
+                    f"{name}: acknowledged at offset {written.offset} and lost: {written.value!r}"
+                )
+            if written.offset >= 0 and final.get(written.offset) != written.value:
+                raise Violation(
+                    f"{name}: {written.value!r} was acknowledged at offset {written.offset},"
+                    f" where {final.get(written.offset)!r} is"
+                )
+        order = [position[value] for value in self.sent[topic, partition] if value in position]
+        if order != sorted(order):
+            raise Violation(f"{name}: an idempotent producer's records changed their order")
+        for offset, value in self.read[topic, partition].items():
+            if final.get(offset) != value:
+                raise Violation(
+                    f"{name}: a consumer read {value!r} at offset {offset}, where now"
+                    f" {final.get(offset)!r} is"
+                )

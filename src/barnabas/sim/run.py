@@ -1,0 +1,158 @@
+"""Plays seeds: builds a cluster, lets clients work while things break, heals, and judges.
+
+A seed passes where no checker objected, everything acknowledged is there once and in order, and after
+healing the cluster made progress within bounded virtual time. One seed gives one trace.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+
+from barnabas.sim.checkers import all_checkers
+from barnabas.sim.cluster import SimCluster, Topology
+from barnabas.sim.faults import FaultSchedule, draw_mix
+from barnabas.sim.history import History, Violation
+from barnabas.sim.workload import FinalRead, Workload
+from barnabas.sim.world import World
+
+READY_MS = 60_000.0
+FAULTS_MS = 20_000.0
+HEAL_MS = 90_000.0
+
+
+@dataclass
+class Result:
+    """What became of one seed."""
+
+    seed: int
+    failure: str = ""
+    """Empty where it passed."""
+    totals: Counter[str] = field(default_factory=Counter)
+    trace_hash: str = ""
+    trace: list[str] = field(default_factory=list)
+    virtual_ms: float = 0.0
+    real_s: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return not self.failure
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the command line may fix; the rest a seed draws."""
+
+    nodes: int | None = None
+    faults_ms: float = FAULTS_MS
+    faults: bool = True
+
+
+class Run:
+    """One seed."""
+
+    def __init__(self, seed: int, plan: Plan = Plan()) -> None:
+        self.world = World(seed)
+        rng = self.world.rng("swarm")
+        nodes = plan.nodes or rng.choice([3, 3, 3, 4, 5])
+        self.plan = plan
+        self.cluster = SimCluster(self.world, Topology(nodes=nodes, racks=rng.choice([0, 3])))
+        self.history = History()
+        self.workload = Workload(self.cluster, self.history, self.world.rng("workload"))
+        self.faults = FaultSchedule(
+            self.cluster,
+            draw_mix(rng),
+            self.world.rng("faults"),
+            rng.choice([800.0, 2000.0, 5000.0]),
+        )
+        self.checkers = all_checkers()
+        self.world.after_event.append(self._check)
+
+    def _check(self) -> None:
+        for checker in self.checkers:
+            checker.check(self.cluster)
+
+    def play(self) -> None:
+        """Raises :class:`Violation`."""
+        world = self.world
+        self.cluster.start_all()
+        self.workload.start()
+        if not world.run(READY_MS, lambda: bool(self.workload.topics)):
+            raise Violation(f"no topic was created within {READY_MS:.0f} ms without any fault")
+        if self.plan.faults:
+            self.faults.start()
+        world.run(world.now_ms + self.plan.faults_ms)
+        self.faults.heal_everything()
+        self.workload.stop_producing()
+        self._until(lambda: self.workload.unsettled == 0, "every send to be answered")
+        self._until(self._whole, "every ISR to be whole")
+        self._read_everything()
+
+    def _until(self, done: object, what: str) -> None:
+        assert callable(done)
+        if not self.world.run(self.world.now_ms + HEAL_MS, done):
+            raise Violation(
+                f"no progress: waited {HEAL_MS:.0f} virtual ms after healing for {what}"
+            )
+
+    def _whole(self) -> bool:
+        up = self.cluster.up()
+        if len(up) < len(self.cluster.nodes):
+            return False
+        assert up[0].node is not None
+        image = up[0].node.metadata.image
+        for topic in image.topics_by_id.values():
+            for index in range(topic.partition_count):
+                state = topic.partition(index)
+                if state.leader < 0 or len(state.isr) < len(state.replicas):
+                    return False
+        return True
+
+    def _read_everything(self) -> None:
+        for topic, partitions in sorted(self.workload.topics.items()):
+            ends = self._ends(topic, partitions)
+            final = FinalRead(self.cluster, topic, partitions)
+            self._until(lambda f=final, e=ends: f.has_read_to(e), f"{topic} to be read")
+            for partition in range(partitions):
+                self.history.check_final(topic, partition, final.found[partition])
+
+    def _ends(self, topic: str, partitions: int) -> dict[int, int]:
+        """The high watermark of each partition on its leader."""
+        ends: dict[int, int] = {}
+        for node in self.cluster.up():
+            assert node.node is not None
+            if node.node.broker is None:
+                continue
+            for partition, _, high_watermark, _ in node.node.broker.led_partitions():
+                if partition.topic == topic:
+                    found = ends.get(partition.partition, 0)
+                    ends[partition.partition] = max(found, high_watermark)
+        return ends
+
+
+def play_seed(seed: int, plan: Plan = Plan()) -> Result:
+    """Play one seed to its end."""
+    began = time.perf_counter()
+    run = Run(seed, plan)
+    failure = ""
+    try:
+        run.play()
+    except Violation as error:
+        failure = f"Violation: {error}"
+    except Exception:
+        failure = traceback.format_exc()
+    world = run.world
+    for machine in run.cluster.machines.values():
+        world.totals.update({f"disk {k}": v for k, v in machine.disk.totals.items()})
+    world.totals["acknowledged operations"] = run.history.operations
+    return Result(
+        seed,
+        failure,
+        world.totals,
+        world.trace_hash(),
+        list(world.trace),
+        world.now_ms,
+        time.perf_counter() - began,
+    )
