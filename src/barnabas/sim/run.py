@@ -104,7 +104,7 @@ class Run:
         assert up[0].node is not None
         image = up[0].node.metadata.image
         for topic in image.topics_by_id.values():
-            for index in range(topic.partition_count):
+            for index in range(len(topic)):
                 state = topic.partition(index)
                 if state.leader < 0 or len(state.isr) < len(state.replicas):
                     return False

@@ -20,7 +20,7 @@ class LeaderInIsr:
                 continue
             self._seen[node.id] = (image, image.offset)
             for topic in image.topics_by_id.values():
-                for index in range(topic.partition_count):
+                for index in range(len(topic)):
                     state = topic.partition(index)
                     self._count(cluster, topic.id, index, state)
                     where = f"{topic.name}-{index} at offset {image.offset}"

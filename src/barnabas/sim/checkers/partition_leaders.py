@@ -20,7 +20,7 @@ class OneLeaderPerPartitionEpoch:
                 continue
             self._seen[node.id] = (image, image.offset)
             for topic_id, topic in image.topics_by_id.items():
-                for index in range(topic.partition_count):
+                for index in range(len(topic)):
                     state = topic.partition(index)
                     if state.leader < 0:
                         continue

@@ -1,0 +1,159 @@
+"""One node: its roles assembled, from a configuration and ports, to a process that serves.
+
+The composition root. Order of start: identity of the directories, listeners bound (their real ports are part of
+what the roles say of themselves), the quorum's replica, the controller, the broker, tables filled, and
+only then everything begins. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from barnabas.broker.broker import Broker
+from barnabas.client.channels import Channels
+from barnabas.config.meta_properties import MetaProperties, check_directories
+from barnabas.config.node import NodeConfig
+from barnabas.controller import handlers as controller_handlers
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.metadata.features import supported
+from barnabas.node.bootstrap import read_bootstrap
+from barnabas.node.formatting import directories_of
+from barnabas.node.listeners import Listeners
+from barnabas.node.metadata_log import MetadataLog
+from barnabas.ports import Ports
+from barnabas.raft import handlers as raft_handlers
+from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.settings import settings_from_node
+from barnabas.wire.api_versions import Features
+
+LOCK_FILE = ".lock"
+
+
+class Node:
+    """A broker, a controller, or both."""
+
+    def __init__(self, config: NodeConfig, ports: Ports) -> None:
+        self.config = config
+        self.ports = ports
+        self.listeners = Listeners(ports, config, self._features)
+        self.channels = Channels(ports, f"node-{config.node_id}")
+        self.metadata = MetadataLog(ports)
+        self.controller: ControllerRuntime | None = None
+        self.broker: Broker | None = None
+        self.quorum: QuorumReplica
+        self._stopping = False
+
+    def start(self) -> None:
+        """Take part. Blocks on the disk until the logs are open. Raises ``DirectoryError``,
+        ``OSError`` with one sentence where that cannot be."""
+        identities = self._identify()
+        self.listeners.bind()
+        try:
+            self._assemble(identities)
+        except BaseException:
+            self.listeners.close()
+            raise
+        self.quorum.start()
+        if self.broker is not None:
+            self.broker.start()
+
+    def _identify(self) -> Mapping[str, MetaProperties]:
+        config, disk = self.config, self.ports.disk
+        identities = check_directories(
+            disk, directories_of(config), config.node_id, required=config.metadata_log_dir
+        )
+        for path in identities:
+            if not disk.try_lock(f"{path}/{LOCK_FILE}"):
+                raise OSError(
+                    0, "another process has it; each node needs a log directory of its own", path
+                )
+        return identities
+
+    def _assemble(self, identities: Mapping[str, MetaProperties]) -> None:
+        config, ports = self.config, self.ports
+        meta = identities[config.metadata_log_dir]
+        endpoints = self.listeners.advertised(config.controller_listeners)
+        self.quorum = QuorumReplica.open(
+            ports,
+            settings_from_node(config, meta, endpoints),
+            config.metadata_log_dir,
+            self.channels,
+            self.metadata,
+        )
+        if config.is_controller:
+            self._add_controller(meta)
+        if config.is_broker:
+            self._add_broker(meta, identities)
+
+    def _add_controller(self, meta: MetaProperties) -> None:
+        config = self.config
+        controller = ControllerRuntime(
+            self.ports,
+            config,
+            self.quorum,
+            cluster_id=meta.cluster_id,
+            bootstrap=read_bootstrap(self.ports.disk, config.metadata_log_dir),
+        )
+        self.controller = self.metadata.controller = controller
+        self.listeners.on_disconnect(controller.on_connection_closed)
+        for table in self.listeners.tables(config.controller_listeners):
+            controller_handlers.add_to(table, controller)
+            raft_handlers.add_to(table, self.quorum)
+
+    def _add_broker(self, meta: MetaProperties, identities: Mapping[str, MetaProperties]) -> None:
+        config = self.config
+        broker = Broker(
+            self.ports,
+            config,
+            cluster_id=meta.cluster_id,
+            identities=dict(identities),
+            listeners=self.listeners.advertised(config.broker_listeners),
+            channels=self.channels,
+            image=self.metadata.image,
+            controller_endpoint=lambda: self.quorum.leader_endpoint,
+        )
+        self.broker = broker
+        self.metadata.on_metadata = broker.on_metadata
+        self.metadata.on_leader = lambda leader, epoch: broker.on_controller_change()
+        self.listeners.on_disconnect(broker.on_disconnect)
+        for table in self.listeners.tables(config.broker_listeners):
+            broker.add_to(table)
+
+    def _features(self) -> Features:
+        image = self.metadata.image
+        return Features(supported(), dict(image.features), image.offset)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def begin_shutdown(self, on_done: Callable[[], None]) -> None:
+        """Controlled: the broker hands its leaderships over and closes its logs, then the quorum's
+        replica steps back; `on_done` follows."""
+        if self._stopping:
+            return
+        self._stopping = True
+
+        def quorum_left() -> None:
+            self.listeners.close()
+            self.channels.close()
+            on_done()
+
+        def broker_left() -> None:
+            self.quorum.shutdown(quorum_left)
+
+        if self.broker is not None:
+            self.broker.begin_shutdown(broker_left)
+        else:
+            broker_left()
+
+    def describe(self) -> dict[str, object]:
+        """State for people, metrics and logs."""
+        return {
+            "node": int(self.config.node_id),
+            "quorum": self.quorum.describe(),
+            "controller": self.controller.describe() if self.controller else None,
+            "broker": self.broker.describe() if self.broker else None,
+            "listeners": self.listeners.describe(),
+        }
+
+    def __repr__(self) -> str:
+        return f"Node({self.config!r})"
