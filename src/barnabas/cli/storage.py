@@ -15,7 +15,7 @@ from barnabas.config.meta_properties import DirectoryError, MetaProperties, read
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 from barnabas.host.disk import HostDisk
-from barnabas.node.formatting import directories_of, format_node, random_uuid
+from barnabas.metadata.formatting import directories_of, format_node, random_uuid
 from barnabas.types import uuid_text
 
 app = typer.Typer(help="Log directories before a node runs on them.", no_args_is_help=True)

@@ -22,7 +22,7 @@ from barnabas.host.disk import HostDisk
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
-from barnabas.node.formatting import existing_cluster_id, format_node, random_uuid
+from barnabas.metadata.formatting import existing_cluster_id, format_node, random_uuid
 from barnabas.types import Endpoint, uuid_text
 
 PREDECESSOR_S = 6.0

@@ -24,8 +24,8 @@ from barnabas.config.properties import parse_properties
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.metadata.formatting import directories_of
 from barnabas.node import Node
-from barnabas.node.formatting import directories_of
 
 LOCK_FILE = ".lock"
 """In each log directory, held while the process lives; Kafka's name for it."""
