@@ -1,29 +1,31 @@
 """Where the replicas of new partitions go.
 
-Two rules, both even within one creation:
+Never two replicas of a partition on one broker; fenced brokers take one only where there are too
+few others, and never lead; cordoned brokers (every log directory cordoned, KIP-1066) are not
+offered here at all. Both rules start at a random broker.
 
-* `place_round_robin`, the older rule, for clusters where no broker (or not every broker) names a rack: the
-  first replica of partition p goes to broker (start + p), the others follow at a distance that grows by one
-  each time the partitions have gone round, so that one broker's partners change.
-* `place_striped` (KIP-631), for racks: racks are taken in turn from a random start; within a rack
-  its brokers are taken in turn. The first replica's rack moves on by one with each
-  partition, so leaders spread as well.
+* `place_round_robin`, the older rule, where not every broker names a rack. Leaders go round the
+  brokers. The other replicas go to whoever has fewest, looking backwards from the leader (brokers
+  whose turn to lead is furthest away), so that every prefix of a creation is even. With each
+  round the order is a longer stride through the brokers (the growing shift): one broker's
+  partners change from round to round.
+* `place_striped` (KIP-631), where all do. The leader's rack moves on by one with each partition,
+  and within a rack its brokers take turns. The other replicas go to the racks that have none yet
+  of this partition, fewest replicas first, then within the rack to whoever has fewest; ties
+  go to those whose turn to lead is furthest away.
 
-Both start at random. Fenced brokers are avoided: they take a replica only where too few unfenced
-ones exist, never the first one. Cordoned brokers (every log directory cordoned, KIP-1066) never
-take one. Never two replicas of a partition on one broker, and as many racks as there are, up to
-the replication factor.
-
-Bounds, for one creation of P partitions with replication factor F over N usable brokers: with the
-round-robin rule, and with the striped rule over racks of equal size, replicas per broker differ
-by at most 1, and so do leaders, as long as P·F and P cover all. For racks of unequal size each rack takes
-the same number of replicas (±1), so a broker of a small rack takes up to (largest rack ÷ its rack)
-times those of the largest; many small topics differ like independent random starts, about √(topics).
+Bounds, for one creation over N brokers: without racks, and with racks of equal size, replicas per
+broker differ by at most 1 and leaders by at most 1, whatever the number of partitions. With racks
+of unequal size each rack leads equally often (±1), so a broker leads in proportion to one over its
+rack's size; where the replication factor is no more than the number of racks, racks hold equally
+many replicas within the factor. Many small topics are independent: over T topics of one partition a
+broker has T/N ± 5·√(T/N) of any kind (a bound that random starts break once in a million).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import gcd
 from typing import NamedTuple
 
 from barnabas.ports import Rng
@@ -39,18 +41,13 @@ class UsableBroker(NamedTuple):
 
 
 def place(
-    brokers: Iterable[UsableBroker],
-    partitions: int,
-    factor: int,
-    rng: Rng,
-    *,
-    first_partition: int = 0,
+    brokers: Iterable[UsableBroker], partitions: int, factor: int, rng: Rng
 ) -> list[tuple[int, ...]]:
     """Replicas of each new partition, the preferred leader first.
 
     Raises KafkaError INVALID_REPLICATION_FACTOR with both numbers where there are too few brokers.
     """
-    usable = sorted(brokers)
+    usable = sorted(brokers, key=lambda broker: broker.id)
     live = [broker for broker in usable if not broker.fenced]
     if factor <= 0:
         raise _invalid(f"Replication factor must be larger than 0, not {factor}.")
@@ -64,103 +61,135 @@ def place(
         raise _invalid(
             "All brokers are currently fenced or have all their log directories cordoned."
         )
-    racks = {broker.rack for broker in usable}
+    from_live = min(factor, len(live))
+    racks = {broker.rack for broker in live}
     if None in racks or len(racks) == 1:
-        return place_round_robin(usable, partitions, factor, rng, first_partition=first_partition)
-    return place_striped(usable, partitions, factor, rng)
+        placed = place_round_robin([b.id for b in live], partitions, from_live, rng)
+    else:
+        placed = place_striped([(b.id, b.rack or "") for b in live], partitions, from_live, rng)
+    if factor == from_live:
+        return placed
+    return _with_fenced(placed, [b for b in usable if b.fenced], factor - from_live)
 
 
 def place_round_robin(
-    brokers: Sequence[UsableBroker],
-    partitions: int,
-    factor: int,
-    rng: Rng,
-    *,
-    first_partition: int = 0,
+    brokers: Sequence[int], partitions: int, factor: int, rng: Rng
 ) -> list[tuple[int, ...]]:
-    """The rule for brokers without racks."""
-    live = [broker.id for broker in brokers if not broker.fenced]
-    fenced = [broker.id for broker in brokers if broker.fenced]
-    count = len(live)
+    """The rule for brokers without racks; see the module."""
+    count = len(brokers)
     start = rng.randrange(count)
-    shift = rng.randrange(count)
-    placed = []
-    for p in range(partitions):
-        at = start + first_partition + p
-        if p and at % count == start % count:
-            shift += 1
-        replicas = [live[at % count]]
-        for step in range(min(factor, count) - 1):
-            distance = 1 + (shift + step) % (count - 1)
-            replicas.append(live[(at + distance) % count])
-        for extra in range(factor - count):
-            replicas.append(fenced[(at + extra) % len(fenced)])
-        placed.append(tuple(replicas))
+    pattern = _even_round(count, factor, min(count, partitions))
+    strides = [n for n in range(1, count + 1) if gcd(n, count) == 1]
+    shift = rng.randrange(len(strides))
+    placed: list[tuple[int, ...]] = []
+    while len(placed) < partitions:
+        stride = strides[shift % len(strides)]
+        order = [brokers[(start + i * stride) % count] for i in range(count)]
+        shift += 1
+        for positions in pattern[: partitions - len(placed)]:
+            placed.append(tuple([order[at] for at in positions]))
     return placed
 
 
-class _Ring:
-    """Brokers in a fixed order, taken in turn; each round begins one further on."""
+def _even_round(count: int, factor: int, partitions: int) -> list[list[int]]:
+    """Positions of the replicas of the first `partitions` partitions of one round: partition p is
+    led at position p, and after each partition the counts differ by at most 1."""
+    counts = [0] * count
+    rounds = []
+    for p in range(partitions):
+        replicas = [p]
+        for level in (min(counts), min(counts) + 1):
+            for back in range(1, count):
+                if len(replicas) == factor:
+                    break
+                at = (p - back) % count
+                if counts[at] == level and at not in replicas:
+                    replicas.append(at)
+        for at in replicas:
+            counts[at] += 1
+        rounds.append(replicas)
+    return rounds
 
-    __slots__ = ("ids", "_at")
 
-    def __init__(self, ids: list[int], at: int) -> None:
-        self.ids = ids
-        self._at = at
+class _Rack:
+    """One rack during a creation."""
 
-    def take(self, taken: Sequence[int]) -> int | None:
-        """The next one that is not among `taken`."""
-        for _ in range(len(self.ids)):
-            broker = self.ids[self._at % len(self.ids)]
-            self._at += 1
-            if broker not in taken:
-                return broker
-        return None
+    __slots__ = ("at", "brokers", "counts", "led", "replicas")
+
+    def __init__(self, at: int, brokers: list[int]) -> None:
+        self.at = at
+        self.brokers = brokers
+        self.counts = [0] * len(brokers)
+        self.led = 0
+        """Partitions led here: whose turn it is next."""
+        self.replicas = 0
+
+    def lead(self) -> int:
+        turn = self.led % len(self.brokers)
+        self.led += 1
+        return self._take(turn)
+
+    def follow(self, taken: Sequence[int]) -> int:
+        """The broker with fewest replicas; the one whose turn to lead is furthest away."""
+        size, led, counts = len(self.brokers), self.led, self.counts
+        best, rank = -1, (0, 0)
+        for i, broker in enumerate(self.brokers):
+            mine = (counts[i], -((i - led) % size))
+            if broker not in taken and (best < 0 or mine < rank):
+                best, rank = i, mine
+        return self._take(best)
+
+    def _take(self, i: int) -> int:
+        self.counts[i] += 1
+        self.replicas += 1
+        return self.brokers[i]
 
 
 def place_striped(
-    brokers: Sequence[UsableBroker], partitions: int, factor: int, rng: Rng
+    brokers: Sequence[tuple[int, str]], partitions: int, factor: int, rng: Rng
 ) -> list[tuple[int, ...]]:
-    """The rule for brokers with racks."""
-    names = sorted({broker.rack or "" for broker in brokers})
+    """The rule for brokers (id, rack) with racks; see the module."""
+    names = sorted({rack for _, rack in brokers})
     first = rng.randrange(len(names))
-    names = names[first:] + names[:first]
-    live, fenced, leaders = {}, {}, {}
-    for name in names:
-        in_rack = [broker for broker in brokers if (broker.rack or "") == name]
-        up = [broker.id for broker in in_rack if not broker.fenced]
-        down = [broker.id for broker in in_rack if broker.fenced]
-        at = rng.randrange(len(up)) if up else 0
-        live[name], leaders[name] = _Ring(up, at), _Ring(up, at)
-        fenced[name] = _Ring(down, rng.randrange(len(down)) if down else 0)
-    with_live = [name for name in names if live[name].ids]
-    placed = []
-    for p in range(partitions):
-        placed.append(_stripe(p, factor, names, with_live, live, fenced))
-    return placed
+    racks = []
+    for at, name in enumerate(names[first:] + names[:first]):
+        ids = [broker for broker, rack in brokers if rack == name]
+        turn = rng.randrange(len(ids))
+        racks.append(_Rack(at, ids[turn:] + ids[:turn]))
+    return [_stripe(racks, p, factor) for p in range(partitions)]
 
 
-def _stripe(
-    p: int,
-    factor: int,
-    names: list[str],
-    with_live: list[str],
-    live: dict[str, _Ring],
-    fenced: dict[str, _Ring],
-) -> tuple[int, ...]:
-    """One partition: its leader from the racks with live brokers in turn, then rack after rack."""
-    lead = with_live[p % len(with_live)]
-    replicas = [live[lead].take(())]
-    at = names.index(lead) + 1
-    for rings in (live, fenced):
-        stalled = 0
-        while len(replicas) < factor and stalled < len(names):
-            broker = rings[names[at % len(names)]].take(replicas)  # type: ignore[arg-type]
-            at += 1
-            stalled = 0 if broker is not None else stalled + 1
-            if broker is not None:
-                replicas.append(broker)
-    return tuple(replicas)  # type: ignore[arg-type]
+def _stripe(racks: list[_Rack], p: int, factor: int) -> tuple[int, ...]:
+    count = len(racks)
+    leading = racks[p % count]
+    replicas = [leading.lead()]
+    used = [0] * count
+    used[leading.at] = 1
+    while len(replicas) < factor:
+        best = None
+        rank = (0, 0, 0)
+        for rack in racks:
+            here = used[rack.at]
+            if here == len(rack.brokers):
+                continue
+            mine = (here, rack.replicas, -((rack.at - p - 1) % count))
+            if best is None or mine < rank:
+                best, rank = rack, mine
+        assert best is not None, "the factor is at most the number of brokers"
+        used[best.at] += 1
+        replicas.append(best.follow(replicas))
+    return tuple(replicas)
+
+
+def _with_fenced(
+    placed: list[tuple[int, ...]], fenced: list[UsableBroker], missing: int
+) -> list[tuple[int, ...]]:
+    """Fill up with fenced brokers, in turn."""
+    ids = [broker.id for broker in fenced]
+    return [
+        replicas + tuple(ids[(p + i) % len(ids)] for i in range(missing))
+        for p, replicas in enumerate(placed)
+    ]
 
 
 def _invalid(message: str) -> KafkaError:

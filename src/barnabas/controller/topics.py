@@ -250,9 +250,7 @@ def _placed(cluster: Cluster, wanted: CreatableTopic, rng: Rng) -> list[Assignme
     return place_partitions(cluster, count, factor, rng)
 
 
-def place_partitions(
-    cluster: Cluster, count: int, factor: int, rng: Rng, *, first_partition: int = 0
-) -> list[Assignment]:
+def place_partitions(cluster: Cluster, count: int, factor: int, rng: Rng) -> list[Assignment]:
     """Placement on the usable brokers. Raises INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS."""
     if count > RECORDS_MAX:
         raise KafkaError(
@@ -260,7 +258,7 @@ def place_partitions(
             f"Excessively large number of partitions per request: {count}, at most {RECORDS_MAX}.",
         )
     try:
-        placed = place(usable_brokers(cluster), count, factor, rng, first_partition=first_partition)
+        placed = place(usable_brokers(cluster), count, factor, rng)
     except KafkaError as error:
         raise KafkaError(
             error.code, f"Unable to replicate the partition {factor} time(s): {error.message}"
@@ -439,7 +437,7 @@ def _grow(cluster: Cluster, wanted: CreatePartitionsTopic, rng: Rng) -> list[Par
     additional = wanted.count - present
     factor = len(topic.replicas[0])
     if wanted.assignments is None:
-        assignments = place_partitions(cluster, additional, factor, rng, first_partition=present)
+        assignments = place_partitions(cluster, additional, factor, rng)
     else:
         assignments = _grown_manually(cluster, wanted, present, additional, factor)
     return [
