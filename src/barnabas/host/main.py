@@ -18,17 +18,14 @@ from pathlib import Path
 
 from barnabas import limits
 from barnabas.config.definition import ConfigError
-from barnabas.config.meta_properties import DirectoryError, check_directories
+from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
-from barnabas.metadata.formatting import directories_of
 from barnabas.node import Node
 
-LOCK_FILE = ".lock"
-"""In each log directory, held while the process lives; Kafka's name for it."""
 LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
 GC_YOUNG_THRESHOLD = 50_000
 """Allocations between two looks at young objects: what a request leaves behind is freed by counting,
@@ -61,7 +58,7 @@ class NodeProcess:
         self._loop.set_exception_handler(self._on_unhandled)
         self.ports = HostPorts(self._loop, journal, config)
         self.config = config
-        self._node: Node | None = None
+        self._node = Node(config, self.ports)
         self._status = 0
         self._stopping = False
 
@@ -82,8 +79,6 @@ class NodeProcess:
         for name in self.config.unknown:
             self.ports.log("warning", "config.unknown_key", key=name)
         try:
-            self._take_directories()
-            self._node = Node(self.config, self.ports)
             self._node.start()
         except (DirectoryError, ConfigError) as error:
             raise StartError(str(error)) from error
@@ -94,19 +89,6 @@ class NodeProcess:
         self.ports.log("info", "node.started", node=self.config.node_id, took_ms=took_ms)
         self._loop.call_soon(self._loop.times.reset)
 
-    def _take_directories(self) -> None:
-        """They are this node's, and nobody else uses them."""
-        disk = self.ports.disk
-        found = check_directories(
-            disk,
-            directories_of(self.config),
-            self.config.node_id,
-            required=self.config.metadata_log_dir,
-        )
-        for directory in found:
-            if not disk.try_lock(f"{directory}/{LOCK_FILE}"):
-                raise StartError(f"{directory} is in use by another node's process")
-
     def _on_signal(self, number: signal.Signals) -> None:
         name = signal.Signals(number).name
         if self._stopping:
@@ -116,10 +98,7 @@ class NodeProcess:
         self._stopping = True
         self.ports.log("info", "node.stopping", signal=name)
         self._loop.call_later(limits.SHUTDOWN_MS_MAX / 1000, self._finish, 1, "it took too long")
-        if self._node is None:
-            self._finish(0, "")
-        else:
-            self._node.begin_shutdown(lambda: self._finish(0, ""))
+        self._node.begin_shutdown(lambda: self._finish(0, ""))
 
     def _finish(self, status: int, cut_short_by: str) -> None:
         if cut_short_by:
