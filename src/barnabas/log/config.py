@@ -42,6 +42,8 @@ class LogConfig:
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = FOREVER_MS
     message_timestamp_after_max_ms: int = 3_600_000
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
 
     @classmethod
     def from_topic_config(cls, values: Mapping[str, ConfigValue]) -> LogConfig:
