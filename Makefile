@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest
 # The part of the code that people write: formatters and linters leave generated modules alone.
 CODE := src tests tools bench
 
-.PHONY: help venv demo test check format lint types layers tidy unit sim sim-mutants bench interop peers docs lock clean
+.PHONY: help venv demo test check format lint types layers tidy unit sim sim-mutants bench interop peers messages golden docs lock clean
 
 help: ## These lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,15 @@ interop: venv ## Other people's clients against real clusters
 
 peers: ## Apache Kafka 4.3.0 into peers/libs, for benchmarks and comparisons
 	$(PYTHON) tools/peers.py
+
+GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/transaction/records
+messages: venv ## Write the protocol's classes anew from Kafka's definitions (after `make peers`)
+	$(BIN)/python tools/generate_messages.py peers/libs
+	$(BIN)/ruff check --quiet --select I --fix $(foreach folder,$(GENERATED),$(folder)/*.py)
+	$(BIN)/ruff format --quiet src/barnabas/wire/api_table.py $(foreach folder,$(GENERATED),$(folder)/*.py)
+
+golden: ## Write tests/golden anew by Kafka's own classes (after `make peers`, needs Java)
+	java -cp "peers/libs/*" tests/golden/Golden.java tests/golden/messages.json.gz
 
 docs: venv ## Write what is generated under docs/
 	$(BIN)/python -m tools.docs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.types import Uuid
+from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.schema import FOREVER, Field, Message
 
 

@@ -47,11 +47,11 @@ class TransactionLogValue(Message):
     FIELDS = (
         Field("producer_id", "int64", (0, FOREVER), default=0),
         Field(
-            "previous_producer_id", "int64", (0, FOREVER), tag=0, tagged=(1, FOREVER), default=-1
+            "previous_producer_id", "int64", (1, FOREVER), tag=0, tagged=(1, FOREVER), default=-1
         ),
-        Field("next_producer_id", "int64", (0, FOREVER), tag=1, tagged=(1, FOREVER), default=-1),
+        Field("next_producer_id", "int64", (1, FOREVER), tag=1, tagged=(1, FOREVER), default=-1),
         Field("producer_epoch", "int16", (0, FOREVER), default=0),
-        Field("next_producer_epoch", "int16", (0, FOREVER), tag=3, tagged=(1, FOREVER), default=-1),
+        Field("next_producer_epoch", "int16", (1, FOREVER), tag=3, tagged=(1, FOREVER), default=-1),
         Field("transaction_timeout_ms", "int32", (0, FOREVER), default=0),
         Field("transaction_status", "int8", (0, FOREVER), default=0),
         Field(
@@ -68,7 +68,7 @@ class TransactionLogValue(Message):
         Field(
             "client_transaction_version",
             "int16",
-            (0, FOREVER),
+            (1, FOREVER),
             tag=2,
             tagged=(1, FOREVER),
             default=0,
