@@ -66,6 +66,7 @@ class Partition:
         "leader_epoch",
         "leader_id",
         "log",
+        "min_isr",
         "partition_epoch",
         "replicas",
         "topic",
@@ -86,6 +87,8 @@ class Partition:
         self.leader_epoch = -1
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
+        self.min_isr = 1
+        """``min.insync.replicas`` of the topic."""
         self.append_watchers: dict[SessionPartition[Partition], None] = {}
         """Followers' sessions: told of every append."""
         self.high_watermark_watchers: dict[SessionPartition[Partition], None] = {}
@@ -207,11 +210,11 @@ class Partition:
         leader, log = self.leader, self.log
         if leader is None or log is None:
             raise self.not_leader()
-        if acks_all and leader.is_under_min_isr(log.config.min_insync_replicas):
+        if acks_all and leader.is_under_min_isr(self.min_isr):
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {list(leader.isr)} is insufficient to satisfy the"
-                f" min.isr requirement of {log.config.min_insync_replicas} for partition"
+                f" min.isr requirement of {self.min_isr} for partition"
                 f" {self.name}",
             )
         before = log.log_end_offset
@@ -297,7 +300,7 @@ class Partition:
         host = self._host
         mark = leader.high_watermark(
             log.log_end_offset,
-            log.config.min_insync_replicas,
+            self.min_isr,
             host.now_ms(),
             host.lag_ms_max,
             host.is_eligible,
@@ -330,7 +333,7 @@ class Partition:
         leader, log = self.leader, self.log
         if leader is None or log is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if leader.is_under_min_isr(log.config.min_insync_replicas):
+        if leader.is_under_min_isr(self.min_isr):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
@@ -459,6 +462,12 @@ class Partition:
         if epoch < last_fetched_epoch or end < fetch_offset:
             return epoch, end
         return None
+
+    def check_offset(self, offset: int) -> None:
+        """Raises OFFSET_OUT_OF_RANGE where the log has no such offset and does not end there."""
+        log = self._online_log()
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
 
     def read(
         self, offset: int, max_bytes: int, up_to: int | None, *, at_least_one: bool, block: bool
