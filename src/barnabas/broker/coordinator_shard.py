@@ -1,11 +1,11 @@
 """One coordinator: a machine, the partition its records stand in, and those who wait for both.
 
-Owns the order *decide → replay as uncommitted → append → reply when committed* for one partition, and the
-undoing of what the log refused. Knows nothing of loading, routing or wake-ups
+Owns the order *decide → replay as uncommitted → append → reply when committed* for one partition,
+and the undoing of what the log refused. Knows nothing of loading, routing or wake-ups
 (:mod:`barnabas.broker.coordinators`).
 
-Invariants: ``committed <= written <= next_offset``; the machine has replayed exactly the records before
-`next_offset`; `waiting` is in the order of offsets, and so of deadlines.
+Invariants: ``committed <= written <= next_offset``; the machine has replayed exactly the records
+before `next_offset`; `waiting` is in the order of offsets, and so of deadlines.
 
 Source: ``CoordinatorRuntime.CoordinatorContext`` of Apache Kafka 4.3.
 """
@@ -75,6 +75,9 @@ class CoordinatorMachine(Protocol):
     def decode(self, key: bytes | None, value: bytes | None, /) -> Any | None:
         """Inverse of `encode`; None for a kind of record that is to be skipped. Raises ``ValueError``
         where the bytes are damaged."""
+
+    def expect(self, next_offset: int, /) -> None:
+        """The next record that is decided will stand at `next_offset`; said before every operation."""
 
     def replay(self, offset: int, producer_id: int, record: Any, /) -> None:
         """Take the record at `offset` over; from `committed` on it can be undone."""
@@ -237,6 +240,13 @@ class Shard(Generic[M]):
         due = self.machine.deadline_ms() if self.active else math.inf
         return min(due, self._waiting[0].deadline_ms) if self._waiting else due
 
+    def decide(
+        self, operation: Callable[[M, Instant], Outcome], done: Done | None, at: Instant
+    ) -> None:
+        """Run an operation on the newest state and perform what it decides. Raises what it raises."""
+        self.machine.expect(self.next_offset)
+        self.take(operation(self.machine, at), done, at)
+
     def take(self, outcome: Outcome, done: Done | None, at: Instant) -> None:
         """Perform what an operation decided."""
         for parked, response in outcome.replies:
@@ -291,7 +301,11 @@ class Shard(Generic[M]):
                 ErrorCode.REQUEST_TIMED_OUT, "the records were not replicated in time"
             )
             self._settle(self._waiting.popleft(), late, at)
-        while self.active and (outcome := self.machine.take_due(at)) is not None:
+        while self.active:
+            self.machine.expect(self.next_offset)
+            outcome = self.machine.take_due(at)
+            if outcome is None:
+                return
             self.take(outcome, None, at)
 
     def resign(self, at: Instant) -> None:
@@ -339,6 +353,7 @@ class Shard(Generic[M]):
         if event.done is not None:
             event.done(event.reply if error is None else answer_of(error))
         if event.on_settled is not None:
+            self.machine.expect(self.next_offset)
             code = ErrorCode.NONE if error is None else answer_of(error).code
             following = event.on_settled(code, at)
             if self.active:

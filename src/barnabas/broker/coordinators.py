@@ -1,15 +1,16 @@
 """The coordinators of one internal topic: a machine per partition that this broker leads.
 
-Generic over :class:`~barnabas.broker.coordinator_shard.CoordinatorMachine`: group coordinators live on
-``__consumer_offsets``, transaction coordinators on ``__transaction_state``. A shard loads by reading its
-partition's log when this broker becomes leader, in slices of at most ``SLICE_MS``, one shard after the
-other; meanwhile requests are refused with COORDINATOR_LOAD_IN_PROGRESS. An *operation* decides on the
-machine's newest state; its records go with those of all operations of the same turn of the loop into one
-batch, and its reply is given once the high watermark has passed them. Records that the log refuses are
-undone; a shard that resigns answers NOT_COORDINATOR to all who wait.
+Generic over :class:`~barnabas.broker.coordinator_shard.CoordinatorMachine`: group coordinators live
+on ``__consumer_offsets``, transaction coordinators on ``__transaction_state``. A shard loads by
+reading its partition's log when this broker becomes leader, in slices of at most ``SLICE_MS``, one
+shard after the other; meanwhile requests are refused with COORDINATOR_LOAD_IN_PROGRESS. An
+*operation* decides on the machine's newest state; its records go with those of all operations of
+the same turn of the loop into one batch, and its reply is given once the high watermark has passed
+them. Records that the log refuses are undone; a shard that resigns answers NOT_COORDINATOR to all
+who wait.
 
-Invariants: replies are given in the order of the log; `read` sees only what is committed; an operation
-without records is answered after everything decided before it.
+Invariants: replies are given in the order of the log; `read` sees only what is committed; an
+operation without records is answered after everything decided before it.
 
 What it does not do: know what a record means, or find the coordinator of a key for others (the
 cluster's metadata says who leads a partition).
@@ -135,8 +136,7 @@ class Coordinators(Generic[M]):
         """As `write`, for one partition."""
         try:
             shard = self._active(partition)
-            at = self._instant()
-            shard.take(operation(shard.machine, at), done, at)
+            shard.decide(operation, done, self._instant())
         except KafkaError as error:
             if done is not None:
                 done(answer_of(error))
@@ -172,6 +172,7 @@ class Coordinators(Generic[M]):
                 return
             self._unload(partition)
         shard = Shard(partition, log, leader_epoch, self._make_machine(), self._write_timeout_ms)
+        shard.machine.commit_to(shard.committed)
         self._shards[partition] = shard
         self._loads.append(_Load(shard))
         self._go_on_loading()
@@ -331,7 +332,7 @@ class Coordinators(Generic[M]):
         at = self._instant()
         shard.written = shard.next_offset = shard.log.log_end_offset
         shard.advance(shard.log.high_watermark, at)
-        shard.machine.commit_to(shard.committed)
+        shard.machine.expect(shard.next_offset)
         shard.active = True
         for outcome in shard.machine.on_loaded(at):
             shard.take(outcome, None, at)

@@ -1,0 +1,133 @@
+"""What the parts of the group machine share: the groups, their deadlines, and the replies being given.
+
+One table per partition of ``__consumer_offsets``. Functions of `rebalance`, `join`, `sync` and
+`membership` take it as their first argument and change it; the machine empties `replies` into the
+outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from barnabas.config.settings import GroupSettings, OffsetsSettings
+from barnabas.group.classic_group import ClassicGroup, Member
+from barnabas.group.outcome import Instant
+from barnabas.group.timeline import Journal, TimelineMap
+from barnabas.group.timers import Timers
+from barnabas.ports import Rng
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.join_group_response import JoinGroupResponse
+from barnabas.wire.messages.sync_group_response import SyncGroupResponse
+from barnabas.wire.request import Parked
+from barnabas.wire.schema import Message
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""A member that is new may wait this long for its first generation, whatever its session time-out."""
+
+
+class Timer(IntEnum):
+    """What a deadline is for."""
+
+    SESSION = 0
+    """A member, or one that is expected, is given up."""
+    JOIN = 1
+    """A rebalance goes on without those who have not rejoined."""
+    SYNC = 2
+    """Members that have not asked for their assignment are given up."""
+    EXPIRY = 3
+    """Offsets are looked through."""
+
+
+TimerKey = tuple[Timer, str, str]
+"""Kind, group id, member id."""
+
+
+@dataclass(frozen=True, slots=True)
+class InitialDelay:
+    """Payload of a JOIN deadline of a new group: how long this wait is, and what may follow."""
+
+    delay_ms: int
+    remaining_ms: int
+
+
+class GroupTable:
+    """The groups of one partition."""
+
+    __slots__ = ("groups", "journal", "offsets_settings", "replies", "rng", "settings", "timers")
+
+    def __init__(self, settings: GroupSettings, offsets: OffsetsSettings, rng: Rng) -> None:
+        self.settings = settings
+        self.offsets_settings = offsets
+        self.rng = rng
+        self.journal = Journal()
+        self.groups: TimelineMap[str, ClassicGroup] = TimelineMap(self.journal)
+        self.timers: Timers[TimerKey] = Timers()
+        self.replies: list[tuple[Parked, Message]] = []
+
+    def __repr__(self) -> str:
+        return f"GroupTable({len(self.groups)} groups, {len(self.timers)} deadlines)"
+
+    def group(self, group_id: str) -> ClassicGroup:
+        """The group as it is now. Raises GROUP_ID_NOT_FOUND."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise _not_found(group_id)
+        return group
+
+    def committed_group(self, group_id: str) -> ClassicGroup:
+        """A group whose existence is committed. Raises GROUP_ID_NOT_FOUND."""
+        group = self.groups.committed(group_id)
+        if group is None:
+            raise _not_found(group_id)
+        return group
+
+    def group_or_new(self, group_id: str, at: Instant) -> ClassicGroup:
+        """The group, made where there is none; a refused append unmakes it."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = ClassicGroup(group_id, at.wall_ms)
+            self.groups.put(group_id, group)
+        return group
+
+    def new_member_id(self, prefix: str) -> str:
+        """``<client id or instance id>-<random UUID>``."""
+        bits = self.rng.getrandbits(128)
+        bits = bits & ~(0xF << 76) | (4 << 76)  # version 4
+        bits = bits & ~(0x3 << 62) | (2 << 62)  # the usual variant
+        text = f"{bits:032x}"
+        return f"{prefix}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def answer(self, parked: Parked, response: Message) -> None:
+        """Answer one who waits, now."""
+        self.replies.append((parked, response))
+
+    def answer_join(self, member: Member, response: JoinGroupResponse) -> None:
+        """Answer the member's JoinGroup, if one waits."""
+        if member.join is not None:
+            self.answer(member.join, response)
+            member.join = None
+
+    def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+        """Answer the member's SyncGroup, if one waits."""
+        if member.sync is None:
+            return False
+        self.answer(member.sync, response)
+        member.sync = None
+        return True
+
+    def keep_alive(
+        self, group: ClassicGroup, member: Member, at: Instant, timeout_ms: int | None = None
+    ) -> None:
+        """The member was heard of: its session lasts from now on."""
+        lasts_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        key = (Timer.SESSION, group.group_id, member.member_id)
+        self.timers.schedule(key, at.now_ms + lasts_ms)
+
+    def forget(self, group: ClassicGroup, member_id: str) -> None:
+        """The member's session matters no more."""
+        self.timers.cancel((Timer.SESSION, group.group_id, member_id))
+
+
+def _not_found(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")

@@ -1,0 +1,240 @@
+"""JoinGroup of the classic protocol: new and known, dynamic and static members.
+
+Who is told to wait stays in the group (``Member.join``) until `rebalance` answers.
+
+Source: ``GroupMetadataManager.classicGroupJoin*`` of Apache Kafka 4.3; KIP-345 (static members),
+KIP-394 (an id before the membership), KIP-814 (a static leader that returns need not assign).
+"""
+
+from __future__ import annotations
+
+from barnabas.group.classic_group import ClassicGroup, GroupState, Member, Protocols
+from barnabas.group.group_table import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupTable, Timer
+from barnabas.group.outcome import Caller, Instant, Outcome
+from barnabas.group.rebalance import (
+    join_refused,
+    joined,
+    maybe_complete_join,
+    prepare_rebalance,
+    rebalance_or_complete,
+    sync_refused,
+)
+from barnabas.group.record_codec import empty_group_record, group_record
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.join_group_request import JoinGroupRequest
+from barnabas.wire.messages.join_group_response import JoinGroupResponse
+from barnabas.wire.request import Parked
+
+KNOWN_MEMBER_ID_VERSION = 4
+"""From this version on a dynamic member is given its id before it may join (KIP-394)."""
+SKIP_ASSIGNMENT_VERSION = 9
+
+
+class Joining:
+    """One JoinGroup on its way through the group."""
+
+    __slots__ = ("at", "caller", "instance_id", "parked", "protocols", "request")
+
+    def __init__(
+        self, request: JoinGroupRequest, caller: Caller, parked: Parked, at: Instant
+    ) -> None:
+        self.request = request
+        self.caller = caller
+        self.parked = parked
+        self.at = at
+        self.instance_id = request.group_instance_id
+        self.protocols: Protocols = tuple(
+            (protocol.name, bytes(protocol.metadata)) for protocol in request.protocols
+        )
+
+
+def join_group(table: GroupTable, joining: Joining) -> Outcome:
+    """Let somebody into the group, answer at once or let wait. A new group is written down."""
+    request, at = joining.request, joining.at
+    is_new_group = request.group_id not in table.groups
+    if is_new_group and request.member_id:
+        return _refuse(table, joining, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+    group = table.group_or_new(request.group_id, at)
+    if not _has_room(table, group, request.member_id):
+        group.remove(request.member_id)
+        outcome = _refuse(table, joining, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    elif not group.supports(request.protocol_type, (name for name, _ in joining.protocols)):
+        outcome = _refuse(table, joining, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+    elif not request.member_id:
+        outcome = _join_unknown(table, group, joining)
+    else:
+        outcome = _join_known(table, group, joining)
+    if is_new_group and not outcome.decides:
+        return _write_new_group(group, joining)
+    return outcome
+
+
+def _write_new_group(group: ClassicGroup, joining: Joining) -> Outcome:
+    def settled(error: ErrorCode, at: Instant) -> Outcome:
+        outcome = Outcome()
+        if error is not ErrorCode.NONE:
+            outcome.replies.append((joining.parked, join_refused(error)))
+        return outcome
+
+    return Outcome(records=[empty_group_record(group)], replay=False, on_settled=settled)
+
+
+def _refuse(table: GroupTable, joining: Joining, code: ErrorCode, member_id: str = "") -> Outcome:
+    table.answer(joining.parked, join_refused(code, member_id))
+    return Outcome()
+
+
+def _has_room(table: GroupTable, group: ClassicGroup, member_id: str) -> bool:
+    """``group.max.size``: who is in may rejoin."""
+    member, limit = group.members.get(member_id), table.settings.size_max
+    if group.state in (GroupState.EMPTY, GroupState.DEAD):
+        return True
+    if group.state is GroupState.PREPARING_REBALANCE:
+        waits = member is not None and member.join is not None
+        return waits or group.awaiting_join_count < limit
+    return member is not None or len(group.members) < limit
+
+
+def _join_unknown(table: GroupTable, group: ClassicGroup, joining: Joining) -> Outcome:
+    """Somebody without an id: a static member by its instance id, or a dynamic one."""
+    instance_id = joining.instance_id
+    prefix = joining.caller.client_id if instance_id is None else instance_id
+    member_id = table.new_member_id(prefix)
+    if instance_id is not None:
+        old_id = group.static_members.get(instance_id)
+        if old_id is not None:
+            return _replace_static(table, group, joining, old_id, member_id)
+        return _add(table, group, joining, member_id)
+    if joining.caller.api_version < KNOWN_MEMBER_ID_VERSION:
+        return _add(table, group, joining, member_id)
+    group.pending_joins[member_id] = None
+    key = (Timer.SESSION, group.group_id, member_id)
+    table.timers.schedule(key, joining.at.now_ms + joining.request.session_timeout_ms)
+    return _refuse(table, joining, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+
+
+def _join_known(table: GroupTable, group: ClassicGroup, joining: Joining) -> Outcome:
+    """Somebody with an id: one that was given its id just now, or a member that rejoins."""
+    member_id = joining.request.member_id
+    if member_id in group.pending_joins:
+        if joining.instance_id is not None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"{member_id!r} was given to a dynamic member, not to instance {joining.instance_id}",
+            )
+        return _add(table, group, joining, member_id)
+    try:
+        group.check_member(member_id, joining.instance_id)
+    except KafkaError as error:
+        return _refuse(table, joining, error.code, member_id)
+    member = group.members[member_id]
+    same = member.protocols == joining.protocols
+    is_leader = group.leader_id == member_id
+    if group.state is GroupState.COMPLETING_REBALANCE and same:
+        # It has not heard the answer to its last JoinGroup: say it again.
+        table.answer(joining.parked, joined(group, member_id, with_members=is_leader))
+        return Outcome()
+    if group.state is GroupState.STABLE and same and not is_leader:
+        table.answer(joining.parked, joined(group, member_id, with_members=False))
+        return Outcome()
+    if group.state in (GroupState.EMPTY, GroupState.DEAD):
+        return _refuse(table, joining, ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+    _update(table, member, joining)
+    return rebalance_or_complete(table, group, joining.at)
+
+
+def _add(table: GroupTable, group: ClassicGroup, joining: Joining, member_id: str) -> Outcome:
+    request, at = joining.request, joining.at
+    member = Member(
+        member_id,
+        joining.instance_id,
+        client_id=joining.caller.client_id,
+        client_host=joining.caller.client_host,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=joining.protocols,
+    )
+    member.is_new = True
+    member.join = joining.parked
+    waits_for_more = (
+        group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY
+    )
+    if waits_for_more:
+        group.new_member_added = True
+    group.add(member)
+    # Until it has its first generation it cannot send heartbeats; some clients never come back.
+    table.keep_alive(group, member, at, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    return rebalance_or_complete(table, group, at)
+
+
+def _update(table: GroupTable, member: Member, joining: Joining) -> None:
+    request = joining.request
+    # A JoinGroup that waits already is superseded, not left to wait for ever.
+    table.answer_join(member, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+    member.protocols = joining.protocols
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.session_timeout_ms = request.session_timeout_ms
+    member.join = joining.parked
+
+
+def _replace_static(
+    table: GroupTable, group: ClassicGroup, joining: Joining, old_id: str, new_id: str
+) -> Outcome:
+    """A static member returned under a new id. A stable group keeps its generation, unless the member's
+    protocols change the choice."""
+    at, old_leader = joining.at, group.leader_id
+    old = group.members[old_id]
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    table.answer_join(old, join_refused(fenced, old_id))
+    table.answer_sync(old, sync_refused(fenced))
+    member = group.replace_static(joining.instance_id or "", old_id, new_id)
+    table.keep_alive(group, member, at)
+    before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+    _update(table, member, joining)
+    if group.state is GroupState.STABLE:
+        if group.select_protocol() != group.protocol_name:
+            return rebalance_or_complete(table, group, at)
+        return _write_replacement(table, group, joining, (old_id, new_id, old_leader), before)
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return prepare_rebalance(table, group, at)
+    return maybe_complete_join(table, group, at)
+
+
+def _write_replacement(
+    table: GroupTable,
+    group: ClassicGroup,
+    joining: Joining,
+    ids: tuple[str, str, str | None],
+    before: tuple[Protocols, int, int],
+) -> Outcome:
+    """Write the new id down, then answer with the present generation; take it back where that fails."""
+    old_id, new_id, old_leader = ids
+
+    def settled(error: ErrorCode, at: Instant) -> Outcome:
+        member = group.members.get(new_id)
+        if error is not ErrorCode.NONE:
+            if member is not None:
+                member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
+                member.join = None
+                old = group.replace_static(joining.instance_id or "", new_id, old_id)
+                table.keep_alive(group, old, at)
+            response = joined(group, "", with_members=False, leader_id=old_leader)
+            response.error_code = error
+            table.answer(joining.parked, response)
+        elif member is not None:
+            table.answer_join(member, _returned(group, joining.caller, new_id, old_leader))
+        return Outcome()
+
+    assignments = {m.member_id: m.assignment for m in group.members.values()}
+    return Outcome(records=[group_record(group, assignments)], replay=False, on_settled=settled)
+
+
+def _returned(
+    group: ClassicGroup, caller: Caller, member_id: str, old_leader: str | None
+) -> JoinGroupResponse:
+    if caller.api_version >= SKIP_ASSIGNMENT_VERSION:
+        is_leader = group.leader_id == member_id
+        return joined(group, member_id, with_members=is_leader, skip_assignment=is_leader)
+    # Older clients would assign anew if they were told that they lead.
+    return joined(group, member_id, with_members=False, leader_id=old_leader)

@@ -1,0 +1,285 @@
+"""The group coordinator of one partition of ``__consumer_offsets``, as a machine.
+
+Operations (`join_group`, ..., `commit_offsets`) get a request and the instant, and return an
+outcome or raise ``KafkaError``; queries (`fetch_offsets`, `list_groups`, `describe_group`) return
+an answer. `replay` takes the records over, `commit_to` and `revert_to` settle them. Whoever drives
+the machine tells it with `expect` at which offset the next record will stand before every
+operation, and gives `on_settled` its word once.
+
+Invariants: an operation is complete when it returns; nothing here waits or reads a clock; what a
+query says was committed. Source: ``GroupCoordinatorShard`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from barnabas.config.settings import GroupSettings, OffsetsSettings
+from barnabas.group import membership, offsets, queries, rebalance, sync
+from barnabas.group.classic_group import ClassicGroup, GroupState, Member
+from barnabas.group.group_table import GroupTable, InitialDelay, Timer
+from barnabas.group.join import Joining, join_group
+from barnabas.group.offset_table import CommittedOffset, OffsetTable
+from barnabas.group.outcome import Caller, Instant, Outcome, Settled
+from barnabas.group.record_codec import GroupRecord, decode_record, encode_record
+from barnabas.group.records.group_metadata_value import GroupMetadataValue
+from barnabas.group.records.offset_commit_key import OffsetCommitKey
+from barnabas.group.records.offset_commit_value import OffsetCommitValue
+from barnabas.ports import Rng
+from barnabas.types import Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.delete_groups_response import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+)
+from barnabas.wire.messages.describe_groups_response import DescribedGroup
+from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
+from barnabas.wire.messages.join_group_request import JoinGroupRequest
+from barnabas.wire.messages.leave_group_request import LeaveGroupRequest
+from barnabas.wire.messages.list_groups_response import ListedGroup
+from barnabas.wire.messages.offset_commit_request import OffsetCommitRequest
+from barnabas.wire.messages.offset_delete_request import OffsetDeleteRequest
+from barnabas.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
+from barnabas.wire.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+from barnabas.wire.messages.sync_group_request import SyncGroupRequest
+from barnabas.wire.request import Parked
+from barnabas.wire.schema import Message
+
+_EXPIRY = (Timer.EXPIRY, "", "")
+
+
+class GroupMachine:
+    """All groups of one partition."""
+
+    __slots__ = ("offsets", "table")
+
+    def __init__(
+        self, settings: GroupSettings, offsets_settings: OffsetsSettings, rng: Rng
+    ) -> None:
+        self.table = GroupTable(settings, offsets_settings, rng)
+        self.offsets = OffsetTable(self.table.journal)
+
+    def __repr__(self) -> str:
+        return f"GroupMachine({self.table!r}, {len(self.offsets)} offsets)"
+
+    def describe(self) -> dict[str, object]:
+        """For tools and failing tests."""
+        groups = [group.describe() for _, group in self.table.groups.items()]
+        return {"groups": groups, "offsets": len(self.offsets)}
+
+    # Operations
+
+    def join_group(
+        self, request: JoinGroupRequest, caller: Caller, parked: Parked, at: Instant
+    ) -> Outcome:
+        """`parked` is answered now or when the rebalance completes."""
+        return self._finish(join_group(self.table, Joining(request, caller, parked, at)))
+
+    def sync_group(self, request: SyncGroupRequest, parked: Parked, at: Instant) -> Outcome:
+        """`parked` is answered now or when the leader's assignment is committed."""
+        return self._finish(sync.sync_group(self.table, request, parked, at))
+
+    def heartbeat(self, request: HeartbeatRequest, at: Instant) -> Outcome:
+        return self._finish(membership.heartbeat(self.table, request, at))
+
+    def leave_group(self, request: LeaveGroupRequest, at: Instant) -> Outcome:
+        """`request` has the form of version 3 and later: `members`."""
+        return self._finish(membership.leave_group(self.table, request, at))
+
+    def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, at: Instant) -> Outcome:
+        """Every topic has its name; its id where there is one."""
+        return self._finish(offsets.commit_offsets(self.table, request, caller, at))
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Outcome:
+        return self._finish(offsets.delete_offsets(self.table, self.offsets, request))
+
+    def delete_groups(self, group_ids: Sequence[str]) -> Outcome:
+        """Each group for itself: what cannot be deleted says why."""
+        outcome, results = Outcome(), []
+        for group_id in group_ids:
+            result = DeletableGroupResult(group_id=group_id)
+            try:
+                outcome.records += offsets.delete_group(self.table, self.offsets, group_id)
+            except KafkaError as error:
+                result.error_code = error.code
+            results.append(result)
+        outcome.reply = DeleteGroupsResponse(results=results)
+        return self._finish(outcome)
+
+    def fetch_stable_offsets(self, request: OffsetFetchRequestGroup) -> Outcome:
+        """As `fetch_offsets`, of the newest state, answered when that is committed (KIP-447)."""
+        found = offsets.fetch_offsets(self.table, self.offsets, request, newest=True)
+        return self._finish(Outcome(reply=OffsetFetchResponse(groups=[found])))
+
+    def delete_topics(self, deleted: Mapping[str, Uuid]) -> Outcome:
+        """Topics (id by name) were deleted from the cluster."""
+        return self._finish(offsets.delete_topics(self.table, self.offsets, dict(deleted)))
+
+    # Queries
+
+    def fetch_offsets(self, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+        """Committed offsets of one group."""
+        return offsets.fetch_offsets(self.table, self.offsets, request, newest=False)
+
+    def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+        return queries.list_groups(self.table, states, types)
+
+    def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
+        return queries.describe_group(self.table, group_id, api_version)
+
+    # Records
+
+    encode = staticmethod(encode_record)
+    decode = staticmethod(decode_record)
+
+    def expect(self, next_offset: int) -> None:
+        """The next record that is decided will stand at `next_offset`."""
+        self.table.journal.offset = next_offset
+
+    def replay(self, offset: int, producer_id: int, record: GroupRecord) -> None:
+        """Take over one record; `producer_id` is -1 outside of transactions."""
+        self.table.journal.offset = offset
+        key, value = record.key, record.value
+        if isinstance(key, OffsetCommitKey):
+            assert value is None or isinstance(value, OffsetCommitValue)
+            self._replay_offset(offset, producer_id, key, value)
+        elif value is None:
+            self.table.groups.remove(key.group)
+        else:
+            assert isinstance(value, GroupMetadataValue)
+            self.table.groups.put(key.group, _group_from(key.group, value))
+
+    def replay_marker(self, offset: int, producer_id: int, committed: bool) -> None:
+        """A transaction of `producer_id` ended."""
+        self.table.journal.offset = offset
+        self.offsets.end_transaction(producer_id, committed)
+
+    def commit_to(self, offset: int) -> None:
+        self.table.journal.commit_to(offset)
+
+    def revert_to(self, offset: int) -> None:
+        self.table.journal.revert_to(offset)
+
+    # Beginning, time, end
+
+    def on_loaded(self, at: Instant) -> list[Outcome]:
+        """Every member gets a session from now on; groups that are too large rebalance."""
+        table, outcomes = self.table, []
+        for _, group in table.groups.items():
+            for member in group.members.values():
+                table.keep_alive(group, member, at)
+            if len(group.members) > table.settings.size_max:
+                outcomes.append(self._finish(rebalance.prepare_rebalance(table, group, at)))
+        table.timers.schedule(
+            _EXPIRY, at.now_ms + table.offsets_settings.retention_check_interval_ms
+        )
+        return outcomes
+
+    def on_unloaded(self) -> list[tuple[Parked, Message]]:
+        """All groups are dead here; those who wait look for the new coordinator."""
+        table, code = self.table, ErrorCode.NOT_COORDINATOR
+        for _, group in table.groups.items():
+            group.move_to(GroupState.DEAD, group.state_wall_ms)
+            for member in group.members.values():
+                refusal = rebalance.join_refused(code, member.member_id)
+                table.answer_join(member, refusal)
+                table.answer_sync(member, rebalance.sync_refused(code))
+        return self._take_replies()
+
+    def deadline_ms(self) -> float:
+        return self.table.timers.deadline_ms()
+
+    def take_due(self, at: Instant) -> Outcome | None:
+        """Do one thing whose time has come; None where there is nothing."""
+        due = self.table.timers.take_due(at.now_ms)
+        if due is None:
+            return None
+        (kind, group_id, member_id), payload = due
+        if kind is Timer.SESSION:
+            outcome = membership.on_session_deadline(self.table, group_id, member_id, at)
+        elif kind is Timer.JOIN:
+            initial = payload if isinstance(payload, InitialDelay) else None
+            outcome = rebalance.on_join_deadline(self.table, group_id, initial, at)
+        elif kind is Timer.SYNC:
+            outcome = sync.on_sync_deadline(self.table, group_id, payload, at)
+        else:
+            interval_ms = self.table.offsets_settings.retention_check_interval_ms
+            self.table.timers.schedule(_EXPIRY, at.now_ms + interval_ms)
+            self.offsets.sweep()
+            outcome = offsets.expire_offsets(self.table, self.offsets, at)
+        return self._finish(outcome)
+
+    def _finish(self, outcome: Outcome) -> Outcome:
+        """Put the replies that came up into the outcome, and into what follows it."""
+        outcome.replies = self._take_replies() + outcome.replies
+        if outcome.on_settled is not None:
+            outcome.on_settled = self._finishing(outcome.on_settled)
+        return outcome
+
+    def _finishing(self, settled: Settled) -> Settled:
+        def finish(error: ErrorCode, at: Instant) -> Outcome:
+            return self._finish(settled(error, at))
+
+        return finish
+
+    def _take_replies(self) -> list[tuple[Parked, Message]]:
+        replies = self.table.replies
+        self.table.replies = []
+        return replies
+
+    def _replay_offset(
+        self, offset: int, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None
+    ) -> None:
+        place = (key.topic, key.partition)
+        if value is None:
+            self.offsets.remove(key.group, place)
+            return
+        if key.group not in self.table.groups:
+            # It only commits: a group without members and protocol.
+            self.table.groups.put(key.group, ClassicGroup(key.group, value.commit_timestamp))
+        committed = CommittedOffset(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+            offset,
+        )
+        if producer_id < 0:
+            self.offsets.put(key.group, place, committed)
+        else:
+            self.offsets.put_pending(producer_id, key.group, place, committed)
+
+
+def _group_from(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    """A group as the record has it: stable where it has members."""
+    group = ClassicGroup(
+        group_id,
+        value.current_state_timestamp,
+        state=GroupState.STABLE if value.members else GroupState.EMPTY,
+        generation=value.generation,
+        protocol_type=value.protocol_type or None,
+        protocol_name=value.protocol,
+        leader_id=value.leader,
+    )
+    for item in value.members:
+        rebalance_ms = item.rebalance_timeout
+        group.add(
+            Member(
+                item.member_id,
+                item.group_instance_id,
+                client_id=item.client_id,
+                client_host=item.client_host,
+                rebalance_timeout_ms=item.session_timeout if rebalance_ms == -1 else rebalance_ms,
+                session_timeout_ms=item.session_timeout,
+                protocol_type=value.protocol_type,
+                protocols=((value.protocol or "", bytes(item.subscription)),),
+                assignment=bytes(item.assignment),
+            )
+        )
+    group.topics = group.compute_topics()
+    return group

@@ -1,0 +1,128 @@
+"""The committed offsets of one partition's groups, and those of transactions that are still open.
+
+Storage only: `offsets` decides what is committed, deleted or expired. Both kinds can be undone as
+long as they are not committed to the log (`timeline`).
+
+Source: ``OffsetMetadataManager.Offsets`` and ``OpenTransactions`` of Apache Kafka 4.3; KIP-98,
+KIP-447.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barnabas.group.timeline import Journal, TimelineMap
+from barnabas.types import ZERO_UUID, Uuid
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class CommittedOffset(NamedTuple):
+    """One committed offset."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_ms: int = -1
+    """When it was committed (date)."""
+    expire_ms: int = -1
+    """When it expires (date), where the client said so; -1 where the broker's retention holds."""
+    topic_id: Uuid = ZERO_UUID
+    record_offset: int = -1
+    """Where it stands in the log; a transaction's offset does not replace a younger one."""
+
+
+class OffsetTable:
+    """Offsets by group, topic and partition."""
+
+    __slots__ = ("_groups", "_journal", "_pending")
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._groups: dict[str, TimelineMap[Place, CommittedOffset]] = {}
+        self._pending: dict[int, TimelineMap[tuple[str, Place], CommittedOffset]] = {}
+        """Offsets of open transactions, by producer id."""
+
+    def __len__(self) -> int:
+        """Offsets of all groups."""
+        return sum(len(places) for places in self._groups.values())
+
+    def get(self, group_id: str, place: Place) -> CommittedOffset | None:
+        places = self._groups.get(group_id)
+        return None if places is None else places.get(place)
+
+    def committed(self, group_id: str, place: Place) -> CommittedOffset | None:
+        places = self._groups.get(group_id)
+        return None if places is None else places.committed(place)
+
+    def items(self, group_id: str) -> list[tuple[Place, CommittedOffset]]:
+        """The newest offsets of a group."""
+        places = self._groups.get(group_id)
+        return [] if places is None else places.items()
+
+    def committed_items(self, group_id: str) -> list[tuple[Place, CommittedOffset]]:
+        places = self._groups.get(group_id)
+        return [] if places is None else list(places.committed_items())
+
+    def group_ids(self) -> list[str]:
+        return list(self._groups)
+
+    def put(self, group_id: str, place: Place, offset: CommittedOffset) -> None:
+        places = self._groups.get(group_id)
+        if places is None:
+            places = self._groups[group_id] = TimelineMap(self._journal)
+        places.put(place, offset)
+
+    def remove(self, group_id: str, place: Place) -> None:
+        """Forget the offset, and what open transactions would make of it."""
+        places = self._groups.get(group_id)
+        if places is not None:
+            places.remove(place)
+            if places.is_blank:
+                del self._groups[group_id]
+        for pending in self._pending.values():
+            pending.remove((group_id, place))
+
+    def put_pending(
+        self, producer_id: int, group_id: str, place: Place, offset: CommittedOffset
+    ) -> None:
+        """An offset that a transaction will commit."""
+        pending = self._pending.get(producer_id)
+        if pending is None:
+            pending = self._pending[producer_id] = TimelineMap(self._journal)
+        pending.put((group_id, place), offset)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """The transaction's offsets become the group's, or nothing."""
+        pending = self._pending.get(producer_id)
+        if pending is None:
+            return
+        for (group_id, place), offset in pending.items():
+            pending.remove((group_id, place))
+            if not committed:
+                continue
+            existing = self.get(group_id, place)
+            if existing is None or offset.record_offset > existing.record_offset:
+                self.put(group_id, place, offset)
+        if pending.is_blank:
+            del self._pending[producer_id]
+
+    def is_pending(self, group_id: str, place: Place) -> bool:
+        """Whether an open transaction has an offset there."""
+        return any((group_id, place) in pending for pending in self._pending.values())
+
+    def pending_places(self, group_id: str) -> Iterator[Place]:
+        """Where open transactions have offsets of the group; a place may come twice."""
+        for pending in self._pending.values():
+            for (owner, place), _ in pending.items():
+                if owner == group_id:
+                    yield place
+
+    def sweep(self) -> None:
+        """Drop what became empty only when its removal was committed."""
+        for group_id in [key for key, places in self._groups.items() if places.is_blank]:
+            del self._groups[group_id]
+        for producer_id in [key for key, pending in self._pending.items() if pending.is_blank]:
+            del self._pending[producer_id]

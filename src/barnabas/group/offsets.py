@@ -1,0 +1,303 @@
+"""Committed offsets: who may commit, read and delete them, and when they expire.
+
+Functions over :class:`~barnabas.group.group_table.GroupTable` and
+:class:`~barnabas.group.offset_table.OffsetTable`; none changes an offset: that is what replaying
+the records does.
+
+Source: ``OffsetMetadataManager`` and ``ClassicGroup.validateOffset*`` of Apache Kafka 4.3; KIP-211
+(expiry), KIP-447 (`require_stable`), KIP-496 (deletion), KIP-848 (topic ids).
+"""
+
+from __future__ import annotations
+
+from barnabas.group.classic_group import ClassicGroup, GroupState
+from barnabas.group.group_table import GroupTable
+from barnabas.group.offset_table import CommittedOffset, OffsetTable, Place
+from barnabas.group.outcome import Caller, Instant, Outcome
+from barnabas.group.record_codec import (
+    GroupRecord,
+    group_tombstone,
+    offset_record,
+    offset_tombstone,
+)
+from barnabas.types import ZERO_UUID, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages import offset_commit_request as commit_in
+from barnabas.wire.messages import offset_commit_response as commit_out
+from barnabas.wire.messages import offset_delete_request as delete_in
+from barnabas.wire.messages import offset_delete_response as delete_out
+from barnabas.wire.messages import offset_fetch_request as fetch_in
+from barnabas.wire.messages import offset_fetch_response as fetch_out
+
+MEMBER_EPOCH_VERSION = 9
+"""From this version of OffsetCommit on a missing group is called so."""
+ANY_RETENTION = -1
+_RUNNING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
+
+
+def commit_offsets(
+    table: GroupTable, request: commit_in.OffsetCommitRequest, caller: Caller, at: Instant
+) -> Outcome:
+    """Write offsets down for a member of the present generation, or for anybody where the group has
+    no members. Raises what is wrong with the member."""
+    group = _group_to_commit(table, request, caller, at)
+    check_commit(
+        group, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+    )
+    if group.state in _RUNNING:
+        member = group.members.get(request.member_id)
+        if member is not None:
+            table.keep_alive(group, member, at)
+    retention_ms = request.retention_time_ms
+    expire_ms = -1 if retention_ms == ANY_RETENTION else at.wall_ms + retention_ms
+    limit = table.offsets_settings.metadata_bytes_max
+    outcome, topics = Outcome(), []
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            too_large = len(metadata) > limit
+            if not too_large:
+                committed = CommittedOffset(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    metadata,
+                    at.wall_ms,
+                    expire_ms,
+                    topic.topic_id,
+                )
+                outcome.records.append(
+                    offset_record(
+                        request.group_id, topic.name, partition.partition_index, committed
+                    )
+                )
+            answers.append(
+                commit_out.OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index,
+                    error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE if too_large else 0,
+                )
+            )
+        topics.append(
+            commit_out.OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=answers
+            )
+        )
+    outcome.reply = commit_out.OffsetCommitResponse(topics=topics)
+    return outcome
+
+
+def _group_to_commit(
+    table: GroupTable, request: commit_in.OffsetCommitRequest, caller: Caller, at: Instant
+) -> ClassicGroup:
+    group = table.groups.get(request.group_id)
+    if group is not None:
+        return group
+    if request.generation_id_or_member_epoch < 0:
+        # An administrator, or a consumer that assigns its partitions itself.
+        return table.group_or_new(request.group_id, at)
+    if caller.api_version >= MEMBER_EPOCH_VERSION:
+        return table.group(request.group_id)
+    raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"Group {request.group_id} not found.")
+
+
+def check_commit(
+    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
+) -> None:
+    """Fence by member, instance and generation."""
+    if group.state is GroupState.DEAD:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{group!r} is being unloaded")
+    empty = group.state is GroupState.EMPTY
+    if generation < 0 and empty:
+        return
+    if generation >= 0 or member_id or instance_id is not None:
+        group.check_member(member_id, instance_id)
+        if generation != group.generation:
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION,
+                f"group {group.group_id} is in generation {group.generation}",
+            )
+    elif not empty:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id} has members: only they commit"
+        )
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        raise KafkaError(
+            ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id} awaits its assignment"
+        )
+
+
+def fetch_offsets(
+    table: GroupTable,
+    offsets: OffsetTable,
+    request: fetch_in.OffsetFetchRequestGroup,
+    *,
+    newest: bool,
+) -> fetch_out.OffsetFetchResponseGroup:
+    """Offsets of one group: those asked for, or all where `topics` is None.
+
+    `newest` reads uncommitted state too and marks partitions with open transactions unstable; its
+    answer must wait until that state is committed.
+    """
+    group_id = request.group_id
+    find = table.groups.get if newest else table.groups.committed
+    group = find(group_id)
+    exists = group is not None and group.state is not GroupState.DEAD
+    if request.topics is None:
+        topics = _all_topics(offsets, group_id, newest) if exists else []
+        return fetch_out.OffsetFetchResponseGroup(group_id=group_id, topics=topics)
+    look_up = offsets.get if newest else offsets.committed
+    answers = []
+    for topic in request.topics:
+        parts = []
+        for partition in topic.partition_indexes:
+            place = (topic.name, partition)
+            known = look_up(group_id, place) if exists else None
+            if known is not None and _other_topic(known.topic_id, topic.topic_id):
+                known = None
+            unstable = newest and exists and offsets.is_pending(group_id, place)
+            parts.append(_fetched(partition, known, unstable))
+        answers.append(
+            fetch_out.OffsetFetchResponseTopics(
+                name=topic.name, topic_id=topic.topic_id, partitions=parts
+            )
+        )
+    return fetch_out.OffsetFetchResponseGroup(group_id=group_id, topics=answers)
+
+
+def _all_topics(
+    offsets: OffsetTable, group_id: str, newest: bool
+) -> list[fetch_out.OffsetFetchResponseTopics]:
+    known = offsets.items(group_id) if newest else offsets.committed_items(group_id)
+    parts: dict[str, list[fetch_out.OffsetFetchResponsePartitions]] = {}
+    for (topic, partition), committed in sorted(known):
+        unstable = newest and offsets.is_pending(group_id, (topic, partition))
+        parts.setdefault(topic, []).append(_fetched(partition, committed, unstable))
+    return [
+        fetch_out.OffsetFetchResponseTopics(name=topic, partitions=found)
+        for topic, found in parts.items()
+    ]
+
+
+def _other_topic(known: Uuid, asked: Uuid) -> bool:
+    """Whether an offset belongs to an earlier topic of the same name."""
+    return ZERO_UUID not in (known, asked) and known != asked
+
+
+def _fetched(
+    partition: int, known: CommittedOffset | None, unstable: bool
+) -> fetch_out.OffsetFetchResponsePartitions:
+    if unstable or known is None:
+        return fetch_out.OffsetFetchResponsePartitions(
+            partition_index=partition,
+            committed_offset=-1,
+            error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if unstable else 0,
+        )
+    return fetch_out.OffsetFetchResponsePartitions(
+        partition_index=partition,
+        committed_offset=known.offset,
+        committed_leader_epoch=known.leader_epoch,
+        metadata=known.metadata,
+    )
+
+
+def delete_offsets(
+    table: GroupTable, offsets: OffsetTable, request: delete_in.OffsetDeleteRequest
+) -> Outcome:
+    """Forget offsets of topics that nobody of the group subscribes to. Raises GROUP_ID_NOT_FOUND,
+    NON_EMPTY_GROUP."""
+    group = table.group(request.group_id)
+    if group.state is GroupState.DEAD:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is in dead state.")
+    if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group.group_id} has members")
+    outcome, topics = Outcome(), []
+    for topic in request.topics:
+        in_use = group.subscribes_to(topic.name)
+        parts = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            place = (topic.name, index)
+            parts.append(
+                delete_out.OffsetDeleteResponsePartition(
+                    partition_index=index,
+                    error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else 0,
+                )
+            )
+            known = offsets.get(group.group_id, place) is not None
+            if not in_use and (known or offsets.is_pending(group.group_id, place)):
+                outcome.records.append(offset_tombstone(group.group_id, topic.name, index))
+        topics.append(delete_out.OffsetDeleteResponseTopic(name=topic.name, partitions=parts))
+    outcome.reply = delete_out.OffsetDeleteResponse(topics=topics)
+    return outcome
+
+
+def delete_group(table: GroupTable, offsets: OffsetTable, group_id: str) -> list[GroupRecord]:
+    """The records that delete a group without members and its offsets. Raises GROUP_ID_NOT_FOUND,
+    NON_EMPTY_GROUP."""
+    group = table.group(group_id)
+    if group.state is GroupState.DEAD:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is in dead state.")
+    if group.state is not GroupState.EMPTY:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id} has members")
+    places: dict[Place, None] = dict.fromkeys(place for place, _ in offsets.items(group_id))
+    places.update(dict.fromkeys(offsets.pending_places(group_id)))
+    records = [offset_tombstone(group_id, topic, index) for topic, index in places]
+    return [*records, group_tombstone(group_id)]
+
+
+def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: dict[str, Uuid]) -> Outcome:
+    """Topics (id by name) are gone: their offsets go too."""
+    outcome = Outcome(atomic=False)
+    for group_id, _ in table.groups.items():
+        for (topic, partition), known in offsets.items(group_id):
+            gone = deleted.get(topic)
+            if gone is not None and not _other_topic(known.topic_id, gone):
+                outcome.records.append(offset_tombstone(group_id, topic, partition))
+    return outcome
+
+
+def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> Outcome:
+    """Offsets that nobody used for the retention, and groups that are left with nothing."""
+    outcome = Outcome(atomic=False)
+    retention_ms = table.offsets_settings.retention_minutes * 60_000
+    for group_id, group in table.groups.items():
+        everything = _expire_group(group, offsets, at.wall_ms, retention_ms, outcome.records)
+        if everything and group.state is GroupState.EMPTY:
+            outcome.records.append(group_tombstone(group_id))
+    return outcome
+
+
+def _expire_group(
+    group: ClassicGroup,
+    offsets: OffsetTable,
+    wall_ms: int,
+    retention_ms: int,
+    records: list[GroupRecord],
+) -> bool:
+    """Tombstones for what expired; whether nothing is left."""
+    group_id = group.group_id
+    known = offsets.items(group_id)
+    if not known:
+        return not any(True for _ in offsets.pending_places(group_id))
+    since_empty = group.protocol_type is not None and group.state is GroupState.EMPTY
+    subscribed = (
+        group.uses_consumer_protocol
+        and group.topics is not None
+        and group.state is GroupState.STABLE
+    )
+    if group.protocol_type is not None and not since_empty and not subscribed:
+        return False
+    left = False
+    for (topic, partition), offset in known:
+        base_ms = offset.commit_ms
+        if since_empty and group.state_wall_ms != -1:
+            base_ms = group.state_wall_ms
+        explicit = offset.expire_ms != -1
+        due = wall_ms >= offset.expire_ms if explicit else wall_ms - base_ms >= retention_ms
+        place = (topic, partition)
+        in_use = group.subscribes_to(topic) or offsets.is_pending(group_id, place)
+        if due and not in_use:
+            records.append(offset_tombstone(group_id, topic, partition))
+        else:
+            left = True
+    return not left and not any(True for _ in offsets.pending_places(group_id))

@@ -1,0 +1,73 @@
+"""Listing and describing groups: what is committed of their existence, and their state as it is.
+
+Source: ``GroupMetadataManager.listGroups`` and ``describeGroups`` of Apache Kafka 4.3; KIP-518,
+KIP-848, KIP-1043.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barnabas.group.classic_group import ClassicGroup, GroupState, Member
+from barnabas.group.group_table import GroupTable
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
+from barnabas.wire.messages.list_groups_response import ListedGroup
+
+CLASSIC_TYPE = "classic"
+NOT_FOUND_VERSION = 6
+"""From this version of DescribeGroups on a missing group is an error, not a dead group."""
+
+
+def list_groups(
+    table: GroupTable, states: Sequence[str] = (), types: Sequence[str] = ()
+) -> list[ListedGroup]:
+    """Groups in one of `states` and of one of `types`, case ignored; empty means any."""
+    wanted_states = {state.strip().lower() for state in states}
+    wanted_types = {kind.strip().lower() for kind in types}
+    if wanted_types and CLASSIC_TYPE not in wanted_types:
+        return []
+    return [
+        ListedGroup(
+            group_id=group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=CLASSIC_TYPE,
+        )
+        for group_id, group in table.groups.committed_items()
+        if not wanted_states or group.state.value.lower() in wanted_states
+    ]
+
+
+def describe_group(table: GroupTable, group_id: str, api_version: int) -> DescribedGroup:
+    """One group with its members; metadata and protocol only where it is stable."""
+    try:
+        group = table.committed_group(group_id)
+    except KafkaError as error:
+        if api_version < NOT_FOUND_VERSION:
+            return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=GroupState.DEAD.value,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=error.message,
+        )
+    stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if stable else "",
+        members=[_describe_member(group, member, stable) for member in group.members.values()],
+    )
+
+
+def _describe_member(group: ClassicGroup, member: Member, stable: bool) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol_name) if stable else b"",
+        member_assignment=member.assignment,
+    )

@@ -1,0 +1,173 @@
+"""The rebalance of a classic group: who may join until when, and the generation that comes of it.
+
+Each function may move the group, answer those who wait and set deadlines; what has to be written is
+in the outcome.
+
+Source: ``GroupMetadataManager.prepareRebalance`` and ``completeClassicGroupJoin`` of Apache Kafka
+4.3; KIP-134.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from barnabas.group.classic_group import (
+    VALID_PREVIOUS,
+    ClassicGroup,
+    GroupState,
+)
+from barnabas.group.group_table import GroupTable, InitialDelay, Timer
+from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.record_codec import group_record
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.join_group_response import JoinGroupResponse
+from barnabas.wire.messages.sync_group_response import SyncGroupResponse
+
+
+def rebalance_or_complete(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
+    """Begin a rebalance where none is under way, else complete it if everybody is here."""
+    if group.state in VALID_PREVIOUS[GroupState.PREPARING_REBALANCE]:
+        return prepare_rebalance(table, group, at)
+    return maybe_complete_join(table, group, at)
+
+
+def prepare_rebalance(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
+    """Ask all members to rejoin. A group without members waits for more to come first."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        withdraw_assignment(table, group, ErrorCode.REBALANCE_IN_PROGRESS, at)
+    group.pending_syncs.clear()
+    table.timers.cancel((Timer.SYNC, group.group_id, ""))
+    is_initial = group.state is GroupState.EMPTY
+    group.move_to(GroupState.PREPARING_REBALANCE, at.wall_ms)
+    if is_initial:
+        delay_ms = table.settings.initial_rebalance_delay_ms
+        remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+        _wait(table, group, at, delay_ms, InitialDelay(delay_ms, remaining_ms))
+        return Outcome()
+    if group.all_joined:
+        return complete_join(table, group, at)
+    _wait(table, group, at, group.rebalance_timeout_ms)
+    return Outcome()
+
+
+def on_join_deadline(
+    table: GroupTable, group_id: str, initial: InitialDelay | None, at: Instant
+) -> Outcome:
+    """A rebalance has waited long enough; a new group waits again while members keep coming."""
+    group = table.groups.get(group_id)
+    if group is None:
+        return Outcome()
+    if initial is not None and group.new_member_added and initial.remaining_ms:
+        group.new_member_added = False
+        delay_ms = min(table.settings.initial_rebalance_delay_ms, initial.remaining_ms)
+        remaining_ms = max(initial.remaining_ms - initial.delay_ms, 0)
+        _wait(table, group, at, delay_ms, InitialDelay(delay_ms, remaining_ms))
+        return Outcome()
+    return complete_join(table, group, at)
+
+
+def maybe_complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
+    """Complete the rebalance if everybody is here and no initial delay runs."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return Outcome()
+    if group.previous_state is GroupState.EMPTY or not group.all_joined:
+        return Outcome()
+    return complete_join(table, group, at)
+
+
+def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
+    """Those who rejoined make the next generation. Dynamic members that did not are removed; static
+    ones stay, and where nobody rejoined the group waits on."""
+    table.timers.cancel((Timer.JOIN, group.group_id, ""))
+    absent = [m for m in group.members.values() if m.join is None and not m.is_static]
+    for member in absent:
+        group.remove(member.member_id)
+        table.forget(group, member.member_id)
+    if group.state is GroupState.DEAD:
+        return Outcome()
+    if not group.elect_joined_leader() and group.members:
+        _wait(table, group, at, group.rebalance_timeout_ms)
+        return Outcome()
+    group.begin_generation(at.wall_ms)
+    if group.state is GroupState.EMPTY:
+        return Outcome(records=[group_record(group, {})], replay=False)
+    for member in group.members.values():
+        is_leader = member.member_id == group.leader_id
+        table.answer_join(member, joined(group, member.member_id, with_members=is_leader))
+        table.keep_alive(group, member, at)
+        member.is_new = False
+        group.pending_syncs[member.member_id] = None
+    key = (Timer.SYNC, group.group_id, "")
+    table.timers.schedule(key, at.now_ms + group.rebalance_timeout_ms, group.generation)
+    return Outcome()
+
+
+def joined(
+    group: ClassicGroup,
+    member_id: str,
+    *,
+    with_members: bool,
+    leader_id: str | None = None,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """The answer to a member of the present generation."""
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=leader_id or group.leader_id or "",
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=group.join_members() if with_members else [],
+    )
+
+
+def join_refused(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    """The answer to one who may not join."""
+    return JoinGroupResponse(error_code=code, member_id=member_id)
+
+
+def sync_refused(code: ErrorCode) -> SyncGroupResponse:
+    """The answer to one who gets no assignment."""
+    return SyncGroupResponse(error_code=code)
+
+
+def withdraw_assignment(
+    table: GroupTable, group: ClassicGroup, error: ErrorCode, at: Instant
+) -> None:
+    """No assignment comes of this generation: tell those who wait for theirs."""
+    for member in group.members.values():
+        member.assignment = b""
+    _propagate(table, group, error, at)
+
+
+def set_assignment(
+    table: GroupTable, group: ClassicGroup, assignments: Mapping[str, bytes], at: Instant
+) -> None:
+    """The assignment is written: give it to those who wait for theirs."""
+    for member in group.members.values():
+        member.assignment = assignments.get(member.member_id, b"")
+    _propagate(table, group, ErrorCode.NONE, at)
+
+
+def _propagate(table: GroupTable, group: ClassicGroup, error: ErrorCode, at: Instant) -> None:
+    good = error is ErrorCode.NONE
+    for member in group.members.values():
+        response = SyncGroupResponse(
+            error_code=error,
+            protocol_type=group.protocol_type if good else None,
+            protocol_name=group.protocol_name if good else None,
+            assignment=member.assignment,
+        )
+        if table.answer_sync(member, response):
+            table.keep_alive(group, member, at)
+
+
+def _wait(
+    table: GroupTable,
+    group: ClassicGroup,
+    at: Instant,
+    delay_ms: int,
+    initial: InitialDelay | None = None,
+) -> None:
+    table.timers.schedule((Timer.JOIN, group.group_id, ""), at.now_ms + delay_ms, initial)
