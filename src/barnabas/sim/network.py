@@ -252,6 +252,9 @@ class End(Connection):
         self._paused = False
         self._scheduled = False
         self._hang_up: OSError | None = None
+        self._aborted = False
+        self._held: deque[memoryview] = deque()
+        """Arrived here, and the receiver paused before it took all of it."""
 
     @property
     def peer(self) -> Endpoint:
@@ -287,6 +290,7 @@ class End(Connection):
             return
         self._queue.clear()
         self._queued_bytes = 0
+        self._aborted = True
         self.close()
 
     def pause_reading(self) -> None:
@@ -294,6 +298,8 @@ class End(Connection):
 
     def resume_reading(self) -> None:
         self._paused = False
+        if self._held:
+            self.stream.network.world.after(0, lambda: self.process.run(self._feed))
         other = self.stream.other(self)
         if other is not None:
             other.schedule()
@@ -330,7 +336,7 @@ class End(Connection):
         if self._is_cut(self, other):
             self._wait_for_link()
             return
-        if other._paused:
+        if other._paused or other._held:
             return
         if self._queue:
             self._deliver_one(other)
@@ -364,13 +370,25 @@ class End(Connection):
             world.after(CUT_TIMEOUT_MS, expire)
 
     def _receive(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view and not self.finished:
+        self._held.append(memoryview(data))
+        self._feed()
+
+    def _feed(self) -> None:
+        """Hand on what arrived, as far as the receiver wants it."""
+        held = self._held
+        while held and not (self.finished or self._paused or self._aborted):
+            view = held[0]
             buffer = self.receiver.get_buffer()
             size = min(len(buffer), len(view))
             buffer[:size] = view[:size]
+            if size < len(view):
+                held[0] = view[size:]
+            else:
+                held.popleft()
             self.receiver.buffer_updated(size)
-            view = view[size:]
+        other = self.stream.other(self)
+        if not held and other is not None:
+            other.schedule()
 
     def closed(self, error: OSError | None) -> None:
         if self.finished:
