@@ -226,11 +226,11 @@ class Stream:
             if other is not None and not silently:
                 other.hang_up(ConnectionResetError(104, "the peer process died"))
             elif other is not None:
-                stream_end = other
-                self.network.world.after(
-                    CUT_TIMEOUT_MS,
-                    lambda: stream_end.closed(TimeoutError(110, "the peer fell silent")),
-                )
+                self._fall_silent(other)
+
+    def _fall_silent(self, end: End) -> None:
+        error = TimeoutError(110, "the peer fell silent")
+        self.network.world.after(CUT_TIMEOUT_MS, lambda: end.closed(error))
 
 
 class End(Connection):
