@@ -69,13 +69,6 @@ API_VERSIONS_VERSION = 4
 SOFTWARE_NAME = "barnabas"
 SOFTWARE_VERSION = "0.1.0"
 
-HotEncode: TypeAlias = Callable[[Any, int, bytearray, Splices], None]
-HotDecode: TypeAlias = Callable[[int, memoryview, int], tuple[Any, int]]
-HOT_ENCODE: dict[int, HotEncode] = {}
-"""Hand-written request writers by API key; the rest is compiled."""
-HOT_DECODE: dict[int, HotDecode] = {}
-"""Hand-written response readers by API key."""
-
 _response_classes: dict[int, type[Message]] = {}
 
 
@@ -238,12 +231,8 @@ class ClientConnection:
         if version >= schema.first_flexible:
             out.append(0)
         splices: Splices = []
-        hot = HOT_ENCODE.get(schema.key)
         try:
-            if hot is not None:
-                hot(request, version, out, splices)
-            else:
-                write_into(request, version, out, splices)
+            write_into(request, version, out, splices)
         except UnsupportedFieldError as error:
             raise ChannelError("unsupported", str(error)) from error
         size = len(out) - 4 + sum(len(part) for _, part in splices)
@@ -294,12 +283,8 @@ class ClientConnection:
             raise MalformedError(f"a response header ends early: {error}") from error
         if correlation_id != item.correlation_id:
             raise MalformedError(f"response #{correlation_id} where {item!r} was next")
-        hot = HOT_DECODE.get(schema.key)
-        response: Message
-        if hot is not None:
-            response, end = hot(version, frame, position)
-        else:
-            response, end = decode_prefix(response_class(schema.key), version, frame, position)
+        cls = response_class(schema.key)
+        response, end = decode_prefix(cls, version, frame, position)
         if end != len(frame):
             raise MalformedError(f"{len(frame) - end} bytes follow the response to {item!r}")
         return response

@@ -5,8 +5,8 @@ the bytes that are left, null stands only where the schema allows it (both ways)
 tagged fields are skipped (KIP-482), and every fault of the bytes is one typed error.
 
 What it does not do: frames, headers and correlation (:mod:`barnabas.wire.frames`,
-:mod:`barnabas.wire.server`). Hot messages have hand-written twins in :mod:`barnabas.wire.hot`,
-proven equal to these by test.
+:mod:`barnabas.wire.server`). Hand-written readers of hot messages were measured and gained nothing:
+what is compiled here is what a person would write.
 """
 
 from __future__ import annotations
@@ -206,7 +206,6 @@ class _Compiler:
             "bad_length": bad_length, "null_found": null_found, "null_given": null_given,
             "not_in_version": not_in_version, "write_records": write_records,
         }  # fmt: skip
-        self.made_readers: dict[type[Message], Reader] = {}
         self.made_writers: dict[type[Message], Writer] = {}
 
     def name(self, prefix: str, value: Any) -> str:
@@ -238,37 +237,40 @@ class _Compiler:
         return field.nullable[0] <= self.version <= field.nullable[1]
 
     # -- reading ---------------------------------------------------------------------------------
+    #
+    # A structure at nesting level k is the local ``ok``; elements of arrays of structures are read
+    # and written in place, as a call per element costs more than a small element itself.
 
     def reader(self, cls: type[Message]) -> Reader:
-        if cls in self.made_readers:
-            return self.made_readers[cls]
-        sub = _Compiler(self.version, self.flexible)
-        sub.made_readers = self.made_readers
-        sub.compile_reader(cls)
-        reader: Reader = sub.execute("read")
-        self.made_readers[cls] = reader
+        self.add(0, "def read(buf, pos):")
+        self.read_struct(cls, 1, 0)
+        self.add(1, "return o0, pos")
+        reader: Reader = self.execute("read")
         return reader
 
-    def compile_reader(self, cls: type[Message]) -> None:
+    def read_struct(self, cls: type[Message], depth: int, level: int) -> None:
+        """Source that makes ``o{level}`` of what stands at ``pos``."""
         plain, tagged, absent = self.fields(cls)
-        self.names["new"] = cls.__new__
-        self.names["cls"] = cls
-        self.add(0, "def read(buf, pos):")
-        self.add(1, "o = new(cls)")
+        o = f"o{level}"
+        self.add(depth, f"{o} = {self.name('new', cls.__new__)}({self.name('cls', cls)})")
+        late = [f for f in tagged if f.kind == "struct" and not f.array and f.default is not None]
         for field in absent + tagged:
-            self.add(1, f"o.{field.name} = {self.default_source(field)}")
+            source = "None" if field in late else self.default_source(field)
+            self.add(depth, f"{o}.{field.name} = {source}")
         run: list[Field] = []
         for field in plain:
             if field.kind in SCALARS and not field.array:
                 run.append(field)
                 continue
-            self.read_run(run)
+            self.read_run(run, depth, o)
             run = []
-            self.read_field(field, 1, cls)
-        self.read_run(run)
+            self.read_field(field, depth, cls, level)
+        self.read_run(run, depth, o)
         if self.flexible:
-            self.read_tags(tagged, cls)
-        self.add(1, "return o, pos")
+            self.read_tags(tagged, cls, depth, level)
+        for field in late:  # a structure is made only where none came
+            made = self.default_source(field)
+            self.add(depth, f"if {o}.{field.name} is None: {o}.{field.name} = {made}")
 
     def default_source(self, field: Field) -> str:
         if field.kind == "struct" and not field.array and field.default is not None:
@@ -278,43 +280,42 @@ class _Compiler:
             return repr(field.default)
         return self.name("D", field.default)
 
-    def read_run(self, run: list[Field]) -> None:
+    def read_run(self, run: list[Field], depth: int, o: str) -> None:
         if not run:
             return
         layout = Struct(">" + "".join(SCALARS[f.kind] for f in run))
         unpack = self.name("U", layout.unpack_from)
-        targets = ", ".join(f"o.{f.name}" for f in run)
-        self.add(1, f"{targets}{',' if len(run) == 1 else ''} = {unpack}(buf, pos)")
-        self.add(1, f"pos += {layout.size}")
+        targets = ", ".join(f"{o}.{f.name}" for f in run)
+        self.add(depth, f"{targets}{',' if len(run) == 1 else ''} = {unpack}(buf, pos)")
+        self.add(depth, f"pos += {layout.size}")
 
     def read_length(self, field: Field, depth: int, short: bool) -> None:
         """Puts the length of what follows in ``n``; -1 is null."""
         if self.flexible and field.flexible:
-            self.add(depth, "n = buf[pos]; pos += 1")
-            self.add(depth, "if n > 127: n, pos = uvarint(buf, pos - 1)")
-            self.add(depth, "n -= 1")
+            self.add(depth, "n = buf[pos] - 1; pos += 1")
+            self.add(depth, "if n > 126: n, pos = uvarint(buf, pos - 1); n -= 1")
         else:
             unpack = self.name("U", Struct(">h" if short else ">i").unpack_from)
             self.add(depth, f"n, = {unpack}(buf, pos); pos += {2 if short else 4}")
 
-    def read_field(self, field: Field, depth: int, cls: type[Message]) -> None:
-        target, what = f"o.{field.name}", repr(f"{cls.__name__}.{field.name}")
+    def read_field(self, field: Field, depth: int, cls: type[Message], level: int) -> None:
+        target, what = f"o{level}.{field.name}", repr(f"{cls.__name__}.{field.name}")
         if field.array:
             self.read_length(field, depth, short=False)
             self.null_branch(field, depth, target, what)
             self.add(
                 depth + 1, f"if n > len(buf) - pos: raise bad_length({what}, n, len(buf) - pos)"
             )
-            self.read_elements(field, depth + 1, target, what)
+            self.read_elements(field, depth + 1, target, what, level)
         elif field.kind == "struct":
             assert field.struct is not None
-            read = self.name("R", self.reader(field.struct))
             if self.nullable(field):
                 self.add(depth, "n = buf[pos]; pos += 1")
                 self.add(depth, f"if n == 255: {target} = None")
-                self.add(depth, f"else: {target}, pos = {read}(buf, pos)")
-            else:
-                self.add(depth, f"{target}, pos = {read}(buf, pos)")
+                self.add(depth, "else:")
+                depth += 1
+            self.read_struct(field.struct, depth, level + 1)
+            self.add(depth, f"{target} = o{level + 1}")
         elif field.kind in SCALARS:
             layout = Struct(">" + SCALARS[field.kind])
             unpack = self.name("U", layout.unpack_from)
@@ -325,11 +326,12 @@ class _Compiler:
             self.read_sized(field, depth + 1, target, what)
 
     def null_branch(self, field: Field, depth: int, target: str, what: str) -> None:
+        self.add(depth, "if n < 0:")
+        self.add(depth + 1, f"if n != -1: raise bad_length({what}, n, len(buf) - pos)")
         if self.nullable(field):
-            self.add(depth, f"if n == -1: {target} = None")
+            self.add(depth + 1, f"{target} = None")
         else:
-            self.add(depth, f"if n == -1: raise null_found({what})")
-        self.add(depth, f"elif n < 0: raise bad_length({what}, n, len(buf) - pos)")
+            self.add(depth + 1, f"raise null_found({what})")
         self.add(depth, "else:")
 
     def read_sized(self, field: Field, depth: int, target: str, what: str) -> None:
@@ -343,15 +345,15 @@ class _Compiler:
         self.add(depth, f"{target} = {source}")
         self.add(depth, "pos = end")
 
-    def read_elements(self, field: Field, depth: int, target: str, what: str) -> None:
+    def read_elements(self, field: Field, depth: int, target: str, what: str, level: int) -> None:
+        items = f"items{level}"
         if field.kind == "struct":
             assert field.struct is not None
-            read = self.name("R", self.reader(field.struct))
-            self.add(depth, "items = []")
+            self.add(depth, f"{items} = []")
             self.add(depth, "for _ in range(n):")
-            self.add(depth + 1, f"item, pos = {read}(buf, pos)")
-            self.add(depth + 1, "items.append(item)")
-            self.add(depth, f"{target} = items")
+            self.read_struct(field.struct, depth + 1, level + 1)
+            self.add(depth + 1, f"{items}.append(o{level + 1})")
+            self.add(depth, f"{target} = {items}")
         elif field.kind in SCALARS and field.kind != "uuid":
             layout = Struct(">" + SCALARS[field.kind])
             iterate = self.name("F", _array_reader(SCALARS[field.kind]))
@@ -366,32 +368,35 @@ class _Compiler:
             self.add(depth, "pos = end")
         else:
             element = field._replace(array=False, nullable=(0, -1))
-            self.add(depth, "items = []")
+            self.add(depth, f"{items} = []")
             self.add(depth, "for _ in range(n):")
             self.read_length(element, depth + 1, short=field.kind == "string")
             self.add(depth + 1, f"if n < 0: raise null_found({what})")
             self.read_sized(element, depth + 1, "item", what)
-            self.add(depth + 1, "items.append(item)")
-            self.add(depth, f"{target} = items")
+            self.add(depth + 1, f"{items}.append(item)")
+            self.add(depth, f"{target} = {items}")
 
-    def read_tags(self, tagged: list[Field], cls: type[Message]) -> None:
-        self.add(1, "tags = buf[pos]; pos += 1")
-        self.add(1, "if tags:")
-        self.add(2, "if tags > 127: tags, pos = uvarint(buf, pos - 1)")
+    def read_tags(self, tagged: list[Field], cls: type[Message], depth: int, level: int) -> None:
+        self.add(depth, "n = buf[pos]; pos += 1")
+        self.add(depth, "if n:")
+        self.add(depth + 1, "if n > 127: n, pos = uvarint(buf, pos - 1)")
         if not tagged:
-            self.add(2, "pos = skip_tags(buf, pos, tags)")
+            self.add(depth + 1, "pos = skip_tags(buf, pos, n)")
             return
-        self.add(2, "for _ in range(tags):")
-        self.add(3, "tag, pos = uvarint(buf, pos)")
-        self.add(3, "size, pos = uvarint(buf, pos)")
-        self.add(3, "stop = pos + size")
+        stop = f"stop{level}"
+        self.add(depth + 1, "for _ in range(n):")
+        self.add(depth + 2, "tag = buf[pos]; pos += 1")
+        self.add(depth + 2, "if tag > 127: tag, pos = uvarint(buf, pos - 1)")
+        self.add(depth + 2, "n = buf[pos]; pos += 1")
+        self.add(depth + 2, "if n > 127: n, pos = uvarint(buf, pos - 1)")
+        self.add(depth + 2, f"{stop} = pos + n")
         what = repr(f"{cls.__name__}: a tagged field")
-        self.add(3, f"if stop > len(buf): raise bad_length({what}, size, len(buf) - pos)")
+        self.add(depth + 2, f"if {stop} > len(buf): raise bad_length({what}, n, len(buf) - pos)")
         for index, field in enumerate(tagged):
-            self.add(3, f"{'if' if index == 0 else 'elif'} tag == {field.tag}:")
-            self.read_field(field, 4, cls)
-            self.add(4, f"if pos != stop: raise bad_length({what}, size, pos)")
-        self.add(3, "else: pos = stop")
+            self.add(depth + 2, f"{'if' if index == 0 else 'elif'} tag == {field.tag}:")
+            self.read_field(field, depth + 3, cls, level)
+            self.add(depth + 3, f"if pos != {stop}: raise bad_length({what}, {stop}, pos)")
+        self.add(depth + 2, f"else: pos = {stop}")
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -400,36 +405,36 @@ class _Compiler:
             return self.made_writers[cls]
         sub = _Compiler(self.version, self.flexible)
         sub.made_writers = self.made_writers
-        sub.compile_writer(cls)
+        sub.add(0, "def write(o0, out, splices):")
+        sub.add(1, "pass")
+        sub.write_body(cls, 1, 0, "out")
         writer: Writer = sub.execute("write")
         self.made_writers[cls] = writer
         return writer
 
-    def compile_writer(self, cls: type[Message]) -> None:
+    def write_body(self, cls: type[Message], depth: int, level: int, out: str) -> None:
+        """Source that appends ``o{level}`` to `out`."""
         plain, tagged, absent = self.fields(cls)
-        self.add(0, "def write(o, out, splices):")
-        self.add(1, "pass")
+        o = f"o{level}"
         for field in absent:
             if not field.ignorable:
                 what = repr(f"{cls.__name__}.{field.name}")
-                self.add(
-                    1, f"if {self.differs(field)}: raise not_in_version({what}, {self.version})"
-                )
+                test = self.differs(field, f"{o}.{field.name}")
+                self.add(depth, f"if {test}: raise not_in_version({what}, {self.version})")
         run: list[Field] = []
         for field in plain:
             if field.kind in SCALARS and not field.array:
                 run.append(field)
                 continue
-            self.write_run(run)
+            self.write_run(run, depth, o, out)
             run = []
-            self.write_field(field, 1, cls, "out")
-        self.write_run(run)
+            self.write_field(field, depth, cls, level, out)
+        self.write_run(run, depth, o, out)
         if self.flexible:
-            self.write_tags(tagged, cls)
+            self.write_tags(tagged, cls, depth, level, out)
 
-    def differs(self, field: Field) -> str:
-        """Source of a test whether the field is not its default."""
-        value = f"o.{field.name}"
+    def differs(self, field: Field, value: str) -> str:
+        """Source of a test whether the field's `value` is not its default."""
         if field.array:
             return (
                 f"{value} is not None" if field.default is None else f"{value} is None or {value}"
@@ -451,10 +456,10 @@ class _Compiler:
         tests = [f"{value}.{part.name} != {self.default_source(part)}" for part in parts]
         return f"{value} is None or {' or '.join(tests)}"
 
-    def write_run(self, run: list[Field]) -> None:
+    def write_run(self, run: list[Field], depth: int, o: str, out: str) -> None:
         if run:
             pack = self.name("P", Struct(">" + "".join(SCALARS[f.kind] for f in run)).pack)
-            self.add(1, f"out += {pack}({', '.join(f'o.{f.name}' for f in run)})")
+            self.add(depth, f"{out} += {pack}({', '.join(f'{o}.{f.name}' for f in run)})")
 
     def write_length(self, field: Field, depth: int, short: bool, out: str) -> None:
         if self.flexible and field.flexible:
@@ -469,77 +474,85 @@ class _Compiler:
             return b"\x00"
         return b"\xff\xff" if short else b"\xff\xff\xff\xff"
 
-    def write_field(self, field: Field, depth: int, cls: type[Message], out: str) -> None:
-        what = repr(f"{cls.__name__}.{field.name}")
-        self.add(depth, f"v = o.{field.name}")
+    def write_field(
+        self, field: Field, depth: int, cls: type[Message], level: int, out: str
+    ) -> None:
+        what, v = repr(f"{cls.__name__}.{field.name}"), f"v{level}"
+        self.add(depth, f"{v} = o{level}.{field.name}")
         if field.kind in SCALARS and not field.array:
             pack = self.name("P", Struct(">" + SCALARS[field.kind]).pack)
-            self.add(depth, f"{out} += {pack}(v)")
+            self.add(depth, f"{out} += {pack}({v})")
             return
         if field.kind == "struct" and not field.array:
-            self.write_struct(field, depth, what, out)
+            self.write_struct(field, depth, what, v, out)
             return
         short = field.kind == "string" and not field.array
-        self.add(depth, "if v is None:")
+        self.add(depth, f"if {v} is None:")
         if self.nullable(field):
             self.add(depth + 1, f"{out} += {self.write_null(field, short)!r}")
         else:
             self.add(depth + 1, f"raise null_given({what})")
         self.add(depth, "else:")
         if field.array:
-            self.add(depth + 1, "n = len(v)")
+            self.add(depth + 1, f"n = len({v})")
             self.write_length(field, depth + 1, False, out)
-            self.write_elements(field, depth + 1, out)
+            self.write_elements(field, depth + 1, level, out)
         elif field.kind == "records" and out == "out":
-            self.add(depth + 1, f"write_records(v, {self.flexible}, out, splices)")
+            self.add(depth + 1, f"write_records({v}, {self.flexible}, out, splices)")
         else:
-            self.write_sized(field, depth + 1, out)
+            self.write_sized(field, depth + 1, v, out)
 
-    def write_sized(self, field: Field, depth: int, out: str) -> None:
+    def write_sized(self, field: Field, depth: int, v: str, out: str) -> None:
         if field.kind == "string":
-            self.add(depth, "v = v.encode()")
-        self.add(depth, "n = len(v)")
+            self.add(depth, f"{v} = {v}.encode()")
+        self.add(depth, f"n = len({v})")
         self.write_length(field, depth, field.kind == "string", out)
-        self.add(depth, f"{out} += v")
+        self.add(depth, f"{out} += {v}")
 
-    def write_struct(self, field: Field, depth: int, what: str, out: str) -> None:
+    def write_struct(self, field: Field, depth: int, what: str, v: str, out: str) -> None:
         assert field.struct is not None
         write = self.name("W", self.writer(field.struct))
         splices = "splices" if out == "out" else "None"
         if self.nullable(field):
-            self.add(depth, f"if v is None: {out}.append(255)")
-            self.add(depth, f"else: {out}.append(1); {write}(v, {out}, {splices})")
+            self.add(depth, f"if {v} is None: {out}.append(255)")
+            self.add(depth, f"else: {out}.append(1); {write}({v}, {out}, {splices})")
         else:
-            self.add(depth, f"if v is None: raise null_given({what})")
-            self.add(depth, f"{write}(v, {out}, {splices})")
+            self.add(depth, f"if {v} is None: raise null_given({what})")
+            self.add(depth, f"{write}({v}, {out}, {splices})")
 
-    def write_elements(self, field: Field, depth: int, out: str) -> None:
+    def write_elements(self, field: Field, depth: int, level: int, out: str) -> None:
+        v = f"v{level}"
         if field.kind == "struct":
             assert field.struct is not None
-            write = self.name("W", self.writer(field.struct))
-            splices = "splices" if out == "out" else "None"
-            self.add(depth, f"for item in v: {write}(item, {out}, {splices})")
+            self.add(depth, f"for o{level + 1} in {v}:")
+            self.write_body(field.struct, depth + 1, level + 1, out)
         elif field.kind in SCALARS:
             pack = self.name("A", _array_writer(SCALARS[field.kind]))
-            self.add(depth, f"{out} += {pack}(v)")
+            self.add(depth, f"{out} += {pack}({v})")
         else:
-            self.add(depth, "for v in v:")
-            self.write_sized(field._replace(array=False), depth + 1, out)
+            self.add(depth, f"for e in {v}:")
+            self.write_sized(field._replace(array=False), depth + 1, "e", out)
 
-    def write_tags(self, tagged: list[Field], cls: type[Message]) -> None:
+    def write_tags(
+        self, tagged: list[Field], cls: type[Message], depth: int, level: int, out: str
+    ) -> None:
         if not tagged:
-            self.add(1, "out.append(0)")
+            self.add(depth, f"{out}.append(0)")
             return
-        self.add(1, "tags = 0; body = bytearray()")
-        for field in tagged:
-            self.add(1, f"if {self.differs(field)}:")
-            self.add(2, "tags += 1; part = bytearray()")
-            self.write_field(field, 2, cls, "part")
-            self.add(2, f"write_uvarint({field.tag}, body)")
-            self.add(2, "write_uvarint(len(part), body)")
-            self.add(2, "body += part")
-        self.add(1, "write_uvarint(tags, out)")
-        self.add(1, "out += body")
+        tests = [self.differs(field, f"o{level}.{field.name}") for field in tagged]
+        self.add(depth, f"if {' or '.join(tests)}:")
+        body, part, tags = f"body{level}", f"part{level}", f"tags{level}"
+        self.add(depth + 1, f"{tags} = 0; {body} = bytearray()")
+        for field, test in zip(tagged, tests, strict=True):
+            self.add(depth + 1, f"if {test}:")
+            self.add(depth + 2, f"{tags} += 1; {part} = bytearray()")
+            self.write_field(field, depth + 2, cls, level, part)
+            self.add(depth + 2, f"write_uvarint({field.tag}, {body})")
+            self.add(depth + 2, f"write_uvarint(len({part}), {body})")
+            self.add(depth + 2, f"{body} += {part}")
+        self.add(depth + 1, f"write_uvarint({tags}, {out})")
+        self.add(depth + 1, f"{out} += {body}")
+        self.add(depth, f"else: {out}.append(0)")
 
 
 _array_layouts: dict[tuple[str, int], Struct] = {}

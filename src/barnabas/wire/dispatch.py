@@ -140,8 +140,6 @@ def parse_header(frame: memoryview) -> Header:
 def decode_request(entry: Entry, header: Header, frame: memoryview) -> Message:
     """The body, all of it. Raises `MalformedError`."""
     api, version = entry.api, header.api_version
-    if api.decode is not None:
-        return api.decode(version, frame[header.body_at :])
     message, end = decode_prefix(api.request, version, frame, header.body_at)
     if end != len(frame):
         raise MalformedError(f"{api.key.name} v{version}: {len(frame) - end} bytes follow the body")
@@ -153,23 +151,14 @@ def encode_response(
 ) -> list[Buffer]:
     """A whole response frame: size, header (version 1 where the body is flexible), body."""
     flexible = version >= entry.first_flexible and entry.api.key != ApiKey.API_VERSIONS
-    if entry.api.encode is None:
-        out = bytearray(9 if flexible else 8)
-        splices: Splices = []
-        write_into(response, version, out, splices)
-        size = len(out) - 4
-        for _, part in splices:
-            size += len(part)
-        _RESPONSE_HEAD.pack_into(out, 0, size, correlation_id)
-        return join(out, splices)
-    body = entry.api.encode(response, version)
-    head = bytearray(9 if flexible else 8)
-    _RESPONSE_HEAD.pack_into(head, 0, len(head) - 4 + sum(map(len, body)), correlation_id)
-    first = body[0]
-    if len(first) <= 4096:  # one buffer for both: a short answer is one write
-        body[0] = head + first
-        return body
-    return [head, *body]
+    out = bytearray(9 if flexible else 8)
+    splices: Splices = []
+    write_into(response, version, out, splices)
+    size = len(out) - 4
+    for _, part in splices:
+        size += len(part)
+    _RESPONSE_HEAD.pack_into(out, 0, size, correlation_id)
+    return join(out, splices)
 
 
 def call(

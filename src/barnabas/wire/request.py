@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from barnabas.types import Buffer, Endpoint
+from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.schema import Message
 
@@ -125,10 +125,6 @@ class Api(NamedTuple):
     error_response: Callable[[Any, int, str], Message | None]
     resource: str = "none"
     operation: str = "none"
-    decode: Callable[[int, memoryview], Message] | None = None
-    """A hot reader (version, body) in place of the compiled one."""
-    encode: Callable[[Any, int], list[Buffer]] | None = None
-    """A hot writer (response, version) in place of the compiled one."""
 
 
 def top_level_error(response: type[Message]) -> Callable[[Any, int, str], Message]:
