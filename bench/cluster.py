@@ -1,7 +1,8 @@
 """Barnabas and Apache Kafka side by side: three nodes each, the same client, one after the other.
 
-Usage: ``python -m bench.cluster [--rounds 5] [--only NAME] [--systems kafka,barnabas]``. Prints medians over the rounds after
-one warm-up, with the spread, and the ratio; writes the same to ``bench/results/cluster.txt``.
+Usage: ``python -m bench.cluster [--rounds 5] [--only NAME] [--systems kafka,barnabas]``. Prints medians
+over the rounds after one warm-up, with the spread, and the ratio; writes the same to
+``bench/results/cluster.txt``.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -178,7 +179,7 @@ def longest_pause(system: System, kill: Callable[[], int]) -> float:
             break
     client.flush(30)
     system.restart(killed)
-    gaps = [b - a for a, b in zip(acknowledged, acknowledged[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(acknowledged)]
     return max(gaps)
 
 

@@ -74,7 +74,7 @@ class KillLeader:
         self._thread.join(30)
         assert self.killed is not None
         self.cluster.restart(self.killed)
-        wait_for(lambda: self._answers(), "the killed node to serve again")
+        wait_for(self._answers, "the killed node to serve again")
 
     def _answers(self) -> bool:
         assert self.killed is not None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+import threading
 import time
 
 import pytest
@@ -46,23 +48,63 @@ def test_what_is_produced_with_each_codec_is_read_back(cluster: Cluster, codec: 
     assert sorted(values(read)) == list(range(300))
 
 
+class Member:
+    """One kcat of a group; collects what it prints, and what it says of its assignment."""
+
+    def __init__(self, cluster: Cluster, group: str, topic: str) -> None:
+        self.process = subprocess.Popen(
+            ["kcat", "-b", cluster.bootstrap, "-G", group, "-u",
+             "-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000", topic],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.read: list[int] = []
+        self.assigned = 0
+        self._threads = [
+            threading.Thread(target=self._collect_values, daemon=True),
+            threading.Thread(target=self._collect_news, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _collect_values(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.read.append(number(line))
+
+    def _collect_news(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if b"assigned:" in line:
+                self.assigned = line.count(b"[")
+
+    def stop(self) -> None:
+        """SIGTERM: it commits what it printed and leaves the group."""
+        self.process.terminate()
+        assert self.process.wait(30) == 0
+        for thread in self._threads:
+            thread.join(10)
+
+
 def test_a_group_of_two_rebalances_commits_and_resumes(cluster: Cluster) -> None:
     topic, group = fresh("group"), fresh("g")
-    kcat(cluster, "-P", "-t", topic, stdin=lines(0, 200))
-    consume = ["kcat", "-b", cluster.bootstrap, "-G", group, "-q", "-u",
-               "-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000",
-               "-X", "auto.commit.interval.ms=100", topic]  # fmt: skip
-    members = [subprocess.Popen(consume, stdout=subprocess.PIPE) for _ in range(2)]
-    time.sleep(6)  # both have joined, read and committed; kcat gives no sign of it
-    for member in members:
-        member.terminate()
-    read = sum((values(member.communicate(timeout=30)[0]) for member in members), [])
-    assert set(read) == set(range(200))
+    admin = ["barnabas", "topics", "create", topic, "--partitions", "4"]
+    subprocess.run([sys.executable, "-m", *admin, "--bootstrap", cluster.bootstrap], check=True)
+    for partition in range(4):
+        numbers = lines(partition * 50, partition * 50 + 50)
+        kcat(cluster, "-P", "-t", topic, "-p", str(partition), stdin=numbers)
+    first = Member(cluster, group, topic)
+    wait_for(lambda: len(first.read) == 200, "all records")
+    second = Member(cluster, group, topic)
+    wait_for(lambda: first.assigned == 2 and second.assigned == 2, "two partitions each")
+    first.stop()
+    second.stop()
+    assert sorted(first.read) == list(range(200))
     kcat(cluster, "-P", "-t", topic, stdin=lines(200, 240))
-    again = subprocess.Popen(consume, stdout=subprocess.PIPE)
-    time.sleep(4)
-    again.terminate()
-    assert sorted(values(again.communicate(timeout=30)[0])) == list(range(200, 240))
+    again = Member(cluster, group, topic)
+    wait_for(lambda: len(again.read) >= 40, "the new records")
+    again.stop()
+    assert sorted(again.read) == list(range(200, 240))
 
 
 def test_acknowledged_records_survive_the_death_of_a_leader(cluster: Cluster) -> None:

@@ -1,8 +1,8 @@
 """One node: its roles assembled, from a configuration and ports, to a process that serves.
 
-The composition root. Order of start: identity of the directories, listeners bound (their real ports are part of
-what the roles say of themselves), the quorum's replica, the controller, the broker, tables filled, and
-only then everything begins. Nothing here decides anything.
+The composition root. Order of start: identity of the directories, listeners bound (their real ports
+are part of what the roles say of themselves), the quorum's replica, the controller, the broker, tables
+filled, and only then everything begins. Nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.features import supported
+from barnabas.metadata.formatting import directories_of
 from barnabas.node.bootstrap import read_bootstrap
-from barnabas.node.formatting import directories_of
 from barnabas.node.listeners import Listeners
 from barnabas.node.metadata_log import MetadataLog
 from barnabas.ports import Ports

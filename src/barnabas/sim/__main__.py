@@ -1,4 +1,4 @@
-"""``python -m barnabas.sim --seed N`` or ``--from N --seeds M``: play seeds; exit status 1 where one fails."""
+"""``python -m barnabas.sim --seed N`` or ``--from N --seeds M``: exit status 1 where a seed fails."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from barnabas.client.client import Client
 from barnabas.config.node import NodeConfig
+from barnabas.metadata.formatting import format_node
 from barnabas.node import Node
-from barnabas.node.formatting import format_node
 from barnabas.sim.disk import SimDisk
 from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import START_WALL_MS, Machine, SimProcess
-from barnabas.sim.world import World
+from barnabas.sim.process import Machine, SimProcess
+from barnabas.sim.world import START_WALL_MS, World
 from barnabas.types import Endpoint
 
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"

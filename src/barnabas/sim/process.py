@@ -162,7 +162,7 @@ class SimBackground:
         job, done = self._queues[queue][0]
         try:
             result: Any = job()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it goes to whoever asked
             result = error
         world, process = self._process.world, self._process
 

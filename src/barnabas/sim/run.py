@@ -141,7 +141,7 @@ def play_seed(seed: int, plan: Plan = Plan()) -> Result:
         run.play()
     except Violation as error:
         failure = f"Violation: {error}"
-    except Exception:
+    except Exception:  # noqa: BLE001 - any fault of a node is a finding
         failure = traceback.format_exc()
     world = run.world
     for machine in run.cluster.machines.values():
