@@ -43,12 +43,16 @@ code only."""
 HoldBack = Callable[[Topic, int, int], str | None]
 """(topic, index, broker) → why the broker may not join the ISR yet, or None."""
 
+OnFall = Callable[[Topic, int, int], None]
+"""Told that a broker leaves the ISR of (topic, index) because it fell behind."""
+
 
 def alter_partition(
     cluster: Cluster,
     request: AlterPartitionRequest,
     on_refusal: OnRefusal = lambda partition, code, reason: None,
     hold_back: HoldBack = lambda topic, index, broker: None,
+    on_fall: OnFall = lambda topic, index, broker: None,
 ) -> Decision[AlterPartitionResponse]:
     """One answer per partition. Raises STALE_BROKER_EPOCH for the whole request."""
     check_epoch(cluster, request.broker_id, request.broker_epoch)
@@ -72,9 +76,19 @@ def alter_partition(
             assert topic is not None
             if refusal is not None:
                 records.append(refusal)
+                _note_falls(topic, data, refusal, on_fall)
             partitions.append(_changed(request.broker_id, topic, data, refusal))
         results.append(TopicResult(topic_id=wanted.topic_id, partitions=partitions))
     return Decision(AlterPartitionResponse(topics=results), records)
+
+
+def _note_falls(
+    topic: Topic, data: PartitionData, record: PartitionChangeRecord, on_fall: OnFall
+) -> None:
+    if record.isr is not None:
+        for broker in topic.isr[data.partition_index]:
+            if broker not in record.isr:
+                on_fall(topic, data.partition_index, broker)
 
 
 def _refused(data: PartitionData, refusal: Refusal) -> PartitionResult:

@@ -53,8 +53,6 @@ class Standing(NamedTuple):
     """What the runtime knows beside the image when a broker registers."""
 
     cluster_id: str
-    next_offset: int
-    """Offset of the first record of this decision: the epoch a registration gets."""
     session_valid: bool
     """The present incarnation was heard of within its session."""
     connection_open: bool
@@ -91,18 +89,15 @@ def register(
     broker = request.broker_id
     known = cluster.image.brokers.get(broker)
     reason = _registration_reason(known, request)
-    record = _registration_record(cluster, request, standing.next_offset, reason)
-    work = None
-    records: list[Message] = [record]
+    record = _registration_record(cluster, request, cluster.next_offset(), reason)
+    response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
     if known is not None and known.incarnation == request.incarnation_id:
-        record.broker_epoch = known.epoch
+        record.broker_epoch = response.broker_epoch = known.epoch
         record.fenced = known.fenced
         record.in_controlled_shutdown = known.in_controlled_shutdown
     elif known is not None:
-        more, work = _replace(cluster, known, request, reason)
-        records += more
-    response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
-    return Decision(response, records, reason, work)
+        return _replace(cluster, known, request, record, reason)
+    return Decision(response, [record], reason)
 
 
 def _check_registration(
@@ -238,11 +233,13 @@ def _replace(
     cluster: Cluster,
     known: BrokerRegistration,
     request: BrokerRegistrationRequest,
+    record: RegisterBrokerRecord,
     reason: str,
-) -> tuple[list[Message], Iterator[Decision[None]] | None]:
-    """What the end of the former incarnation means for partitions: it leaves the ISRs, and after an
-    unclean shutdown the ELRs as well (KIP-966). Until the last of them is decided the broker stays
-    on its way out, whatever its new incarnation says."""
+) -> Decision[BrokerRegistrationResponse]:
+    """The end of the former incarnation: it leaves the ISRs, and after an unclean shutdown the ELRs
+    as well (KIP-966), before the new one is registered. With many partitions that takes several
+    slices; should the controller change in between, the broker registers again and all is the
+    same."""
     unclean = request.previous_broker_epoch != known.epoch
     gone = known.id if unclean and cluster.image.metadata_version >= levels.ELR_SINCE else None
 
@@ -250,21 +247,18 @@ def _replace(
         with cluster.leaving([known.id], reason):
             return list(isr_updates(cluster, keys, reason, unclean_shutdown=gone))
 
+    response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
     records, work = in_slices(led_first(cluster, known.id), decide)
-    return records, None if work is None else _until_gone(cluster, known.id, reason, work)
+    if work is None:
+        return Decision(response, [record, *records], reason)
+    cluster.departing[known.id] = reason
 
+    def register_now(at: Cluster) -> Decision[BrokerRegistrationResponse]:
+        at.departing.pop(known.id, None)
+        record.broker_epoch = response.broker_epoch = at.next_offset()
+        return Decision(response, [record], reason)
 
-def _until_gone(
-    cluster: Cluster, broker: int, reason: str, work: Iterator[Decision[None]]
-) -> Iterator[Decision[None]]:
-    """`work` with the broker on its way out from now until its end."""
-    cluster.departing[broker] = reason
-
-    def slices() -> Iterator[Decision[None]]:
-        yield from work
-        cluster.departing.pop(broker, None)
-
-    return slices()
+    return Decision(response, records, reason, work, register_now)
 
 
 # -- heartbeats ----------------------------------------------------------------------------------
@@ -304,12 +298,6 @@ def _heartbeat_fenced(
         )
     if request.want_fence:
         return Decision(_answer(fenced=True), reason=f"broker {known.id} wants to stay fenced")
-    if known.id in cluster.departing:
-        return Decision(
-            _answer(fenced=True),
-            reason=f"partitions of broker {known.id} are still being taken over"
-            f" ({cluster.departing[known.id]})",
-        )
     if request.current_metadata_offset < known.epoch:
         return Decision(
             _answer(fenced=True),

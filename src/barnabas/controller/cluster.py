@@ -50,9 +50,11 @@ class Cluster:
         "arriving",
         "departing",
         "image",
+        "next_offset",
         "node_id",
         "properties",
         "settings",
+        "to_recover",
     )
 
     def __init__(
@@ -61,6 +63,7 @@ class Cluster:
         settings: ControllerSettings,
         properties: Mapping[str, str] | None = None,
         node_id: int = -1,
+        next_offset: Callable[[], int] = lambda: 0,
     ) -> None:
         self.image = image
         self.node_id = node_id
@@ -68,8 +71,13 @@ class Cluster:
         self.settings = settings
         self.properties: Mapping[str, str] = properties or {}
         """The controller's own properties as text: the defaults behind dynamic configuration."""
+        self.next_offset = next_offset
+        """Offset that the first record of this decision gets."""
         self.departing: dict[int, str] = {}
         """Brokers that are being taken out, with the reason; an ordered set."""
+        self.to_recover: dict[int, None] = {}
+        """Keys of partitions whose election asks for an unclean recovery; the runtime takes them
+        once the decision is applied."""
         self.arriving: int | None = None
         """A broker that is being unfenced in this decision."""
         self._rules: dict[str, TopicRules] = {}

@@ -6,11 +6,14 @@ deciders raise :class:`KafkaError` only where the whole request is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.controller.cluster import Cluster
 
 R = TypeVar("R")
 
@@ -24,6 +27,8 @@ class Decision(Generic[R]):
     reason: str = ""
     work: Iterator[Decision[None]] | None = None
     """What remains to be done in slices once the records are applied."""
+    then: Callable[[Cluster], Decision[R]] | None = None
+    """After the work: the decision that counts, whose response is the answer."""
 
     def __repr__(self) -> str:
         return (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from barnabas.controller import elections
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
-from barnabas.controller.elections import Elected, Electorate
+from barnabas.controller.elections import Elected
 from barnabas.controller.partitions import PartitionChange
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.topic import NO_LEADER, Topic
@@ -23,8 +24,35 @@ from barnabas.wire.schema import Message
 PREFERRED, UNCLEAN = 0, 1
 
 
-def elect_leaders(cluster: Cluster, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
+def undecided(cluster: Cluster, request: ElectLeadersRequest) -> list[int]:
+    """Keys of partitions that an unclean election could give to several replicas: how far each is
+    has to be asked first."""
+    if request.election_type != UNCLEAN:
+        return []
+    keys = []
+    for name, indexes in _asked(cluster, request):
+        topic = cluster.image.topics_by_name.get(name)
+        for index in indexes:
+            if topic is None or not topic.has(index) or topic.leader[index] != NO_LEADER:
+                continue
+            change = PartitionChange(cluster, topic, index)
+            change.unclean_allowed = True
+            change.build()
+            if change.elected is not None and change.elected.recover:
+                key = topic.slot << 32 | index
+                cluster.to_recover.pop(key, None)
+                keys.append(key)
+    return keys
+
+
+def elect_leaders(
+    cluster: Cluster,
+    request: ElectLeadersRequest,
+    answers: Mapping[int, Mapping[int, tuple[int, int]]] | None = None,
+) -> Decision[ElectLeadersResponse]:
     """One answer per partition asked; asked for all, only those where something was to be done.
+    `answers` says by key how far (epoch, offset) the replicas of undecided partitions are.
+    `answers` says by key how far (epoch, offset) the replicas of undecided partitions are.
 
     Raises INVALID_REQUEST for an unknown election type.
     """
@@ -40,7 +68,7 @@ def elect_leaders(cluster: Cluster, request: ElectLeadersRequest) -> Decision[El
         partitions = []
         for index in indexes:
             try:
-                record = elect(cluster, name, topic, index, request.election_type)
+                record = elect(cluster, name, topic, index, request.election_type, answers or {})
                 records.append(record)
                 partitions.append(PartitionResult(partition_id=index, error_message=None))
             except KafkaError as error:
@@ -66,7 +94,12 @@ def _asked(cluster: Cluster, request: ElectLeadersRequest) -> Iterator[tuple[str
 
 
 def elect(
-    cluster: Cluster, name: str, topic: Topic | None, index: int, kind: int
+    cluster: Cluster,
+    name: str,
+    topic: Topic | None,
+    index: int,
+    kind: int,
+    answers: Mapping[int, Mapping[int, tuple[int, int]]],
 ) -> PartitionChangeRecord:
     """The record of one designated election. Raises KafkaError with why there is none."""
     if topic is None or not topic.has(index):
@@ -82,7 +115,12 @@ def elect(
     if kind == UNCLEAN and leader != NO_LEADER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {leader} leads the partition.")
     change = PartitionChange(cluster, topic, index, "asked for by ElectLeaders")
-    change.strategy = _preferred if kind == PREFERRED else _unclean
+    told = answers.get(topic.slot << 32 | index, {})
+    change.strategy = partial(
+        elections.designated,
+        unclean=kind == UNCLEAN,
+        further=lambda broker: told.get(broker, (-1, -1)),
+    )
     record = change.build()
     elected = change.elected
     if record is None or elected is None or elected.leader in (NO_LEADER, leader):
@@ -94,14 +132,6 @@ def elect(
         )
         raise KafkaError(code, why)
     return record
-
-
-def _preferred(electorate: Electorate) -> Elected:
-    return elections.designated(electorate, unclean=False)
-
-
-def _unclean(electorate: Electorate) -> Elected:
-    return elections.designated(electorate, unclean=True)
 
 
 def _why(elected: Elected | None) -> str:

@@ -40,6 +40,8 @@ class Elected(NamedTuple):
     leader: int
     reason: str
     unclean: bool = False
+    recover: bool = False
+    """Several replicas might lead uncleanly: ask them first which one is furthest ahead."""
 
 
 def no_op(e: Electorate) -> Elected:
@@ -58,7 +60,8 @@ def keep_or_offline(e: Electorate) -> Elected:
 
 def offline(e: Electorate) -> Elected:
     """The first valid replica in order of assignment; then, ISR and ELR being empty, the last known
-    leader; then, where allowed, the first acceptable replica, uncleanly."""
+    leader; then, where allowed, the only acceptable replica, uncleanly. Where several are acceptable
+    there is none yet: which of them is furthest ahead has to be asked first."""
     for replica in e.replicas:
         if e.valid(replica):
             return Elected(replica, _clean_reason(e, replica))
@@ -66,9 +69,13 @@ def offline(e: Electorate) -> Elected:
         leader = e.last_known[0]
         return Elected(leader, f"{leader} led last and ISR and ELR are empty", True)
     if e.unclean:
-        for replica in e.replicas:
-            if e.acceptable(replica):
-                return Elected(replica, f"unclean: {nobody_reason(e)}", True)
+        live = [replica for replica in e.replicas if e.acceptable(replica)]
+        if len(live) == 1:
+            why = f"unclean: {nobody_reason(e)}; {live[0]} is the only live replica"
+            return Elected(live[0], why, True)
+        if live:
+            why = f"{nobody_reason(e)}; asking {live} which one is furthest ahead"
+            return Elected(NO_LEADER, why, recover=True)
     return Elected(NO_LEADER, nobody_reason(e))
 
 
@@ -99,9 +106,19 @@ def controlled_shutdown(e: Electorate, leaving: int) -> Elected:
     return Elected(NO_LEADER, f"{leaving} shuts down and {nobody_reason(e)}")
 
 
-def designated(e: Electorate, *, unclean: bool) -> Elected:
-    """What ElectLeaders asks for: the preferred leader, or any, uncleanly if need be (KIP-460)."""
-    return keep_or_offline(e._replace(unclean=True)) if unclean else preferred(e)
+def designated(
+    e: Electorate, *, unclean: bool, further: Callable[[int], tuple[int, int]] | None = None
+) -> Elected:
+    """What ElectLeaders asks for: the preferred leader, or any, uncleanly if need be (KIP-460).
+    `further` says how far a replica is; without it the first acceptable one leads."""
+    if not unclean:
+        return preferred(e)
+    result = keep_or_offline(e._replace(unclean=True))
+    if not result.recover:
+        return result
+    live = [replica for replica in e.replicas if e.acceptable(replica)]
+    best = live[0] if further is None else max(live, key=further)
+    return Elected(best, f"unclean: {nobody_reason(e)}; {best} of {live} was designated", True)
 
 
 def may_elect_last_known(e: Electorate) -> bool:

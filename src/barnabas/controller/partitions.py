@@ -172,6 +172,8 @@ class PartitionChange:
         self, record: PartitionChangeRecord, last_known: Replicas, elr_enabled: bool
     ) -> None:
         elected = self.elected = self.strategy(self._electorate(last_known, elr_enabled))
+        if elected.recover:
+            self.cluster.to_recover[self.topic.slot << 32 | self.index] = None
         if elected.leader == self.topic.leader[self.index]:
             return
         record.leader = elected.leader

@@ -19,15 +19,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from barnabas.client.channels import Channels
 from barnabas.config.node import NodeConfig
 from barnabas.controller.brokers import Standing
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.fencing import Fencing
+from barnabas.controller.flapping import Flapping
 from barnabas.controller.liveness import Liveness
 from barnabas.controller.quorum import Batch, Quorum, Snapshot
+from barnabas.controller.rebalance import Rebalance
+from barnabas.controller.recovery import Recovery, Sender
 from barnabas.controller.refusals import Refusals
 from barnabas.controller.sessions import Sessions
+from barnabas.controller.sweep import sweep
 from barnabas.metadata.codec import encode_records
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image import MetadataImage
@@ -74,7 +79,9 @@ class ControllerRuntime:
         *,
         cluster_id: str,
         bootstrap: Sequence[Message] = (),
+        sender: Sender | None = None,
     ) -> None:
+        """`sender` asks other brokers (Channels); None makes one of `ports`."""
         self.ports = ports
         self.config = config
         self.node_id = int(config.node_id)
@@ -82,7 +89,11 @@ class ControllerRuntime:
         self.cluster_id = cluster_id
         self.image = MetadataImage(track_changes=False)
         self.cluster = Cluster(
-            self.image, config.controller, config.properties, int(config.node_id)
+            self.image,
+            config.controller,
+            config.properties,
+            self.node_id,
+            lambda: quorum.log_end_offset,
         )
         self.sessions = Sessions(config.controller.session_timeout_ms)
         self.placement_rng: Rng = ports.rng("controller.placement")
@@ -92,6 +103,8 @@ class ControllerRuntime:
         self.epoch = -1
         self._bootstrap = list(bootstrap)
         self._waiting: deque[_Waiting] = deque()
+        self._later: list[_Waiting] = []
+        """Answers whose decision follows after work in slices."""
         self._work: deque[Work] = deque()
         self._work_scheduled = False
         self._appending = False
@@ -102,8 +115,11 @@ class ControllerRuntime:
         self.forwarded = ApiTable()
         """The APIs that Envelope may carry; filled where the listener's table is."""
         self.refusals = Refusals(self.wall_ms)
+        self.flapping = Flapping(self.cluster, self.now_ms)
         self.fencing = Fencing(self)
         self.liveness = Liveness(self)
+        self.rebalance = Rebalance(self)
+        self.recovery = Recovery(self, sender or Channels(ports, f"controller-{config.node_id}"))
 
     # -- what the quorum says (the state machine's side) -------------------------------------------
 
@@ -169,6 +185,8 @@ class ControllerRuntime:
         if METADATA_VERSION not in self.image.features and self._bootstrap:
             self.commit(Decision(None, list(self._bootstrap), "the first records of the cluster"))
         self.liveness.on_activation()
+        self.rebalance.on_activation()
+        self.begin(sweep(self.cluster))
 
     def _resign(self, reason: str) -> None:
         self.active_epoch = None
@@ -181,8 +199,13 @@ class ControllerRuntime:
         self.cluster.arriving = None
         self.liveness.on_resignation()
         self.fencing.clear()
+        self.rebalance.clear()
+        self.recovery.clear()
+        self.flapping.clear()
+        self.cluster.to_recover.clear()
         self.image.undo_uncommitted()
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self._waiting = [*self._waiting, *self._later], deque()
+        self._later.clear()
         for one in waiting:
             one.refuse(ErrorCode.NOT_CONTROLLER, f"this controller resigned: {reason}")
 
@@ -208,6 +231,8 @@ class ControllerRuntime:
         self.require_active()
         decision = decider(self.cluster)
         last_offset = self.commit(decision)
+        if decision.then is not None:
+            return self._decide_later(api, request, decision, on_appended)
         if decision.work is not None:
             self.begin(decision.work)
         if on_appended is not None:
@@ -218,11 +243,41 @@ class ControllerRuntime:
         self._waiting.append(_Waiting(last_offset, parked, decision.response, api, request))
         return parked
 
+    def _decide_later(
+        self,
+        api: Api,
+        request: Message,
+        first: Decision[M],
+        on_appended: Callable[[Decision[M], int], None] | None,
+    ) -> Parked:
+        """The work, then the decision that counts."""
+        parked = Parked()
+        later = _Waiting(-1, parked, first.response, api, request)
+        self._later.append(later)
+
+        def slices() -> Work:
+            if first.work is not None:
+                yield from first.work
+            assert first.then is not None
+            self._later.remove(later)
+            decision = first.then(self.cluster)
+            later.response = decision.response
+            later.offset = self.commit(decision)
+            if on_appended is not None:
+                on_appended(decision, later.offset)
+            self._waiting.append(later)
+            self._answer_committed()
+
+        self.begin(slices())
+        return parked
+
     def commit(self, decision: Decision[Any]) -> int:
         """Append and apply the records; returns the offset whose commit makes the decision true
         (without records: that of the newest record it may have been made on)."""
         records = decision.records
         if not records:
+            if self.cluster.to_recover:
+                self._schedule_recovery()
             return self.image.offset
         values = encode_records(records, self.image.metadata_version)
         self._appending = True
@@ -233,6 +288,8 @@ class ControllerRuntime:
             self._appending = False
         if decision.reason:
             self.ports.log("info", "decided", reason=decision.reason, records=len(records))
+        if self.cluster.to_recover:
+            self._schedule_recovery()
         if self._deferred:
             deferred, self._deferred = self._deferred, []
             self.on_commit(deferred)
@@ -243,10 +300,18 @@ class ControllerRuntime:
         session = self.sessions.get(broker)
         return Standing(
             self.cluster_id,
-            self.quorum.log_end_offset,
             self.sessions.is_valid(broker, self.now_ms()),
             session is not None and session.connection_open,
         )
+
+    def _schedule_recovery(self) -> None:
+        keys, self.cluster.to_recover = self.cluster.to_recover, {}
+
+        def begin() -> None:
+            if self.is_active:
+                self.recovery.begin(keys)
+
+        self.ports.wakeups.call_soon(begin)
 
     # -- work in slices --------------------------------------------------------------------------
 
@@ -293,7 +358,7 @@ class ControllerRuntime:
         if not self.is_active or not self.quorum.is_active:
             return
         now_ms = self.now_ms()
-        for timed in (self.liveness,):
+        for timed in (self.liveness, self.rebalance, self.recovery):
             timed.on_time(now_ms)
             self.arm(timed.deadline_ms())
 

@@ -32,5 +32,13 @@ def handle(
     request: AlterPartitionRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> AlterPartitionResponse | Parked:
     return role.decide(
-        API, request, lambda cluster: alter_partition(cluster, request, role.refusals.note)
+        API,
+        request,
+        lambda cluster: alter_partition(
+            cluster,
+            request,
+            role.refusals.note,
+            role.flapping.why_held,
+            role.flapping.fell,
+        ),
     )

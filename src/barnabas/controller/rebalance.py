@@ -1,0 +1,150 @@
+"""Preferred leaders take over again, where that is safe, a bounded number at a time.
+
+A broker that leads fewer of the partitions that prefer it than `percentage` allows gets them back,
+those only whose preferred replica is live and in the ISR and which are not being reassigned; for
+every other one there is a reason.
+
+Source: Kafka 3.9's ``leader.imbalance.per.broker.percentage`` (gone in 4, see
+docs/divergence.md), ReplicationControlManager.maybeBalancePartitionLeaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.controller import elections
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.partitions import PartitionChange
+from barnabas.metadata.topic import ORDINARY, Topic
+from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.controller.runtime import ControllerRuntime
+
+PERCENTAGE_KEY = "leader.imbalance.per.broker.percentage"
+PERCENTAGE = 10
+MOVES_MAX = 1000
+"""Leaderships that one pass moves."""
+SLICE = 500
+
+
+class Imbalance(NamedTuple):
+    """A broker's partitions by preference, and those it does not lead."""
+
+    broker: int
+    preferred: int
+    elsewhere: list[int]
+    """Keys."""
+
+    @property
+    def percentage(self) -> float:
+        return 100.0 * len(self.elsewhere) / self.preferred if self.preferred else 0.0
+
+
+def imbalance(cluster: Cluster, broker: int) -> Imbalance:
+    """How much of what prefers `broker` is led elsewhere."""
+    slots = cluster.image.slots
+    preferred = 0
+    elsewhere = []
+    for key in cluster.image.partition_keys_of(broker):
+        topic = slots[key >> 32]
+        index = key & 0xFFFFFFFF
+        if topic is not None and topic.replicas[index][0] == broker:
+            preferred += 1
+            if topic.leader[index] != broker:
+                elsewhere.append(key)
+    return Imbalance(broker, preferred, elsewhere)
+
+
+def left_alone(cluster: Cluster, topic: Topic, index: int) -> str | None:
+    """Why the preferred replica does not take over now, or None."""
+    first = topic.replicas[index][0]
+    rare = topic.rare.get(index, ORDINARY)
+    if rare.adding or rare.removing:
+        return "the partition is being reassigned"
+    if not cluster.may_lead(first, topic.directories[index][0]):
+        return f"preferred leader {first} is not available"
+    if first not in topic.isr[index]:
+        return f"preferred leader {first} has not caught up: the ISR is {list(topic.isr[index])}"
+    return None
+
+
+class Rebalance:
+    """The periodic pass of the active controller."""
+
+    def __init__(self, runtime: ControllerRuntime) -> None:
+        self._runtime = runtime
+        settings = runtime.config.controller
+        self.enabled = bool(settings.leader_rebalance)
+        self.interval_ms = settings.imbalance_check_interval_seconds * 1000.0
+        self.percentage = int(runtime.config.properties.get(PERCENTAGE_KEY, PERCENTAGE))
+        self._next_ms: float | None = None
+        self._running = False
+
+    def on_activation(self) -> None:
+        if self.enabled:
+            self._next_ms = self._runtime.now_ms() + self.interval_ms
+            self._runtime.arm(self._next_ms)
+
+    def clear(self) -> None:
+        self._next_ms = None
+        self._running = False
+
+    def deadline_ms(self) -> float | None:
+        return self._next_ms
+
+    def on_time(self, now_ms: float) -> None:
+        if self._next_ms is None or now_ms < self._next_ms:
+            return
+        self._next_ms = now_ms + self.interval_ms
+        if not self._running:
+            self._running = True
+            self._runtime.begin(self.work())
+
+    def work(self) -> Iterator[Decision[Any]]:
+        """One pass over the brokers, in slices."""
+        runtime = self._runtime
+        moves = 0
+        for broker in sorted(runtime.image.brokers):
+            if not runtime.cluster.is_active(broker) or moves >= MOVES_MAX:
+                continue
+            found = imbalance(runtime.cluster, broker)
+            if found.percentage <= self.percentage:
+                continue
+            for start in range(0, len(found.elsewhere), SLICE):
+                records = self._slice(found, found.elsewhere[start : start + SLICE], moves)
+                moves += len(records)
+                if records:
+                    yield Decision(
+                        None,
+                        records,
+                        f"broker {broker} did not lead {found.percentage:.0f}% of the"
+                        f" {found.preferred} partitions that prefer it",
+                    )
+        self._running = False
+        if moves >= MOVES_MAX:
+            self._next_ms = runtime.now_ms()
+            runtime.arm(self._next_ms)
+
+    def _slice(self, found: Imbalance, keys: list[int], moves: int) -> list[Message]:
+        cluster = self._runtime.cluster
+        records: list[Message] = []
+        for key in keys:
+            at = cluster.image.at(key)
+            if at is None or moves + len(records) >= MOVES_MAX:
+                continue
+            topic, index = at
+            if topic.leader[index] == found.broker or not topic.has(index):
+                continue
+            why = left_alone(cluster, topic, index)
+            if why is not None:
+                self._runtime.refusals.note(f"{topic.name}-{index}", "PREFERRED_LEADER", why)
+                continue
+            change = PartitionChange(cluster, topic, index, "leaders are rebalanced")
+            change.strategy = elections.preferred
+            record = change.build()
+            if record is not None:
+                records.append(record)
+        return records

@@ -1,0 +1,266 @@
+"""Unclean recovery: ask the live replicas how far they are, wait to a deadline, take the furthest.
+
+For partitions whose ISR and ELR cannot lead and whose topic allows any replica rather than none
+(``unclean.recovery.strategy=aggressive``, KIP-966). The answers are last epoch and log end offset;
+the greatest (epoch, offset) loses least, ties go by the order of assignment. Who did not
+answer in time is named in the reason. A partition that gets a leader meanwhile drops out. Nothing
+here survives a change of the controller: the next one begins afresh.
+
+Replicas are asked by ListOffsets as a debugging replica (id -2, timestamp latest): Apache Kafka
+brokers answer that from a follower with log end offset and epoch, while they answer
+OffsetForLeaderEpoch as leaders only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.elections import Elected, Electorate
+from barnabas.controller.partitions import PartitionChange
+from barnabas.metadata.topic import NO_LEADER, Topic
+from barnabas.types import Endpoint
+from barnabas.wire.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from barnabas.wire.messages.list_offsets_response import ListOffsetsResponse
+from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.controller.runtime import ControllerRuntime
+
+DEADLINE_MS = 1500.0
+"""How long an answer is waited for, from the first question."""
+RETRY_MS = 1000.0
+"""After this time partitions of which nobody answered are asked again."""
+DEBUGGING_REPLICA = -2
+LATEST = -1
+
+
+class Sender(Protocol):
+    """The part of Channels that asks."""
+
+    def send(
+        self,
+        target: Endpoint,
+        request: Message,
+        on_done: Callable[[Any], None],
+        *,
+        timeout_ms: float | None = None,
+        purpose: str = "",
+    ) -> None: ...
+
+
+class Position(NamedTuple):
+    """How far a replica is; greater is further ahead."""
+
+    epoch: int
+    offset: int
+
+
+class Inquiry:
+    """One partition under recovery."""
+
+    __slots__ = ("answers", "asked", "deadline_ms", "key", "then", "waiting")
+
+    def __init__(
+        self,
+        key: int,
+        asked: tuple[int, ...],
+        deadline_ms: float,
+        then: Callable[[Inquiry], None] | None = None,
+    ) -> None:
+        self.key = key
+        self.then = then
+        """What to do with the answers; None elects."""
+        self.asked = asked
+        self.waiting = dict.fromkeys(asked)
+        self.answers: dict[int, Position] = {}
+        self.deadline_ms = deadline_ms
+
+
+def furthest(
+    answers: dict[int, Position], asked: tuple[int, ...], electorate: Electorate
+) -> Elected:
+    """The strategy: of those that answered and are acceptable, the one that is furthest ahead."""
+    silent = [broker for broker in asked if broker not in answers]
+    why = f"; {silent} did not answer" if silent else ""
+    best = NO_LEADER
+    for broker in electorate.replicas:
+        if broker in answers and electorate.acceptable(broker):
+            if best == NO_LEADER or answers[broker] > answers[best]:
+                best = broker
+    if best == NO_LEADER:
+        return Elected(NO_LEADER, f"no live replica told how far it is{why}")
+    at = answers[best]
+    return Elected(
+        best,
+        f"unclean: {best} is furthest ahead of {sorted(answers)} with offset {at.offset} in epoch"
+        f" {at.epoch}{why}",
+        True,
+    )
+
+
+def elect_furthest(cluster: Cluster, inquiry: Inquiry) -> Decision[None] | None:
+    """The record that makes the furthest replica lead; None where there is nothing to do."""
+    at = cluster.image.at(inquiry.key)
+    if at is None or at[0].leader[at[1]] != NO_LEADER:
+        return None
+    change = PartitionChange(cluster, at[0], at[1], "unclean recovery")
+    change.strategy = lambda e: furthest(inquiry.answers, inquiry.asked, e)
+    record = change.build()
+    return None if record is None else Decision(None, [record], record.reason or "")
+
+
+class Recovery:
+    """The partitions under recovery, of the active controller."""
+
+    def __init__(self, runtime: ControllerRuntime, sender: Sender) -> None:
+        self._runtime = runtime
+        self._sender = sender
+        self._inquiries: dict[int, Inquiry] = {}
+        self._retry: dict[int, float] = {}
+        """Key → when to ask again."""
+
+    def clear(self) -> None:
+        self._inquiries.clear()
+        self._retry.clear()
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._inquiries
+
+    def survey(self, keys: list[int], on_done: Callable[[dict[int, Inquiry]], None]) -> None:
+        """Ask how far the live replicas of leaderless partitions are, and elect nobody: `on_done`
+        gets the inquiries of those that were not under recovery, once, when all have ended."""
+        found: dict[int, Inquiry] = {}
+        missing = [key for key in keys if key not in self._inquiries]
+
+        def then(inquiry: Inquiry) -> None:
+            found[inquiry.key] = inquiry
+            missing.remove(inquiry.key)
+            if not missing:
+                on_done(found)
+
+        self.begin(list(missing), then)
+        for key in [key for key in missing if key not in self._inquiries]:
+            missing.remove(key)
+        if not missing and not found:
+            on_done(found)
+
+    def begin(self, keys: Iterable[int], then: Callable[[Inquiry], None] | None = None) -> None:
+        """Ask for the partitions that are not being asked for already."""
+        runtime = self._runtime
+        deadline = runtime.now_ms() + DEADLINE_MS
+        questions: dict[int, list[int]] = {}
+        for key in keys:
+            at = runtime.image.at(key)
+            if at is None or key in self._inquiries or at[0].leader[at[1]] != NO_LEADER:
+                continue
+            topic, index = at
+            asked = tuple(
+                [
+                    broker
+                    for broker, directory in zip(
+                        topic.replicas[index], topic.directories[index], strict=True
+                    )
+                    if runtime.cluster.may_lead(broker, directory)
+                ]
+            )
+            self._retry.pop(key, None)
+            if asked:
+                self._inquiries[key] = Inquiry(key, asked, deadline, then)
+                for broker in asked:
+                    questions.setdefault(broker, []).append(key)
+        for broker in sorted(questions):
+            self._ask(broker, questions[broker])
+        runtime.arm(self.deadline_ms())
+
+    def _ask(self, broker: int, keys: list[int]) -> None:
+        runtime = self._runtime
+        known = runtime.image.brokers.get(broker)
+        endpoint = None if known is None else runtime.liveness.probe_endpoint(known)
+        if endpoint is None:
+            self._answered(broker, keys, None)
+            return
+        by_name: dict[str, list[ListOffsetsPartition]] = {}
+        for key in keys:
+            at = runtime.image.at(key)
+            if at is not None:
+                by_name.setdefault(at[0].name, []).append(
+                    ListOffsetsPartition(partition_index=at[1], timestamp=LATEST)
+                )
+        request = ListOffsetsRequest(
+            replica_id=DEBUGGING_REPLICA,
+            topics=[ListOffsetsTopic(name=n, partitions=p) for n, p in by_name.items()],
+        )
+
+        def done(response: object) -> None:
+            answer = response if isinstance(response, ListOffsetsResponse) else None
+            self._answered(broker, keys, answer)
+
+        self._sender.send(
+            endpoint, request, done, timeout_ms=DEADLINE_MS, purpose="unclean recovery"
+        )
+
+    def _answered(self, broker: int, keys: list[int], response: ListOffsetsResponse | None) -> None:
+        if not self._runtime.is_active:
+            return
+        told = {} if response is None else _positions(response)
+        complete = []
+        for key in keys:
+            inquiry = self._inquiries.get(key)
+            at = self._runtime.image.at(key)
+            if inquiry is None or at is None:
+                continue
+            inquiry.waiting.pop(broker, None)
+            position = told.get((at[0].name, at[1]))
+            if position is not None:
+                inquiry.answers[broker] = position
+            if not inquiry.waiting:
+                complete.append(inquiry)
+        self._choose(complete)
+
+    def _choose(self, inquiries: Iterable[Inquiry]) -> None:
+        runtime = self._runtime
+        for inquiry in inquiries:
+            del self._inquiries[inquiry.key]
+            if inquiry.then is not None:
+                inquiry.then(inquiry)
+                continue
+            decision = elect_furthest(runtime.cluster, inquiry)
+            if decision is not None:
+                runtime.commit(decision)
+            elif _is_leaderless(runtime, inquiry.key):
+                self._retry[inquiry.key] = runtime.now_ms() + RETRY_MS
+        runtime.arm(self.deadline_ms())
+
+    def deadline_ms(self) -> float | None:
+        due = [inquiry.deadline_ms for inquiry in self._inquiries.values()]
+        due += self._retry.values()
+        return min(due, default=None)
+
+    def on_time(self, now_ms: float) -> None:
+        """Choose among those that have answered by now; ask again where nobody had."""
+        self._choose([i for i in self._inquiries.values() if i.deadline_ms <= now_ms])
+        again = [key for key, at_ms in self._retry.items() if at_ms <= now_ms]
+        for key in again:
+            del self._retry[key]
+        self.begin(again)
+
+
+def _is_leaderless(runtime: ControllerRuntime, key: int) -> bool:
+    at: tuple[Topic, int] | None = runtime.image.at(key)
+    return at is not None and at[0].leader[at[1]] == NO_LEADER
+
+
+def _positions(response: ListOffsetsResponse) -> dict[tuple[str, int], Position]:
+    return {
+        (topic.name, data.partition_index): Position(data.leader_epoch, data.offset)
+        for topic in response.topics
+        for data in topic.partitions
+        if not data.error_code and data.offset >= 0
+    }
