@@ -235,18 +235,18 @@ def decode(
             break
         next_offset = max(next_offset, header.last_offset + 1)
         hidden = void.is_void(batch) if void is not None else header.is_control
-        if hidden or header.last_offset < start or not header.count:
+        if hidden or header.last_offset < start or not header.record_count:
             continue
         payload = payload_of(batch)
         if group and (
             group_bytes + len(payload) > GROUP_BYTES_MAX
-            or group_records + header.count > GROUP_RECORDS_MAX
+            or group_records + header.record_count > GROUP_RECORDS_MAX
         ):
             columns.append(decode_group(group, start, end, include_headers))
             group, group_bytes, group_records = [], 0, 0
         group.append((batch, payload))
         group_bytes += len(payload)
-        group_records += header.count
+        group_records += header.record_count
     if group:
         columns.append(decode_group(group, start, end, include_headers))
     rows = sum(len(each) for each in columns)
@@ -265,15 +265,15 @@ def payload_of(batch: BatchView) -> kernels.Bytes:
     if len(section) > BATCH_BYTES_MAX:
         raise CorruptBatchError(batch.position, f"{len(section)} bytes uncompressed")
     # A record takes at least 7 bytes: a claimed count beyond that would only cost memory.
-    if header.count * 7 > len(section):
-        raise CorruptBatchError(batch.position, f"{header.count} records in {len(section)} bytes")
+    if header.record_count * 7 > len(section):
+        raise CorruptBatchError(batch.position, f"{header.record_count} records in {len(section)} bytes")
     return np.frombuffer(section, np.uint8)
 
 
 def decode_group(
     group: Sequence[tuple[BatchView, kernels.Bytes]], start: int, end: int, include_headers: bool
 ) -> Columns:
-    rows = sum(batch.header.count for batch, _ in group)
+    rows = sum(batch.header.record_count for batch, _ in group)
     size = sum(len(payload) for _, payload in group)
     offsets = np.empty(rows, np.int64)
     timestamps = np.empty(rows, np.int64)
@@ -288,7 +288,7 @@ def decode_group(
         firsts.append(row)
         by_broker = header.is_log_append_time
         next_row, status = kernels.decode_records(
-            payload, header.count, header.base_offset, header.base_timestamp,
+            payload, header.record_count, header.base_offset, header.base_timestamp,
             header.max_timestamp if by_broker else -1, start, end, row, offsets, timestamps,
             keys.ends, keys.valid, keys.data, values.ends, values.valid, values.data,
             header_starts, header_counts,

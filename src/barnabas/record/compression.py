@@ -35,6 +35,8 @@ class CompressionError(ValueError):
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
+TARGET_TOO_SMALL = "failed to write whole buffer"
+"""How the library says that the target has no room for all of it."""
 LZ4_HEADER = bytes.fromhex("04224d18604082")
 """Magic, independent blocks without checksums, blocks of 64 KiB, checksum of these flags."""
 LZ4_BLOCK = 64 * 1024
@@ -84,8 +86,9 @@ def _bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int)
         target = bytearray(size)
         try:
             used = into(data, target)
-        except cramjam.DecompressionError:
-            if size >= limit:
+        except cramjam.DecompressionError as error:
+            # Only a buffer that was too small is worth a larger one: broken bytes stay broken.
+            if size >= limit or TARGET_TOO_SMALL not in str(error):
                 raise
             size *= 8
             continue

@@ -1,0 +1,70 @@
+"""Offsets JSON, the share of each partition in a trigger, and the cut into tasks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.offsets import (
+    Range,
+    cut_ranges,
+    from_json,
+    limit_rows,
+    parse_assignment,
+    parse_offsets,
+    to_json,
+)
+from barnabas.types import TopicPartition
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def test_json_is_sparks() -> None:
+    assert to_json({B0: 7, A1: 2, A0: 1}) == {"a": {"0": 1, "1": 2}, "b": {"0": 7}}
+    assert from_json(to_json({B0: 7, A1: 2})) == {B0: 7, A1: 2}
+    assert parse_offsets("x", '{"a": {"0": -2}}') == {A0: -2}
+    assert parse_assignment("assign", '{"b": [0], "a": [1, 0]}') == (A0, A1, B0)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", '{"a": 1}', '{"a": {"x": 1}}', '{"a": {"0": []}}'])
+def test_other_json_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(OptionError, match="startingOffsets"):
+        parse_offsets("startingOffsets", text)
+
+
+waiting = st.lists(st.integers(0, 10_000), min_size=1, max_size=12)
+
+
+@given(waiting, st.integers(1, 20_000))
+def test_a_limit_is_shared_and_starves_nobody(sizes: list[int], rows_max: int) -> None:
+    start = {TopicPartition("t", n): 100 * n for n in range(len(sizes))}
+    latest = {each: start[each] + size for each, size in zip(start, sizes, strict=True)}
+    ends = limit_rows(start, latest, rows_max)
+    taken = {each: ends[each] - start[each] for each in start}
+    assert all(0 <= taken[each] <= size for each, size in zip(start, sizes, strict=True))
+    assert sum(taken.values()) <= max(rows_max, 0) + len(sizes)
+    if rows_max >= sum(sizes):
+        assert ends == latest
+    else:
+        assert all(taken[each] for each, size in zip(start, sizes, strict=True) if size)
+
+
+@given(waiting, st.none() | st.integers(1, 40), st.none() | st.integers(1, 5_000))
+def test_cut_ranges_cover_each_offset_once(
+    sizes: list[int], partitions_min: int | None, rows_max: int | None
+) -> None:
+    ranges = [Range("t", n, 5, 5 + size) for n, size in enumerate(sizes)]
+    pieces = cut_ranges(ranges, partitions_min=partitions_min, rows_max=rows_max)
+    for whole in ranges:
+        mine = [each for each in pieces if each.partition == whole.partition]
+        edges = [each.start for each in mine] + ([mine[-1].end] if mine else [])
+        assert edges == sorted(edges)
+        assert [each.end for each in mine][:-1] == [each.start for each in mine][1:]
+        assert sum(each.size for each in mine) == whole.size
+    assert all(each.size > 0 for each in pieces)
+    if rows_max is not None:
+        assert all(each.size <= rows_max for each in pieces)
+    if partitions_min is not None and sum(sizes) >= partitions_min * 2 and len(sizes) == 1:
+        assert len(pieces) >= partitions_min
