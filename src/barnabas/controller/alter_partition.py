@@ -176,7 +176,7 @@ def check_change(
     return (
         _check_epochs(broker, topic, data)
         or _check_isr(topic, data, states)
-        or _check_members(cluster, states)
+        or _check_members(cluster, topic, index, states)
     )
 
 
@@ -227,8 +227,11 @@ def _check_isr(topic: Topic, data: PartitionData, states: list[BrokerState]) -> 
     return None
 
 
-def _check_members(cluster: Cluster, states: list[BrokerState]) -> Refusal | None:
+def _check_members(
+    cluster: Cluster, topic: Topic, index: int, states: list[BrokerState]
+) -> Refusal | None:
     why = []
+    replicas, directories = topic.replicas[index], topic.directories[index]
     for state in states:
         broker = state.broker_id
         known = cluster.image.brokers.get(broker)
@@ -242,4 +245,6 @@ def _check_members(cluster: Cluster, states: list[BrokerState]) -> Refusal | Non
             why.append(f"{broker} is fenced")
         elif state.broker_epoch != -1 and state.broker_epoch != known.epoch:
             why.append(f"{broker} has broker epoch {known.epoch}, not {state.broker_epoch}")
+        elif not known.has_directory(directories[replicas.index(broker)]):
+            why.append(f"{broker} lost the log directory of its replica")
     return Refusal(ErrorCode.INELIGIBLE_REPLICA, "; ".join(why)) if why else None

@@ -285,6 +285,13 @@ def heartbeat(
     return decision
 
 
+def _lost_all(known: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:
+    """Every registered log directory failed. (The record that would say so cannot: an empty list
+    of directories means that they did not change.)"""
+    lost = request.offline_log_dirs
+    return bool(known.directories) and all(d in lost for d in known.directories)
+
+
 def _answer(*, fenced: bool, stop: bool = False) -> BrokerHeartbeatResponse:
     return BrokerHeartbeatResponse(is_fenced=fenced, should_shut_down=stop)
 
@@ -298,6 +305,10 @@ def _heartbeat_fenced(
         )
     if request.want_fence:
         return Decision(_answer(fenced=True), reason=f"broker {known.id} wants to stay fenced")
+    if _lost_all(known, request):
+        return Decision(
+            _answer(fenced=True), reason=f"broker {known.id} has no log directory that works"
+        )
     if request.current_metadata_offset < known.epoch:
         return Decision(
             _answer(fenced=True),
@@ -312,6 +323,9 @@ def _heartbeat_fenced(
 def _heartbeat_active(
     cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest, _: Sessions
 ) -> Decision[BrokerHeartbeatResponse]:
+    if _lost_all(known, request):
+        reason = f"broker {known.id} lost all its log directories"
+        return Decision(_answer(fenced=True), fence_records(cluster, [known], reason), reason)
     if not request.want_fence and not request.want_shut_down:
         return Decision(_answer(fenced=False))
     if request.want_fence or not leads_any(cluster, known.id):
@@ -371,6 +385,8 @@ def _directory_records(
     if cluster.image.metadata_version < levels.DIRECTORIES_SINCE:
         return []
     lost = [d for d in known.directories if d in request.offline_log_dirs]
+    if _lost_all(known, request):
+        return []
     records: list[Message] = []
     change = BrokerRegistrationChangeRecord(broker_id=known.id, broker_epoch=known.epoch)
     if lost:

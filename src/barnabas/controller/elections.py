@@ -10,6 +10,7 @@ the older controller by their own names.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from barnabas.metadata.topic import NO_LEADER, Replicas
@@ -157,7 +158,13 @@ def nobody_reason(e: Electorate) -> str:
 
 
 def _clean_reason(e: Electorate, replica: int) -> str:
-    kind = "ISR" if e.isr else "ELR"
-    if e.leader == NO_LEADER:
-        return f"{replica} is the first available member of the {kind}"
-    return f"{why_not(e, e.leader)}; {replica} is the first available member of the {kind}"
+    first = _first_live(replica, "ISR" if e.isr else "ELR")
+    if e.leader == NO_LEADER or not e.acceptable(e.leader):
+        return first
+    return f"{why_not(e, e.leader)}; {first}"
+
+
+@lru_cache(maxsize=4096)
+def _first_live(replica: int, kind: str) -> str:
+    """One text for many partitions."""
+    return f"{replica} is the first live member of the {kind}"

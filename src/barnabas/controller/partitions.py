@@ -14,6 +14,7 @@ Source: Kafka's PartitionChangeBuilder and PartitionReassignmentReplicas; KIP-45
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TypeAlias
 
 from barnabas.controller import elections
@@ -258,5 +259,6 @@ def _changes(record: PartitionChangeRecord) -> bool:
     )
 
 
+@lru_cache(maxsize=4096)
 def _joined(first: str, second: str) -> str:
     return f"{first}: {second}" if first and second else first or second

@@ -330,10 +330,12 @@ class ControllerRuntime:
         if not self._work or not self.is_active or not self.quorum.is_active:
             return
         decision = next(self._work[0], None)
-        if decision is None:
-            self._work.popleft()
-        else:
+        if decision is not None:
             self.commit(decision)
+        elif self._work:
+            self._work.popleft()
+        if self.cluster.to_recover:
+            self._schedule_recovery()
         self._schedule_work()
 
     # -- time and connections --------------------------------------------------------------------

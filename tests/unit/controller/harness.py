@@ -170,7 +170,14 @@ class FakeQuorum:
 class World:
     """One active controller (node 100) and brokers that exist as requests only."""
 
-    def __init__(self, properties: dict[str, str] | None = None, seed: int = 1) -> None:
+    def __init__(
+        self,
+        properties: dict[str, str] | None = None,
+        seed: int = 1,
+        sender: Any = None,
+        bootstrap: list[Any] | None = None,
+    ) -> None:
+        self.sender = sender
         self.ports = FakePorts(seed)
         self.config = NodeConfig.from_properties(
             {
@@ -184,7 +191,7 @@ class World:
             }
         )
         self.quorum = FakeQuorum()
-        self.bootstrap = bootstrap_records()
+        self.bootstrap = bootstrap_records() if bootstrap is None else bootstrap
         self.controller = self.new_controller()
         self.controller.on_leader_change(100, 1)
         self.settle()
@@ -197,9 +204,20 @@ class World:
             self.quorum,
             cluster_id=CLUSTER_ID,
             bootstrap=self.bootstrap,
+            sender=self.sender,
         )
         self.quorum.listeners.append(controller)
         return controller
+
+    def failover(self) -> None:
+        """The active controller is gone; another one reads the log and takes over."""
+        self.quorum.listeners.remove(self.controller)
+        self.controller.on_leader_change(-1, self.quorum.epoch)
+        self.quorum.epoch += 1
+        self.controller = self.new_controller()
+        self.controller.on_commit(self.quorum.batches[: self.quorum.committed])
+        self.controller.on_leader_change(100, self.quorum.epoch)
+        self.settle()
 
     @property
     def image(self) -> MetadataImage:

@@ -1,0 +1,384 @@
+"""Text scripts for the controller: one command per line after ``> ``, what it caused below it.
+
+After each command stand the records it wrote, in the order of the log, in a short form, and what
+it was answered. ``BARNABAS_REWRITE=1`` rewrites the files; the difference is for the reader to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from barnabas.metadata.codec import decode_record
+from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.records.broker_registration_change_record import (
+    BrokerRegistrationChangeRecord,
+)
+from barnabas.metadata.records.config_record import ConfigRecord
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.register_broker_record import RegisterBrokerRecord
+from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerRecord
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages import alter_partition_reassignments_request as reassign
+from barnabas.wire.messages import alter_partition_request as alter
+from barnabas.wire.messages import elect_leaders_request as elect
+from barnabas.wire.messages import incremental_alter_configs_request as configs
+from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.messages.list_offsets_request import ListOffsetsRequest
+from barnabas.wire.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
+from barnabas.wire.request import Parked
+from tests.unit.controller.harness import World, uuid
+
+
+class ScriptSender:
+    """Answers ListOffsets with the positions that the script gave."""
+
+    def __init__(self) -> None:
+        self.positions: dict[int, tuple[int, int]] = {}
+
+    def send(self, target: Endpoint, request: Any, on_done: Any, **_: Any) -> None:
+        assert isinstance(request, ListOffsetsRequest)
+        at = self.positions.get(target.port - 9000)
+        if at is None:
+            return
+        on_done(
+            ListOffsetsResponse(
+                topics=[
+                    ListOffsetsTopicResponse(
+                        name=topic.name,
+                        partitions=[
+                            ListOffsetsPartitionResponse(
+                                partition_index=p.partition_index, leader_epoch=at[0], offset=at[1]
+                            )
+                            for p in topic.partitions
+                        ],
+                    )
+                    for topic in request.topics
+                ]
+            )
+        )
+
+
+class Script:
+    def __init__(self) -> None:
+        self.sender = ScriptSender()
+        self.world = World(sender=self.sender)
+        self.shown = len(self.world.quorum.batches)
+        self.image = MetadataImage()
+        for batch in self.world.quorum.batches:
+            self._replay(batch)
+
+    def run(self, text: str) -> str:
+        out = []
+        for line in text.splitlines():
+            if line.startswith(("#", "> ")) or not line.strip():
+                out.append(line)
+            if line.startswith("> "):
+                out += self._command(line[2:].split("#")[0].split())
+        return "\n".join(out) + "\n"
+
+    def _command(self, words: list[str]) -> list[str]:
+        answer = getattr(self, f"do_{words[0]}")(*words[1:])
+        self.world.settle()
+        lines = list(self._records())
+        if answer is not None:
+            lines.append(f"= {answer}")
+        self._check()
+        return lines
+
+    # -- commands --------------------------------------------------------------------------------
+
+    def do_brokers(self, *names: str) -> None:
+        """``1 2:rack``: register and unfence."""
+        for name in names:
+            broker, _, rack = name.partition(":")
+            self.world.join(int(broker), racks={int(broker): rack} if rack else None)
+        self._skip()
+
+    def do_create(self, name: str, *words: str) -> str | None:
+        """``t 1,2,3 2,3,1 key=value``: a topic with these assignments."""
+        given = [numbers(word) for word in words if "=" not in word]
+        keys = {k.replace(".", "_"): v for k, v in (w.split("=") for w in words if "=" in w)}
+        return said(self.world.create(name, given, **keys))
+
+    def do_delete(self, name: str) -> str | None:
+        answer = self.world.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]))
+        return said(answer.responses[0])
+
+    def do_kill(self, *brokers: str) -> None:
+        """The processes die, as far as the controller is told in this order, at one moment."""
+        for broker in brokers:
+            self.world.ports.network.refusing.add(Endpoint("h", 9000 + int(broker)))
+        for broker in brokers:
+            self.world.controller.on_connection_closed(500 + int(broker))
+
+    def do_silence(self, *brokers: str) -> None:
+        """The brokers are cut off: others go on sending heartbeats for 10 seconds."""
+        known = self.world.image.brokers
+        for _ in range(10):
+            self.world.advance(1000)
+            for broker in sorted(self.world.epochs):
+                if str(broker) not in brokers and broker in known and not known[broker].fenced:
+                    self.world.heartbeat(broker)
+
+    def do_revive(self, broker: str, how: str = "unclean") -> None:
+        """A new process registers after a clean or an unclean shutdown, and catches up."""
+        self.world.revive(int(broker), clean=how == "clean", incarnation=7000 + self.shown)
+
+    def do_register(self, broker: str) -> str | None:
+        """A second process registers under the same id."""
+        return said(self.world.register(int(broker), incarnation=9999))
+
+    def do_heartbeat(self, broker: str, *wishes: str) -> str:
+        answer = self.world.heartbeat(int(broker), **dict.fromkeys(wishes, True))
+        return (
+            f"{'fenced' if answer.is_fenced else 'unfenced'}"
+            f"{', may stop' if answer.should_shut_down else ''}"
+        )
+
+    def do_lose_directory(self, broker: str) -> None:
+        self.world.ask(
+            BrokerHeartbeatRequest(
+                broker_id=int(broker),
+                broker_epoch=self.world.epochs[int(broker)],
+                current_metadata_offset=self.world.controller.committed_offset,
+                offline_log_dirs=[uuid(2000 + int(broker))],
+            )
+        )
+
+    def do_unregister(self, broker: str) -> str | None:
+        return said(self.world.ask(UnregisterBrokerRequest(broker_id=int(broker))))
+
+    def do_isr(self, partition: str, members: str, by: str = "", leader: str = "") -> str:
+        """``t-0 1,2 [by LEADER]``: the leader asks for this ISR."""
+        topic, index = self._at(partition)
+        asking = int(leader) if leader else topic.leader[index]
+        answer = self.world.ask(
+            alter.AlterPartitionRequest(
+                broker_id=asking,
+                broker_epoch=self.world.epochs[asking],
+                topics=[
+                    alter.TopicData(
+                        topic_id=topic.id,
+                        partitions=[
+                            alter.PartitionData(
+                                partition_index=index,
+                                leader_epoch=topic.leader_epoch[index],
+                                partition_epoch=topic.partition_epoch[index],
+                                new_isr_with_epochs=[
+                                    alter.BrokerState(
+                                        broker_id=b, broker_epoch=self.world.epochs.get(b, -1)
+                                    )
+                                    for b in numbers(members)
+                                ],
+                            )
+                        ],
+                    )
+                ],
+            )
+        )
+        code = answer.error_code or answer.topics[0].partitions[0].error_code
+        notes = self.world.controller.refusals.since()
+        return ErrorCode(code).name + (f": {notes[-1].reason}" if code and notes else "")
+
+    def do_elect(self, kind: str, partition: str) -> str:
+        topic, index = self._at(partition)
+        answer = self.world.start(
+            elect.ElectLeadersRequest(
+                election_type=1 if kind == "unclean" else 0,
+                topic_partitions=[elect.TopicPartitions(topic=topic.name, partitions=[index])],
+            )
+        )
+        box: list[Any] = [answer]
+        if isinstance(answer, Parked):
+            answer.attach(lambda response: box.append(response))
+            self.world.settle()
+            self.world.advance(2000)
+        return said(box[-1].replica_election_results[0].partition_result[0]) or "NONE"
+
+    def do_reassign(self, partition: str, target: str) -> str:
+        return self._reassign(partition, numbers(target))
+
+    def do_cancel(self, partition: str) -> str:
+        return self._reassign(partition, None)
+
+    def _reassign(self, partition: str, replicas: list[int] | None) -> str:
+        name, _, index = partition.rpartition("-")
+        answer = self.world.ask(
+            reassign.AlterPartitionReassignmentsRequest(
+                topics=[
+                    reassign.ReassignableTopic(
+                        name=name,
+                        partitions=[
+                            reassign.ReassignablePartition(
+                                partition_index=int(index), replicas=replicas
+                            )
+                        ],
+                    )
+                ]
+            )
+        )
+        return said(answer.responses[0].partitions[0]) or "NONE"
+
+    def do_set(self, topic: str, pair: str) -> str | None:
+        key, _, value = pair.partition("=")
+        answer = self.world.ask(
+            configs.IncrementalAlterConfigsRequest(
+                resources=[
+                    configs.AlterConfigsResource(
+                        resource_type=2 if topic != "cluster" else 4,
+                        resource_name=topic if topic != "cluster" else "",
+                        configs=[configs.AlterableConfig(name=key, value=value)],
+                    )
+                ]
+            )
+        )
+        return said(answer.responses[0])
+
+    def do_position(self, broker: str, epoch: str, offset: str) -> None:
+        """What the broker answers when it is asked how far it is."""
+        self.sender.positions[int(broker)] = (int(epoch), int(offset))
+
+    def do_wait(self, seconds: str) -> None:
+        """Time passes; every unfenced broker sends its heartbeats."""
+        for _ in range(int(seconds)):
+            self.world.advance(1000)
+            for broker in sorted(self.world.epochs):
+                known = self.world.image.brokers.get(broker)
+                if known is not None and not known.fenced:
+                    self.world.heartbeat(broker)
+
+    def do_failover(self, *dead: str) -> None:
+        """The controller dies, with the brokers named, and another one takes over."""
+        for broker in dead:
+            self.world.ports.network.refusing.add(Endpoint("h", 9000 + int(broker)))
+        self.world.failover()
+
+    def do_state(self, partition: str) -> str:
+        topic, index = self._at(partition)
+        state = topic.partition(index)
+        parts = [
+            f"leader={state.leader}", f"epoch={state.leader_epoch}",
+            f"replicas={listed(state.replicas)}", f"isr={listed(state.isr)}",
+        ]  # fmt: skip
+        for name in ("elr", "last_known_elr", "adding", "removing"):
+            if getattr(state, name):
+                parts.append(f"{name}={listed(getattr(state, name))}")
+        return " ".join(parts + (["recovering"] if state.recovery else []))
+
+    # -- what was written ------------------------------------------------------------------------
+
+    def _at(self, partition: str) -> tuple[Any, int]:
+        name, _, index = partition.rpartition("-")
+        return self.world.image.topics_by_name[name], int(index)
+
+    def _skip(self) -> None:
+        self.world.settle()
+        for _ in self._records():
+            pass
+
+    def _records(self) -> Iterator[str]:
+        batches, self.shown = (
+            self.world.quorum.batches[self.shown :],
+            len(self.world.quorum.batches),
+        )
+        for batch in batches:
+            for value in batch.values:
+                record = decode_record(value)
+                before = self._before(record)
+                self.image.replay(record)
+                yield from self._line(record, before)
+
+    def _replay(self, batch: Any) -> None:
+        for value in batch.values:
+            self.image.replay(decode_record(value))
+
+    def _before(self, record: Any) -> Any:
+        if isinstance(record, PartitionChangeRecord):
+            return self.image.partition(Uuid(record.topic_id), record.partition_id)
+        return None
+
+    def _line(self, record: Any, before: Any) -> Iterator[str]:
+        if isinstance(record, PartitionChangeRecord) and before is not None:
+            yield change_line(record, before)
+        elif isinstance(record, (RegisterBrokerRecord, UnregisterBrokerRecord)):
+            verb = "registers" if isinstance(record, RegisterBrokerRecord) else "is forgotten"
+            yield f"  broker {record.broker_id} {verb} | {record.reason}"
+        elif isinstance(record, BrokerRegistrationChangeRecord):
+            if record.fenced:
+                what = "fenced" if record.fenced > 0 else "unfenced"
+            else:
+                what = "leaves" if record.in_controlled_shutdown else "changes"
+            yield f"  broker {record.broker_id} {what} | {record.reason}"
+        elif isinstance(record, TopicRecord):
+            yield f"  topic {record.name}"
+        elif isinstance(record, PartitionRecord):
+            topic = self.image.topics_by_id[Uuid(record.topic_id)]
+            yield f"  {topic.name}-{record.partition_id} leader={record.leader} isr={listed(record.isr)}"
+        elif isinstance(record, RemoveTopicRecord):
+            yield "  topic is gone"
+        elif isinstance(record, ConfigRecord):
+            yield f"  {record.resource_name or 'cluster'}: {record.name}={record.value}"
+
+    def _check(self) -> None:
+        """The invariants that hold after every decision (8 and 12 of docs/invariants.md)."""
+        image = self.world.image
+        for topic in image.topics_by_id.values():
+            for state in topic.partitions():
+                assert set(state.isr) <= set(state.replicas), state
+                assert state.leader == -1 or state.leader in state.isr, state
+                assert not set(state.isr) & set(state.elr), state
+                for broker in state.isr:
+                    fenced = image.brokers[broker].fenced if broker in image.brokers else True
+                    assert not fenced or (len(state.isr) == 1 and not image.elr_enabled), state
+
+
+def change_line(record: PartitionChangeRecord, before: Any) -> str:
+    parts = []
+    if record.leader != -2:
+        parts.append(f"leader {before.leader}→{record.leader}")
+    for name, field in (
+        ("isr", "isr"), ("elr", "eligible_leader_replicas"), ("last known", "last_known_elr"),
+        ("replicas", "replicas"), ("adding", "adding_replicas"), ("removing", "removing_replicas"),
+    ):  # fmt: skip
+        value = getattr(record, field)
+        if value is not None:
+            old = {"last known": "last_known_elr"}.get(name, name)
+            parts.append(f"{name} {listed(getattr(before, old))}→{listed(value)}")
+    if record.leader_recovery_state >= 0:
+        parts.append("recovering" if record.leader_recovery_state else "recovered")
+    if record.directories is not None and not parts:
+        parts.append("directories")
+    return f"  {before.topic}-{before.partition}: {', '.join(parts)} | {record.reason}"
+
+
+def listed(values: Any) -> str:
+    return ",".join(map(str, values)) or "none"
+
+
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def said(answer: Any) -> str | None:
+    if not answer.error_code:
+        return None
+    message = getattr(answer, "error_message", "") or ""
+    return f"{ErrorCode(answer.error_code).name}: {message}"
+
+
+def run_file(path: Path) -> tuple[str, str]:
+    """The file as it is, and as it should be."""
+    text = path.read_text()
+    return text, Script().run(text)
