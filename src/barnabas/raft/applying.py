@@ -1,0 +1,110 @@
+"""Giving the state machine what is committed: in order, each offset once, in slices.
+
+Reads the log from `applied_offset` to the high watermark and hands the values on as views. Long
+stretches (a replay at the start) are cut into slices, so that the node's thread is never held for
+long. Announces leadership: others at once, this node itself only when its first record was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.raft.batches import committed_batches, iter_runs
+from barnabas.raft.replica_log import RaftLog
+from barnabas.raft.snapshots import SnapshotFile
+from barnabas.raft.state_machine import StateMachine
+
+SLICE_BYTES = 128 * 1024
+"""Of log handed on per turn: some thousand records, a few milliseconds of replay."""
+
+
+class Applier:
+    """Between the log and one state machine. `later` runs its argument in another turn."""
+
+    def __init__(
+        self,
+        log: RaftLog,
+        machine: StateMachine,
+        node_id: int,
+        applied_offset: int,
+        later: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._log = log
+        self._machine = machine
+        self._node_id = node_id
+        self._later = later
+        self._scheduled = False
+        self._snapshot: SnapshotFile | None = None
+        self._leader = (-1, -1)
+        self._own_start = -1
+        self.applied_offset = applied_offset
+        self.applied_epoch = 0
+        self.applied_bytes = 0
+        """Of the log, in this run."""
+        self.applied_timestamp = 0
+        """Append timestamp of the last batch applied, milliseconds."""
+        self.committed_offset = applied_offset
+        self.announced = (-1, -1)
+        """(leader, epoch) that the machine was told last."""
+        self.stopped = False
+
+    def load(self, snapshot: SnapshotFile) -> None:
+        """Start over from a snapshot, before anything else is applied."""
+        self._snapshot = snapshot
+        self.applied_offset = snapshot.id.offset
+        self.applied_epoch = snapshot.id.epoch
+        self.applied_timestamp = snapshot.last_contained_timestamp
+        self.committed_offset = max(self.committed_offset, snapshot.id.offset)
+
+    def on_commit(self, offset: int) -> None:
+        self.committed_offset = max(self.committed_offset, offset)
+
+    def on_leader(self, leader_id: int, epoch: int, start_offset: int) -> None:
+        self._leader = (leader_id, epoch)
+        self._own_start = start_offset
+
+    def run(self) -> None:
+        """Apply a slice; the rest follows in later turns."""
+        if self.stopped:
+            return
+        if self._snapshot is not None:
+            snapshot, self._snapshot = self._snapshot, None
+            self._machine.on_snapshot(snapshot)
+        if self.applied_offset < self.committed_offset:
+            self._apply_slice()
+        self._announce()
+        if self.applied_offset < self.committed_offset and not self._scheduled:
+            self._scheduled = True
+            self._later(self._go_on)
+
+    def _go_on(self) -> None:
+        self._scheduled = False
+        self.run()
+
+    def _apply_slice(self) -> None:
+        data = self._log.read(self.applied_offset, SLICE_BYTES, self.committed_offset)
+        end = self.applied_offset
+        for run in iter_runs(data, check_crc=False):
+            if run.end_offset > self.committed_offset:
+                break
+            end = run.end_offset
+            self.applied_bytes += run.size
+            self.applied_epoch = run.epoch
+        if end == self.applied_offset:
+            raise AssertionError(
+                f"the log has nothing between {end} and the high watermark {self.committed_offset}"
+            )
+        batches = committed_batches(data, self.applied_offset, end)
+        self.applied_offset = end
+        if batches:
+            self.applied_timestamp = batches[-1].append_timestamp
+            self._machine.on_commit(batches)
+
+    def _announce(self) -> None:
+        leader_id = self._leader[0]
+        if self._leader == self.announced:
+            return
+        if leader_id == self._node_id and self.applied_offset <= self._own_start:
+            return
+        self.announced = self._leader
+        self._machine.on_leader_change(*self._leader)

@@ -1,0 +1,242 @@
+"""The quorum's use of record batches: data batches of values, control batches, runs that were fetched.
+
+Values have no key, no headers and no timestamp of their own; a batch is what commits as a whole. A
+fetched run is read by headers alone, but for control batches, whose few records say who leads and
+who votes. Source: KIP-595, KIP-630, KIP-853.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.raft.state_machine import CommittedBatch
+from barnabas.record import builder
+from barnabas.record.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_AT,
+    CRC_FROM,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_PREFIX,
+    MAGIC,
+    CorruptBatchError,
+)
+from barnabas.record.builder import ControlType, write_varint
+from barnabas.record.compression import CompressionError, decompress
+from barnabas.types import Buffer
+from barnabas.wire import codec
+from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
+from barnabas.wire.messages.leader_change_message import LeaderChangeMessage
+from barnabas.wire.messages.snapshot_footer_record import SnapshotFooterRecord
+from barnabas.wire.messages.snapshot_header_record import SnapshotHeaderRecord
+from barnabas.wire.messages.voters_record import VotersRecord
+from barnabas.wire.schema import Message
+
+ControlRecord = tuple[int, Message]
+"""A type of :class:`ControlType` and what it says."""
+
+CONTROL_CLASSES: dict[int, type[Message]] = {
+    ControlType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlType.KRAFT_VOTERS: VotersRecord,
+}
+
+
+class Run(NamedTuple):
+    """One batch of a fetched run, by its header."""
+
+    base_offset: int
+    end_offset: int
+    epoch: int
+    is_control: bool
+    position: int
+    size: int
+
+
+def data_batch(values: Sequence[Buffer], base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
+    """One batch of at least one value."""
+    batch = bytearray(HEADER_SIZE)
+    for delta, value in enumerate(values):
+        head = bytearray(2)  # attributes, timestamp delta
+        write_varint(delta, head)
+        head.append(1)  # no key
+        write_varint(len(value), head)
+        write_varint(len(head) + len(value) + 1, batch)
+        batch += head
+        batch += value
+        batch.append(0)  # no headers
+    count, length = len(values), len(batch) - LENGTH_PREFIX
+    HEADER.pack_into(
+        batch, 0, base_offset, length, epoch, MAGIC, 0,
+        0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count,
+    )  # fmt: skip
+    batch[CRC_AT:CRC_FROM] = crc32c(memoryview(batch)[CRC_FROM:]).to_bytes(4, "big")
+    return bytes(batch)
+
+
+def control_batch(
+    records: Iterable[ControlRecord], base_offset: int, epoch: int, timestamp_ms: int
+) -> bytes:
+    """One batch of control records, each in the version that its own field says."""
+    bodies = [(kind, codec.encode_bytes(message, message.version)) for kind, message in records]  # type: ignore[attr-defined]
+    return builder.control_batch(
+        bodies, timestamp_ms=timestamp_ms, base_offset=base_offset, leader_epoch=epoch
+    )
+
+
+def iter_runs(records: Buffer, *, check_crc: bool = True) -> Iterator[Run]:
+    """The whole batches of a run by their headers; what the end cuts off is left out. Raises
+    :class:`CorruptBatchError`."""
+    view = memoryview(records)
+    position, total = 0, len(view)
+    unpack = HEADER.unpack_from
+    while total - position >= HEADER_SIZE:
+        base, length, epoch, magic, crc, attributes, last_delta = unpack(view, position)[:7]
+        end = position + LENGTH_PREFIX + length
+        if magic != MAGIC or length < HEADER_SIZE - LENGTH_PREFIX or base < 0 or last_delta < 0:
+            raise CorruptBatchError(position, "no batch of format v2")
+        if end > total:
+            return
+        if check_crc and crc32c(view[position + CRC_FROM : end]) != crc:
+            raise CorruptBatchError(position, "CRC does not match")
+        yield Run(
+            base, base + last_delta + 1, epoch, bool(attributes & CONTROL), position, end - position
+        )
+        position = end
+
+
+def control_records(batch: Buffer) -> list[ControlRecord]:
+    """The known records of one control batch; others are skipped. Raises :class:`CorruptBatchError`."""
+    found: list[ControlRecord] = []
+    for key, value in _records(memoryview(batch)):
+        if key is None or len(key) < 4:
+            raise CorruptBatchError(0, "a control record without a key")
+        kind = int.from_bytes(key[2:4], "big")
+        cls = CONTROL_CLASSES.get(kind)
+        if cls is None or value is None:
+            continue
+        version = min(int.from_bytes(value[:2], "big"), cls.VALID[1])
+        try:
+            message, _ = codec.decode_prefix(cls, version, value, 0)
+        except codec.MalformedError as error:
+            raise CorruptBatchError(0, str(error)) from error
+        found.append((kind, message))
+    return found
+
+
+def committed_batches(records: Buffer, from_offset: int, end_offset: int) -> list[CommittedBatch]:
+    """The data batches of a run that lie in [from_offset, end_offset), values as views."""
+    view = memoryview(records)
+    found: list[CommittedBatch] = []
+    unpack = HEADER.unpack_from
+    position, total = 0, len(view)
+    while total - position >= HEADER_SIZE:
+        fields = unpack(view, position)
+        base, end = fields[0], position + LENGTH_PREFIX + fields[1]
+        if end > total or base >= end_offset:
+            break
+        if base >= from_offset and not fields[5] & CONTROL:
+            values = batch_values(view[position:end])
+            found.append(CommittedBatch(base, fields[2], fields[8], values))
+        position = end
+    return found
+
+
+def batch_values(batch: memoryview) -> list[memoryview]:
+    """The values of one data batch. Raises :class:`CorruptBatchError`."""
+    fields = HEADER.unpack_from(batch, 0)
+    section, count = _section(batch, fields[5]), fields[12]
+    values: list[memoryview] = []
+    position = 0
+    try:
+        for _ in range(count):
+            start = position
+            # The common record: every varint but the length and the value's size is one byte.
+            size = section[start]
+            at = start + 1
+            if size & 0x80:
+                size, at = _varint(section, start)
+            else:
+                size = (size >> 1) ^ -(size & 1)
+            position = at + size
+            at += 1
+            while section[at] & 0x80:  # timestamp delta
+                at += 1
+            at += 1
+            while section[at] & 0x80:  # offset delta
+                at += 1
+            at += 1
+            key_size = section[at]
+            at += 1
+            if key_size != 1:
+                key_size, at = _varint(section, at - 1)
+                at += max(key_size, 0)
+            value_size = section[at]
+            at += 1
+            if value_size & 0x80:
+                value_size, at = _varint(section, at - 1)
+            else:
+                value_size = (value_size >> 1) ^ -(value_size & 1)
+            if value_size < 0 or at + value_size > position or position <= start:
+                raise CorruptBatchError(start, "a record's lengths contradict each other")
+            values.append(section[at : at + value_size])
+    except IndexError as error:
+        raise CorruptBatchError(position, "records end before their count") from error
+    if position > len(section):
+        raise CorruptBatchError(position, "a record goes beyond its batch")
+    return values
+
+
+def _section(batch: memoryview, attributes: int) -> memoryview:
+    section = batch[HEADER_SIZE:]
+    compression = attributes & CODEC_MASK
+    if not compression:
+        return section
+    try:
+        return memoryview(decompress(compression, section))
+    except CompressionError as error:
+        raise CorruptBatchError(0, str(error)) from error
+
+
+def _records(batch: memoryview) -> Iterator[tuple[memoryview | None, memoryview | None]]:
+    """(key, value) of each record."""
+    fields = HEADER.unpack_from(batch, 0)
+    section = _section(batch, fields[5])
+    position = 0
+    try:
+        for _ in range(fields[12]):
+            size, at = _varint(section, position)
+            position = at + size
+            _, at = _varint(section, at + 1)
+            _, at = _varint(section, at)
+            key, at = _bytes(section, at)
+            value, at = _bytes(section, at)
+            yield key, value
+    except IndexError as error:
+        raise CorruptBatchError(position, "records end before their count") from error
+
+
+def _bytes(section: memoryview, at: int) -> tuple[memoryview | None, int]:
+    size, at = _varint(section, at)
+    if size < 0:
+        return None, at
+    return section[at : at + size], at + size
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise CorruptBatchError(at, "a varint of more than ten bytes")

@@ -1,0 +1,270 @@
+"""Fetching: a follower's and an observer's side of replication.
+
+One fetch is under way at a time; its offset is the end of what is durable here, so that a leader may
+count it. What comes is appended and synced before the next fetch. Where the logs part, the leader
+says where and this replica cuts; where the leader no longer has what is missing here, a snapshot
+is fetched piece by piece. Source: KIP-595, KIP-630, KIP-1166.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from barnabas.raft import effects as do
+from barnabas.raft import elections, membership
+from barnabas.raft import events as on
+from barnabas.raft.batches import control_records, iter_runs
+from barnabas.raft.messages import (
+    FetchRequest,
+    FetchResponse,
+    ReadLog,
+    ReadSnapshot,
+    SnapshotRequest,
+    SnapshotResponse,
+)
+from barnabas.raft.outbox import Pending
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.states import Follower, Following, Leader, Observer
+from barnabas.record.batch import CorruptBatchError
+from barnabas.types import Buffer, Endpoint
+from barnabas.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from barnabas.raft.machine import Machine
+
+Fetcher: TypeAlias = Follower | Observer
+
+
+# -- asking --------------------------------------------------------------------------------------
+
+
+def poll_follower(m: Machine, state: Follower) -> None:
+    if m.leaving:
+        return
+    if not m.is_voter:
+        m.become(state.to_observer(m.fetch_timeout()))
+    elif m.now >= state.deadline_ms:
+        elections.stand(m, state)
+    elif not membership.maybe_change_own_voter(m, state):
+        fetch(m, state, state.leader_id, state.leader_endpoint)
+
+
+def poll_observer(m: Machine, state: Observer) -> None:
+    if m.leaving:
+        return
+    if state.leader_endpoint is not None:
+        if m.now >= state.deadline_ms:
+            m.become(state.searching(m.now))
+        elif not membership.maybe_change_own_voter(m, state):
+            fetch(m, state, state.leader_id, state.leader_endpoint)
+    elif m.now >= state.deadline_ms and len(m.outbox) == 0:
+        _search(m, state)
+
+
+def _search(m: Machine, state: Observer) -> None:
+    """Ask somebody, chosen at random, where the leader is."""
+    servers = [(-1, endpoint) for endpoint in m.settings.bootstrap_servers] or m.other_voters()
+    if not servers:
+        return
+    node_id, endpoint = servers[m.rng.randrange(len(servers))]
+    if m.send(node_id, endpoint, _fetch_request(m)):
+        return
+    m.refine(state.searching(m.now + m.settings.retry_backoff_ms))
+
+
+def _fetch_request(m: Machine) -> FetchRequest:
+    return FetchRequest(
+        m.epoch,
+        m.me,
+        m.log.end_offset,
+        m.log.last_epoch,
+        m.settings.fetch_wait_ms_max,
+        m.settings.fetch_bytes_max,
+        m.high_watermark,
+    )
+
+
+def fetch(m: Machine, state: Fetcher, leader_id: int, endpoint: Endpoint) -> None:
+    """Ask the leader for what follows, where nothing is under way and all here is durable."""
+    snapshot = state.snapshot
+    if snapshot is not None:
+        if not snapshot.installing:
+            request = SnapshotRequest(
+                state.epoch,
+                m.me,
+                snapshot.id,
+                snapshot.position,
+                m.settings.fetch_snapshot_bytes_max,
+            )
+            m.send(leader_id, endpoint, request)
+    elif m.log.synced_offset == m.log.end_offset:
+        m.send(leader_id, endpoint, _fetch_request(m))
+
+
+# -- what comes back -----------------------------------------------------------------------------
+
+
+def on_fetch_failed(m: Machine, pending: Pending) -> None:
+    state = m.state
+    if isinstance(state, Observer) and state.leader_endpoint is None:
+        m.refine(state.searching(m.now + m.settings.retry_backoff_ms))
+
+
+def on_peer_gone(m: Machine, endpoint: Endpoint) -> None:
+    """Nobody listens there any more. If it was the leader: stand after a random short wait."""
+    state = m.state
+    if isinstance(state, Follower) and state.leader_endpoint == endpoint:
+        m.refine(state.doubting(m.backoff(0)))
+    elif isinstance(state, Observer) and state.leader_endpoint == endpoint:
+        m.become(state.searching(m.now + m.settings.retry_backoff_ms))
+
+
+def _fetcher(
+    m: Machine, pending: Pending, response: FetchResponse | SnapshotResponse
+) -> Fetcher | None:
+    """The state to go on with, where the response is the present leader's and without error."""
+    m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+    if not elections.is_current(m, response.error, response.epoch, response.leader_id):
+        _pause(m, pending)
+        return None
+    state = m.state
+    if not isinstance(state, (Follower, Observer)) or state.leader_id != response.leader_id:
+        _pause(m, pending)
+        return None
+    return state
+
+
+def _pause(m: Machine, pending: Pending) -> None:
+    """Do not ask again at once."""
+    m.outbox.pause(pending.endpoint, m.now + m.settings.retry_backoff_ms)
+    state = m.state
+    if isinstance(state, Observer) and state.leader_endpoint is None:
+        m.refine(state.searching(m.now + m.settings.retry_backoff_ms))
+
+
+def on_fetch_answer(m: Machine, pending: Pending, response: FetchResponse) -> None:
+    state = _fetcher(m, pending, response)
+    if state is None:
+        return
+    if response.error is not ErrorCode.NONE:
+        _pause(m, pending)
+        return
+    request = pending.request
+    assert isinstance(request, FetchRequest)
+    if request.offset != m.log.end_offset or request.last_epoch != m.log.last_epoch:
+        return  # asked before the log changed under it
+    if response.diverging is not None:
+        _cut(m, response.diverging)
+    elif response.snapshot is not None:
+        state = _begin_snapshot(m, state, response.snapshot)
+    elif not isinstance(response.records, ReadLog):
+        if not _append(m, pending, response.records):
+            return
+        m.commit(min(response.high_watermark, m.log.end_offset))
+    if m.state is state:
+        m.refine(state.heard(m.fetch_timeout()))
+    elif isinstance(m.state, (Follower, Observer)):
+        m.refine(m.state.heard(m.fetch_timeout()))
+
+
+def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
+    offset = m.log.truncation_point(diverging)
+    if offset < m.high_watermark:
+        m.out.append(
+            do.Halt(
+                f"the leader asks to cut at {offset}, below the high watermark {m.high_watermark}"
+            )
+        )
+        return
+    m.log.truncate_to(offset)
+    m.history.truncate_to(offset)
+    m.out.append(do.Truncate(offset))
+    m.membership_may_have_changed()
+
+
+def _begin_snapshot(m: Machine, state: Fetcher, snapshot: OffsetAndEpoch) -> Fetcher:
+    if snapshot.offset < 0 or snapshot.epoch < 0 or snapshot.offset < m.high_watermark:
+        return state
+    m.out.append(do.StoreSnapshot(snapshot, 0, b""))
+    fetching = state.fetching_snapshot(Following(snapshot))
+    m.refine(fetching)
+    return fetching
+
+
+def _append(m: Machine, pending: Pending, records: Buffer) -> bool:
+    """Append the whole batches of a fetched run. False where it is damaged or does not fit."""
+    base = m.log.end_offset
+    view = memoryview(records)
+    appended = 0
+    changed = False
+    try:
+        for run in iter_runs(view):
+            if run.base_offset != m.log.end_offset or run.epoch < m.log.last_epoch:
+                break
+            controls = (
+                control_records(view[run.position : run.position + run.size])
+                if run.is_control
+                else ()
+            )
+            m.log.append(run.base_offset, run.end_offset, run.epoch)
+            appended = run.position + run.size
+            changed |= membership.apply_control(m, controls, run.base_offset)
+    except CorruptBatchError:
+        if appended == 0:
+            _pause(m, pending)
+            return False
+    if appended:
+        m.out.append(do.Append(view[:appended], base))
+        m.out.append(do.Sync())
+    elif len(view):
+        _pause(m, pending)
+        return False
+    if changed:
+        m.membership_may_have_changed()
+    return True
+
+
+# -- snapshots -----------------------------------------------------------------------------------
+
+
+def on_snapshot_answer(m: Machine, pending: Pending, response: SnapshotResponse) -> None:
+    state = _fetcher(m, pending, response)
+    if state is None or state.snapshot is None:
+        return
+    snapshot = state.snapshot
+    usable = response.error is ErrorCode.NONE and response.snapshot == snapshot.id
+    if not usable or response.position != snapshot.position:
+        # The leader has deleted it, or answers something else: ask by a fetch again.
+        m.refine(state.fetching_snapshot(None).heard(m.fetch_timeout()))
+        _pause(m, pending)
+        return
+    assert not isinstance(response.data, ReadSnapshot)
+    position = snapshot.position + len(response.data)
+    m.out.append(do.StoreSnapshot(snapshot.id, snapshot.position, response.data))
+    complete = position >= response.size
+    following = Following(snapshot.id, position, installing=complete)
+    m.refine(state.fetching_snapshot(following).heard(m.fetch_timeout()))
+    if complete:
+        m.out.append(do.InstallSnapshot(snapshot.id))
+    elif not response.data:
+        _pause(m, pending)
+
+
+def on_snapshot_installed(m: Machine, event: on.SnapshotInstalled) -> None:
+    """The log begins after the snapshot; whatever was here before is gone."""
+    m.log.restart_at(event.id)
+    m.history.clear()
+    membership.apply_snapshot_controls(m, event.controls, event.id)
+    m.commit(event.id.offset)
+    state = m.state
+    if isinstance(state, (Follower, Observer)):
+        m.refine(state.fetching_snapshot(None))
+    if not isinstance(state, Leader):
+        m.membership_may_have_changed()
+
+
+def on_snapshot_refused(m: Machine, event: on.SnapshotRefused) -> None:
+    state = m.state
+    if isinstance(state, (Follower, Observer)) and state.snapshot is not None:
+        if state.snapshot.id == event.id:
+            m.refine(state.fetching_snapshot(None))

@@ -1,0 +1,33 @@
+"""The quorum's APIs, one module each, served on controller listeners. The role is `QuorumReplica`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from barnabas.raft.handlers import (
+    add_raft_voter,
+    begin_quorum_epoch,
+    describe_quorum,
+    end_quorum_epoch,
+    fetch,
+    fetch_snapshot,
+    remove_raft_voter,
+    update_raft_voter,
+    vote,
+)
+from barnabas.wire.request import HandlerModule
+
+HANDLERS = cast(
+    "tuple[HandlerModule, ...]",
+    (
+        fetch,
+        vote,
+        begin_quorum_epoch,
+        end_quorum_epoch,
+        describe_quorum,
+        fetch_snapshot,
+        add_raft_voter,
+        remove_raft_voter,
+        update_raft_voter,
+    ),
+)

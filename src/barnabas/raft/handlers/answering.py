@@ -1,0 +1,38 @@
+"""What the handlers share: whose request may be answered, and where the leader is, on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from barnabas.raft.driver import QuorumReplica
+from barnabas.types import METADATA_TOPIC, Endpoint
+from barnabas.wire.errors import ErrorCode
+
+N = TypeVar("N")
+
+
+def check_cluster(cluster_id: str | None, role: QuorumReplica) -> ErrorCode:
+    """A request that names no cluster is let through, as in Kafka."""
+    if cluster_id is None or cluster_id == role.settings.cluster_id:
+        return ErrorCode.NONE
+    return ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def only_partition(topics: Sequence[Any], name_field: str, index_field: str) -> Any | None:
+    """The one partition a request is about; None where it is not just ``__cluster_metadata-0``."""
+    if len(topics) != 1 or getattr(topics[0], name_field) != METADATA_TOPIC:
+        return None
+    partitions = topics[0].partitions
+    if len(partitions) != 1 or getattr(partitions[0], index_field) != 0:
+        return None
+    return partitions[0]
+
+
+def node_endpoints(
+    node: type[N], leader_id: int, endpoint: Endpoint | None, *, known: bool
+) -> list[N]:
+    """Where the leader is, for versions that can say it (`known`)."""
+    if not known or endpoint is None or leader_id < 0:
+        return []
+    return [node(node_id=leader_id, host=endpoint.host, port=endpoint.port)]  # type: ignore[call-arg]

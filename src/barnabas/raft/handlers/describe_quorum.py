@@ -1,0 +1,102 @@
+"""DescribeQuorum: who votes, who observes, how far each is.
+
+Behaviour: the leader only; the others say NOT_LEADER_OR_FOLLOWER.
+Version notes: v1 has the times of the last fetch and of having been caught up; v2 directory ids, error
+messages and the voters' listeners (KIP-853).
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from barnabas.raft import messages
+from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.handlers.answering import only_partition
+from barnabas.types import METADATA_TOPIC
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.describe_quorum_request import DescribeQuorumRequest
+from barnabas.wire.messages.describe_quorum_response import (
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.schema import Message
+
+API = Api(
+    ApiKey.DESCRIBE_QUORUM,
+    DescribeQuorumRequest,
+    top_level_error(DescribeQuorumResponse),
+    "cluster",
+    "describe",
+)
+
+
+def handle(
+    request: DescribeQuorumRequest, ctx: RequestContext, role: QuorumReplica
+) -> Message | Parked:
+    if only_partition(request.topics, "topic_name", "partition_index") is None:
+        return _unknown_partitions(request)
+
+    def encode(response: messages.Response) -> DescribeQuorumResponse:
+        return _encode(cast(messages.DescribeResponse, response), role)
+
+    return role.ask(messages.DescribeRequest(), encode)
+
+
+def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeQuorumResponse(
+        topics=[
+            TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    PartitionData(partition_index=part.partition_index, error_code=unknown)
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _encode(answer: messages.DescribeResponse, role: QuorumReplica) -> DescribeQuorumResponse:
+    if answer.error:
+        return DescribeQuorumResponse(
+            error_code=answer.error, error_message=f"node {answer.leader_id} leads the quorum"
+        )
+    part = PartitionData(
+        partition_index=0,
+        leader_id=answer.leader_id,
+        leader_epoch=answer.epoch,
+        high_watermark=answer.high_watermark,
+        current_voters=[_replica(position, role) for position in answer.voters],
+        observers=[_replica(position, role) for position in answer.observers],
+    )
+    return DescribeQuorumResponse(
+        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[part])],
+        nodes=[
+            Node(
+                node_id=node.key.id,
+                listeners=[
+                    Listener(name=name, host=at.host, port=at.port)
+                    for name, at in node.endpoints.items()
+                ],
+            )
+            for node in role.machine.voters.nodes.values()
+        ],
+    )
+
+
+def _replica(position: messages.ReplicaPosition, role: QuorumReplica) -> ReplicaState:
+    return ReplicaState(
+        replica_id=position.key.id,
+        replica_directory_id=position.key.directory_id,
+        log_end_offset=position.end_offset,
+        last_fetch_timestamp=role.wall_time_of(position.last_fetch_ms),
+        last_caught_up_timestamp=role.wall_time_of(position.last_caught_up_ms),
+    )

@@ -1,0 +1,79 @@
+"""EndQuorumEpoch: the leader of an epoch leads it no longer.
+
+Behaviour: a follower stands for election, the first of the preferred successors at once, each next one
+after twice the wait; whoever is not named stands at once too, as in Kafka.
+Version notes: v0 names successors by id, v1 with their directory ids (KIP-853).
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from barnabas.raft import messages
+from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.handlers.answering import check_cluster, node_endpoints, only_partition
+from barnabas.raft.voters import ReplicaKey
+from barnabas.types import METADATA_TOPIC, Endpoint
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.end_quorum_epoch_request import EndQuorumEpochRequest
+from barnabas.wire.messages.end_quorum_epoch_response import (
+    EndQuorumEpochResponse,
+    NodeEndpoint,
+    PartitionData,
+    TopicData,
+)
+from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.schema import Message
+
+API = Api(
+    ApiKey.END_QUORUM_EPOCH,
+    EndQuorumEpochRequest,
+    top_level_error(EndQuorumEpochResponse),
+    "cluster",
+    "cluster-action",
+)
+
+
+def handle(
+    request: EndQuorumEpochRequest, ctx: RequestContext, role: QuorumReplica
+) -> Message | Parked:
+    error = check_cluster(request.cluster_id, role)
+    part = only_partition(request.topics, "topic_name", "partition_index")
+    if error or part is None:
+        return EndQuorumEpochResponse(error_code=error or ErrorCode.INVALID_REQUEST)
+    if part.preferred_candidates:
+        successors = tuple(
+            ReplicaKey(c.candidate_id, c.candidate_directory_id) for c in part.preferred_candidates
+        )
+    else:
+        successors = tuple(ReplicaKey(node) for node in part.preferred_successors)
+    asked = messages.EndEpochRequest(
+        part.leader_epoch,
+        part.leader_id,
+        successors,
+        {e.name: Endpoint(e.host, e.port) for e in request.leader_endpoints},
+    )
+
+    def encode(response: messages.Response) -> EndQuorumEpochResponse:
+        answer = cast(messages.EndEpochResponse, response)
+        return EndQuorumEpochResponse(
+            topics=[
+                TopicData(
+                    topic_name=METADATA_TOPIC,
+                    partitions=[
+                        PartitionData(
+                            partition_index=0,
+                            error_code=answer.error,
+                            leader_id=answer.leader_id,
+                            leader_epoch=answer.epoch,
+                        )
+                    ],
+                )
+            ],
+            node_endpoints=node_endpoints(
+                NodeEndpoint, answer.leader_id, answer.leader_endpoint, known=ctx.api_version >= 1
+            ),
+        )
+
+    return role.ask(asked, encode)

@@ -1,0 +1,358 @@
+"""Leading: appending, answering fetches, counting who has what, and giving up.
+
+What a leader appends can be fetched at once, before it is durable here; it is committed when a
+majority of voters has it on disk, this one among them only as far as it is synced, and only with a
+record of its own epoch. A leader that a majority no longer fetches from resigns (check-quorum).
+Source: KIP-595, KIP-835, KIP-1166; Kafka's ``LeaderState``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.raft import effects as do
+from barnabas.raft import events as on
+from barnabas.raft import membership
+from barnabas.raft.batches import ControlRecord
+from barnabas.raft.board import Board, Parked
+from barnabas.raft.log_shape import Fit
+from barnabas.raft.messages import (
+    BeginEpochRequest,
+    BeginEpochResponse,
+    DescribeRequest,
+    DescribeResponse,
+    EndEpochRequest,
+    EndEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    ReadLog,
+    ReadSnapshot,
+    SnapshotRequest,
+    SnapshotResponse,
+)
+from barnabas.raft.outbox import Pending
+from barnabas.raft.states import Candidate, Leader, Resigned
+from barnabas.record.builder import ControlType
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.leader_change_message import LeaderChangeMessage, Voter
+
+if TYPE_CHECKING:
+    from barnabas.raft.machine import Machine
+
+
+class NotLeadingError(Exception):
+    """Asked to append without leading."""
+
+
+# -- becoming and ceasing to be ------------------------------------------------------------------
+
+
+def take_over(m: Machine, state: Candidate) -> None:
+    """Elected: the first record says so, and everything before commits with it."""
+    board = Board(m.me, m.voters, m.settings.fetch_timeout_ms, m.now)
+    leader = state.to_leader(board, m.log.end_offset)
+    m.become(leader)
+    controls: list[ControlRecord] = [(ControlType.LEADER_CHANGE, _announcement(m, leader))]
+    controls += membership.start_of_epoch_records(m)
+    append_control(m, controls)
+
+
+def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
+    def named(ids: list[int]) -> list[Voter]:
+        keys = [m.voters.key(node) for node in ids]
+        return [Voter(voter_id=key.id, voter_directory_id=key.directory_id) for key in keys]
+
+    return LeaderChangeMessage(
+        version=min(m.history.kraft_version, 1),
+        leader_id=m.me.id,
+        voters=named(list(m.voters)),
+        granting_voters=named(sorted(leader.granting)),
+    )
+
+
+def left(m: Machine, leader: Leader) -> None:
+    """No leader any more: whoever waits is told, and goes on elsewhere."""
+    for parked in list(leader.board.parked.values()):
+        m.reply(parked.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    leader.board.parked.clear()
+    membership.abandon_change(m)
+
+
+def on_resign(m: Machine, event: on.Resign) -> None:
+    m.leaving = m.leaving or event.for_good
+    if isinstance(m.state, Leader):
+        resign(m, m.state)
+
+
+def resign(m: Machine, state: Leader) -> None:
+    successors = state.board.successors()
+    m.become(state.to_resigned(successors, m.election_timeout()))
+
+
+def poll_resigned(m: Machine, state: Resigned) -> None:
+    """Tell the voters that the epoch has no leader; after a while look for another."""
+    if m.now >= state.deadline_ms and not m.leaving:
+        m.newer_epoch(state.epoch + 1)
+        return
+    for node_id, endpoint in m.other_voters():
+        if node_id not in state.told:
+            request = EndEpochRequest(state.epoch, m.me.id, state.successors, m.settings.listeners)
+            m.send(node_id, endpoint, request)
+
+
+def on_end_answer(m: Machine, pending: Pending, response: EndEpochResponse) -> None:
+    m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+    if isinstance(m.state, Resigned):
+        m.refine(m.state.acknowledged(pending.node_id))
+
+
+# -- appending -----------------------------------------------------------------------------------
+
+
+def on_propose(m: Machine, event: on.Propose) -> None:
+    """Raises :class:`NotLeadingError`; the driver asks first."""
+    if not isinstance(m.state, Leader):
+        raise NotLeadingError(f"proposal to {m.state}")
+    base = m.log.end_offset
+    m.log.append(base, base + event.record_count, m.epoch)
+    m.out.append(do.Append(event.batch, base))
+    _appended(m, m.state)
+
+
+def append_control(m: Machine, records: list[ControlRecord]) -> int:
+    """Append one control batch as the leader; its base offset."""
+    assert isinstance(m.state, Leader)
+    base = m.log.end_offset
+    m.log.append(base, base + len(records), m.epoch)
+    m.out.append(do.AppendControl(tuple(records), base, m.epoch))
+    changed = membership.apply_control(m, records, base)
+    _appended(m, m.state)
+    if changed:
+        m.membership_may_have_changed()
+    return base
+
+
+def _appended(m: Machine, state: Leader) -> None:
+    m.out.append(do.Sync())
+    for parked in list(state.board.parked.values()):
+        _answer_parked(m, state, parked)
+
+
+def on_synced(m: Machine, event: on.Synced) -> None:
+    m.log.synced_offset = max(m.log.synced_offset, min(event.offset, m.log.end_offset))
+    if isinstance(m.state, Leader):
+        _move_high_watermark(m, m.state)
+
+
+def voters_changed(m: Machine, state: Leader) -> None:
+    state.board.set_voters(m.voters)
+    _move_high_watermark(m, state)
+
+
+def _move_high_watermark(m: Machine, state: Leader) -> None:
+    before = m.high_watermark
+    offset = state.board.high_watermark(m.log.synced_offset, state.start_offset, before)
+    if offset == before:
+        return
+    m.commit(offset)
+    for parked in list(state.board.parked.values()):
+        if parked.request.high_watermark < offset:
+            _answer_parked(m, state, parked)
+    membership.on_committed(m, state)
+
+
+# -- being fetched from --------------------------------------------------------------------------
+
+
+def _check_epoch(m: Machine, epoch: int) -> ErrorCode:
+    if epoch < m.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if epoch > m.epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE if isinstance(m.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _error(m: Machine, error: ErrorCode) -> FetchResponse:
+    return FetchResponse(error, m.epoch, m.leader_id, m.leader_endpoint)
+
+
+def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
+    if (
+        request.max_wait_ms < 0
+        or request.offset < 0
+        or request.last_epoch < 0
+        or request.last_epoch > request.epoch
+    ):
+        m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST))
+        return
+    error = _check_epoch(m, request.epoch)
+    state = m.state
+    if error is not ErrorCode.NONE or not isinstance(state, Leader):
+        m.reply(ticket, _error(m, error))
+        return
+    if request.replica == m.me:
+        m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST))
+        return
+    verdict = m.log.check(request.offset, request.last_epoch)
+    if verdict.fit is Fit.VALID:
+        _answer_valid(m, state, ticket, request)
+        return
+    if request.replica.id >= 0:
+        state.board.on_contact(request.replica, m.now)
+    response = FetchResponse(
+        ErrorCode.NONE,
+        m.epoch,
+        m.me.id,
+        m.leader_endpoint,
+        high_watermark=m.high_watermark,
+        log_start_offset=m.log.start_offset,
+        diverging=verdict.at if verdict.fit is Fit.DIVERGING else None,
+        snapshot=verdict.at if verdict.fit is Fit.SNAPSHOT else None,
+    )
+    m.reply(ticket, response)
+
+
+def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
+    if request.replica.id >= 0:
+        state.board.on_fetch(request.replica, request.offset, m.log.end_offset, m.now)
+        if state.board.is_voter(request.replica):
+            _move_high_watermark(m, state)
+            if m.state is not state:
+                m.reply(ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                return
+        membership.on_progress(m, state, request.replica)
+    parked = Parked(ticket, request, m.now + request.max_wait_ms)
+    something_new = m.log.end_offset > request.offset or m.high_watermark > request.high_watermark
+    if something_new or request.max_wait_ms == 0:
+        _answer_parked(m, state, parked)
+    else:
+        state.board.parked[ticket] = parked
+
+
+def _answer_parked(m: Machine, state: Leader, parked: Parked) -> None:
+    state.board.parked.pop(parked.ticket, None)
+    request = parked.request
+    response = FetchResponse(
+        ErrorCode.NONE,
+        m.epoch,
+        m.me.id,
+        m.leader_endpoint,
+        high_watermark=m.high_watermark,
+        log_start_offset=m.log.start_offset,
+        records=(
+            ReadLog(request.offset, m.log.end_offset, request.max_bytes)
+            if m.log.end_offset > request.offset
+            else b""
+        ),
+    )
+    m.reply(parked.ticket, response)
+
+
+def on_gone(m: Machine, event: on.Gone) -> None:
+    if isinstance(m.state, Leader):
+        m.state.board.parked.pop(event.ticket, None)
+
+
+def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> None:
+    """The world knows the snapshot's size and whether it still exists: `ReadSnapshot`."""
+    error = _check_epoch(m, request.epoch)
+    state = m.state
+    data: bytes | ReadSnapshot = b""
+    if error is ErrorCode.NONE and isinstance(state, Leader):
+        if request.replica.id >= 0 and request.replica != m.me:
+            state.board.on_contact(request.replica, m.now)
+        data = ReadSnapshot(request.snapshot, request.position, request.max_bytes)
+    m.reply(
+        ticket,
+        SnapshotResponse(
+            error,
+            m.epoch,
+            m.leader_id,
+            m.leader_endpoint,
+            snapshot=request.snapshot,
+            position=request.position,
+            data=data,
+        ),
+    )
+
+
+def on_describe(m: Machine, ticket: int, request: DescribeRequest) -> None:
+    state = m.state
+    if not isinstance(state, Leader):
+        m.reply(
+            ticket,
+            DescribeResponse(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, m.epoch, m.leader_id, m.leader_endpoint
+            ),
+        )
+        return
+    voters, observers = state.board.positions(m.log.end_offset, m.now)
+    m.reply(
+        ticket,
+        DescribeResponse(
+            ErrorCode.NONE,
+            m.epoch,
+            m.me.id,
+            m.leader_endpoint,
+            m.high_watermark,
+            voters,
+            observers,
+        ),
+    )
+
+
+# -- while it leads ------------------------------------------------------------------------------
+
+
+def _begin_interval(m: Machine) -> float:
+    return m.settings.fetch_timeout_ms / 2
+
+
+def poll(m: Machine, state: Leader) -> None:
+    board = state.board
+    if board.quorum_lost(m.now):
+        resign(m, state)
+        return
+    for parked in list(board.parked.values()):
+        if m.now >= parked.deadline_ms:
+            _answer_parked(m, state, parked)
+    membership.poll(m, state)
+    for node_id, endpoint in m.other_voters():
+        progress = board.voters.get(node_id)
+        if progress is None or _knows_leader(m, board, node_id):
+            continue
+        if progress.acknowledged and m.now - progress.begin_sent_ms < _begin_interval(m):
+            continue
+        request = BeginEpochRequest(state.epoch, m.me.id, progress.key, m.settings.listeners)
+        if m.send(node_id, endpoint, request):
+            progress.begin_sent_ms = m.now
+
+
+def _knows_leader(m: Machine, board: Board, node_id: int) -> bool:
+    """Whether it fetched lately; otherwise it is told again who leads."""
+    last = board.voters[node_id].last_fetch_ms
+    return last is not None and m.now - last < _begin_interval(m)
+
+
+def on_begin_answer(m: Machine, pending: Pending, response: BeginEpochResponse) -> None:
+    m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+    state = m.state
+    if not isinstance(state, Leader) or response.epoch != state.epoch:
+        return
+    progress = state.board.voters.get(pending.node_id)
+    if response.error is ErrorCode.NONE and progress is not None:
+        progress.acknowledged = True
+    elif response.error is not ErrorCode.NONE:
+        m.outbox.pause(pending.endpoint, m.now + _begin_interval(m))
+
+
+def deadline_ms(m: Machine, state: Leader) -> float:
+    board = state.board
+    due = min((parked.deadline_ms for parked in board.parked.values()), default=float("inf"))
+    if len(board.voters) > 1 or m.me.id not in board.voters:
+        due = min(due, board.check_deadline_ms)
+    for node_id, progress in board.voters.items():
+        if node_id != m.me.id:
+            last = max(progress.begin_sent_ms, progress.last_fetch_ms or progress.begin_sent_ms)
+            due = min(due, max(last + _begin_interval(m), m.now + 1))
+    return min(due, membership.deadline_ms(m, state))

@@ -1,0 +1,81 @@
+"""From a directory to what a replica begins with: log, voters, election, latest snapshot. Blocks.
+
+A snapshot that ends beyond the log replaces the log: it was installed, and the crash came before the
+log was cut. Source: KIP-630; Kafka's ``KafkaRaftLog``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.ports import Disk
+from barnabas.raft import snapshots
+from barnabas.raft.election_state import FILE_NAME, ElectionState
+from barnabas.raft.log_shape import LogShape
+from barnabas.raft.replica_log import DIRECTORY, MetadataLog, RaftLog, scan
+from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.snapshots import SnapshotFile
+from barnabas.raft.voters import VoterHistory, VoterSet
+from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
+from barnabas.wire.messages.voters_record import VotersRecord
+from barnabas.wire.schema import Message
+
+
+@dataclass(slots=True)
+class Opened:
+    """What was found in a replica's directory."""
+
+    directory: str
+    log: RaftLog
+    shape: LogShape
+    history: VoterHistory
+    election: ElectionState
+    snapshot: SnapshotFile | None
+
+
+def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opened:
+    """Raises ``OSError``, ``QuorumStateError``, ``CorruptSnapshotError``."""
+    path = f"{directory}/{DIRECTORY}"
+    disk.make_dirs(path)
+    snapshots.remove_leftovers(disk, path)
+    known = snapshots.snapshots_in(disk, path)
+    latest = known[-1] if known else None
+    log = MetadataLog.open(
+        disk,
+        path,
+        start_offset=known[0].offset if known else 0,
+        segment_bytes=settings.segment_bytes,
+        segment_ms=settings.segment_ms,
+    )
+    if latest is not None and not log.start_offset <= latest.offset <= log.end_offset:
+        log.restart_at(latest.offset)
+    # The log may begin in the middle of its first segment: its start is the oldest snapshot's end.
+    usable = [snapshot for snapshot in known if snapshot.offset >= log.start_offset]
+    earliest = usable[0] if log.start_offset > 0 else (known[0] if known else None)
+    if log.start_offset > 0 and earliest is None:
+        raise snapshots.CorruptSnapshotError(
+            f"{path} begins at offset {log.start_offset} and has no snapshot of what was before"
+        )
+    shape, controls = scan(log, latest, earliest)
+    file = None
+    history = VoterHistory(VoterSet.static(settings.static_voters, settings.listener_name))
+    if latest is not None:
+        file = SnapshotFile(disk, f"{path}/{snapshots.file_name(latest)}", latest)
+        for _, message in file.controls:
+            _note(history, message, latest.offset - 1)
+    for base_offset, records in controls:
+        for offset, (_, message) in enumerate(records, base_offset):
+            if latest is None or offset >= latest.offset:
+                _note(history, message, offset)
+    state_path = f"{path}/{FILE_NAME}"
+    election = ElectionState()
+    if disk.exists(state_path):
+        election = ElectionState.from_json(disk.read_file(state_path))
+    return Opened(path, log, shape, history, election, file)
+
+
+def _note(history: VoterHistory, message: Message, offset: int) -> None:
+    if isinstance(message, KRaftVersionRecord):
+        history.add_version(offset, message.k_raft_version)
+    elif isinstance(message, VotersRecord):
+        history.add_voters(offset, VoterSet.from_record(message))

@@ -1,0 +1,167 @@
+"""The log of ``__cluster_metadata-0`` as the replica uses it, and its real one on a partition's log.
+
+Offsets and epochs are the quorum's to give: batches are appended as they stand. Reading a log that was
+opened yields its shape and its control records in one pass over the batch headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from barnabas.log.config import FOREVER_MS, LogConfig
+from barnabas.log.files import OpenFiles
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.ports import Disk
+from barnabas.raft.batches import ControlRecord, control_records, iter_runs
+from barnabas.raft.log_shape import LogShape
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Buffer, TopicPartition
+
+DIRECTORY = f"{METADATA_TOPIC}-0"
+SCAN_BYTES = 4 * 1024 * 1024
+
+
+class RaftLog(Protocol):
+    """Faults of the disk are ``OSError``; the replica then ends its node."""
+
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+
+    def append(self, records: Buffer) -> None:
+        """Whole batches that follow the end."""
+
+    def read(self, offset: int, max_bytes: int, up_to: int) -> Buffer:
+        """Whole batches from the one that holds `offset` on, the last one perhaps cut off; below
+        offset `up_to`; at least one batch where there is one."""
+
+    def truncate_to(self, offset: int) -> None: ...
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything; the next record has `offset`."""
+
+    def delete_before(self, offset: int) -> int:
+        """Let the log begin at `offset` at most, dropping whole segments; where it begins now."""
+
+    def sync_job(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """(blocking work that makes everything durable that is appended now, what to call when it is
+        done)."""
+
+    def close(self) -> None: ...
+
+
+class MetadataLog:
+    """A `RaftLog` on disk. Recovered in full when it is opened: what it kept must be what was
+    synced."""
+
+    def __init__(self, disk: Disk, files: OpenFiles, log: PartitionLog) -> None:
+        self._disk = disk
+        self._files = files
+        self._log = log
+
+    @classmethod
+    def open(
+        cls, disk: Disk, directory: str, *, start_offset: int, segment_bytes: int, segment_ms: int
+    ) -> MetadataLog:
+        """`directory` is that of the partition. Blocks. Raises ``OSError``, ``ValueError``."""
+        files = OpenFiles(disk)
+        config = LogConfig(
+            segment_bytes=segment_bytes,
+            segment_ms=segment_ms,
+            retention_bytes=-1,
+            retention_ms=-1,
+            max_message_bytes=FOREVER_MS,
+        )
+        opened = open_log(
+            disk,
+            files,
+            directory,
+            TopicPartition(METADATA_TOPIC, 0),
+            config,
+            clean=False,
+            log_start_offset=start_offset,
+            topic_id=METADATA_TOPIC_ID,
+        )
+        return cls(disk, files, opened.log)
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def size(self) -> int:
+        return self._log.size
+
+    def append(self, records: Buffer) -> None:
+        self._log.append_as_follower(records)
+
+    def read(self, offset: int, max_bytes: int, up_to: int) -> Buffer:
+        result = self._log.read(offset, max_bytes, up_to=up_to)
+        return result.records if result is not None else b""
+
+    def truncate_to(self, offset: int) -> None:
+        self._log.truncate_to(offset)
+
+    def restart_at(self, offset: int) -> None:
+        self._log.truncate_fully_and_start_at(offset)
+
+    def delete_before(self, offset: int) -> int:
+        log = self._log
+        log.high_watermark = max(log.high_watermark, offset)
+        log.advance_log_start(offset)
+        log.delete_old_segments(0, may_delete_to=offset)
+        paths, log.deleted_paths = log.deleted_paths, []
+        for path in paths:
+            self._disk.remove(path)
+        return log.log_start_offset
+
+    def sync_job(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        return self._log.sync_log_job()
+
+    def close(self) -> None:
+        self._log.close(clean=True)
+        self._files.close_all()
+
+    def __repr__(self) -> str:
+        return f"MetadataLog({self._log!r})"
+
+
+def scan(
+    log: RaftLog, latest: OffsetAndEpoch | None, earliest: OffsetAndEpoch | None
+) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]]]:
+    """The shape of a log that was just opened, and its control batches by base offset."""
+    shape = LogShape(log.start_offset, log.start_offset, [], earliest, latest)
+    controls: list[tuple[int, list[ControlRecord]]] = []
+    for data in _chunks(log):
+        for run in iter_runs(data, check_crc=False):
+            if run.end_offset <= shape.end_offset:
+                continue
+            shape.append(shape.end_offset, run.end_offset, run.epoch)
+            if run.is_control:
+                batch = memoryview(data)[run.position : run.position + run.size]
+                controls.append((run.base_offset, control_records(batch)))
+    shape.synced_offset = shape.end_offset
+    return shape, controls
+
+
+def _chunks(log: RaftLog) -> Iterator[Buffer]:
+    offset, end = log.start_offset, log.end_offset
+    while offset < end:
+        data = log.read(offset, SCAN_BYTES, end)
+        last = offset
+        for run in iter_runs(data, check_crc=False):
+            last = run.end_offset
+        if last == offset:
+            return
+        yield data
+        offset = last

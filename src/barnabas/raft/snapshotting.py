@@ -1,0 +1,165 @@
+"""Taking snapshots of the state machine, and deleting what they make superfluous.
+
+One is begun when enough bytes were applied since the last, or enough time has passed; it is written
+one chunk per turn and made durable off the thread, while everything else goes on. Then the log
+begins at the oldest snapshot that retention keeps. Source: KIP-630.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.ports import Ports
+from barnabas.raft import events as on
+from barnabas.raft import snapshots
+from barnabas.raft.applying import Applier
+from barnabas.raft.batches import ControlRecord
+from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.state_machine import OffsetAndEpoch, StateMachine
+from barnabas.record.builder import ControlType
+from barnabas.types import Buffer
+from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
+
+if TYPE_CHECKING:
+    from barnabas.raft.driver import QuorumReplica
+
+QUEUE = "raft-snapshot"
+
+
+class Snapshotting:
+    """Of one replica; at most one snapshot is being taken."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        settings: ReplicaSettings,
+        replica: QuorumReplica,
+        applier: Applier,
+        machine: StateMachine,
+    ) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._replica = replica
+        self._applier = applier
+        self._machine = machine
+        self._writer: snapshots.SnapshotWriter | None = None
+        self._chunks: Iterator[Sequence[Buffer]] | None = None
+        self._last_ms = ports.clock.now_ms()
+        self._bytes_before = 0
+        self.taken = 0
+        """Snapshots taken in this run."""
+
+    def maybe_begin(self) -> bool:
+        """Begin one where it is due."""
+        due = (
+            self._applier.applied_bytes - self._bytes_before
+            >= self._settings.bytes_between_snapshots
+        )
+        interval = self._settings.snapshot_interval_ms_max
+        if not due and interval > 0 and self._applier.applied_bytes > self._bytes_before:
+            due = self._ports.clock.now_ms() - self._last_ms >= interval
+        return due and self.begin()
+
+    def begin(self) -> bool:
+        """Take one of what is applied now. False where one is being taken or none is possible."""
+        latest = self._replica.machine.log.latest_snapshot
+        here = OffsetAndEpoch(self._applier.applied_offset, self._applier.applied_epoch)
+        if self._writer is not None or (latest is not None and here.offset <= latest.offset):
+            return False
+        chunks = self._machine.snapshot()
+        if chunks is None:
+            return False
+        self._last_ms = self._ports.clock.now_ms()
+        self._bytes_before = self._applier.applied_bytes
+        try:
+            self._writer = snapshots.SnapshotWriter(
+                self._ports.disk,
+                self._replica.directory,
+                here,
+                self._applier.applied_timestamp,
+                self._controls(here),
+                self._ports.clock.wall_ms(),
+            )
+        except OSError as error:
+            self._give_up(error)
+            return False
+        self._chunks = chunks
+        self._ports.wakeups.call_soon(self._go_on)
+        return True
+
+    def _controls(self, here: OffsetAndEpoch) -> list[ControlRecord]:
+        voters, version = self._replica.machine.history.at(here.offset)
+        if version < 1:
+            return []
+        level = KRaftVersionRecord(version=0, k_raft_version=version)
+        return [
+            (ControlType.KRAFT_VERSION, level),
+            (ControlType.KRAFT_VOTERS, voters.to_record()),
+        ]
+
+    def _go_on(self) -> None:
+        writer, chunks = self._writer, self._chunks
+        if writer is None or chunks is None or self._applier.stopped:
+            return
+        wall_ms = self._ports.clock.wall_ms()
+        try:
+            chunk = next(chunks, None)
+            if chunk is None:
+                job = writer.freeze_job(wall_ms)
+                self._chunks = None
+                self._ports.background.run(QUEUE, job, self._on_frozen)
+                return
+            if chunk:
+                writer.add(chunk, wall_ms)
+        except OSError as error:
+            self._give_up(error)
+            return
+        self._ports.wakeups.call_soon(self._go_on)
+
+    def _on_frozen(self, result: object) -> None:
+        writer, self._writer = self._writer, None
+        if writer is None or self._applier.stopped:
+            return
+        if isinstance(result, BaseException):
+            self._give_up(result)
+            return
+        self.taken += 1
+        self._ports.log("info", "raft.snapshot", node=self._replica.node_id, id=str(writer.id))
+        latest = self._replica.machine.log.latest_snapshot
+        if latest is None or latest.offset < writer.id.offset:
+            self._replica.step(on.SnapshotTaken(writer.id))
+        self.clean()
+
+    def _give_up(self, error: BaseException) -> None:
+        """The disk refused: the next time may do better; the log keeps everything until then."""
+        self._writer = self._chunks = None
+        self._ports.log("error", "raft.snapshot_failed", reason=str(error))
+
+    def clean(self) -> None:
+        """Delete old snapshots by size and age, and the log that lies before the oldest one kept."""
+        directory, disk = self._replica.directory, self._ports.disk
+        known = snapshots.snapshots_in(disk, directory)
+        oldest = 0
+        total = self._replica.log_size + sum(
+            disk.size(f"{directory}/{snapshots.file_name(snapshot)}") for snapshot in known
+        )
+        while oldest < len(known) - 1 and self._may_go(known[oldest], total):
+            total -= disk.size(f"{directory}/{snapshots.file_name(known[oldest])}")
+            oldest += 1
+        if oldest == 0 and (not known or self._replica.log_start_offset >= known[0].offset):
+            return
+        kept = known[oldest]
+        self._replica.let_log_begin_at(kept)
+        for snapshot in known[:oldest]:
+            disk.remove(f"{directory}/{snapshots.file_name(snapshot)}")
+
+    def _may_go(self, snapshot: OffsetAndEpoch, total: int) -> bool:
+        limit, age = self._settings.retention_bytes, self._settings.retention_ms
+        if 0 <= limit < total:
+            return True
+        if age < 0:
+            return False
+        path = f"{self._replica.directory}/{snapshots.file_name(snapshot)}"
+        last = snapshots.SnapshotFile(self._ports.disk, path, snapshot).last_contained_timestamp
+        return self._ports.clock.wall_ms() - last > age
