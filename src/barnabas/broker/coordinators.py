@@ -106,6 +106,7 @@ class Coordinators(Generic[M]):
         self._write_timeout_ms = write_timeout_ms
         self._load_bytes = load_bytes
         self._shards: dict[int, Shard[M]] = {}
+        self._on_end: dict[int, Callable[[], None]] = {}
         self._loads: deque[_Load[M]] = deque()
         self._loading = False
         self._flush_due = False
@@ -164,13 +165,24 @@ class Coordinators(Generic[M]):
 
     # What the replica table tells
 
-    def on_elected(self, partition: int, log: CoordinatorLog, leader_epoch: int) -> None:
-        """This broker leads `partition` from `leader_epoch` on: load its coordinator."""
+    def on_elected(
+        self,
+        partition: int,
+        log: CoordinatorLog,
+        leader_epoch: int,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        """This broker leads `partition` from `leader_epoch` on: load its coordinator. `on_end` is
+        called once when that coordinator ends."""
         existing = self._shards.get(partition)
         if existing is not None:
             if existing.leader_epoch >= leader_epoch and not existing.failed:
+                if on_end is not None:
+                    on_end()
                 return
             self._unload(partition)
+        if on_end is not None:
+            self._on_end[partition] = on_end
         shard = Shard(partition, log, leader_epoch, self._make_machine(), self._write_timeout_ms)
         shard.machine.commit_to(shard.committed)
         self._shards[partition] = shard
@@ -247,6 +259,9 @@ class Coordinators(Generic[M]):
 
     def _unload(self, partition: int) -> None:
         shard = self._shards.pop(partition)
+        on_end = self._on_end.pop(partition, None)
+        if on_end is not None:
+            on_end()
         shard.resign(self._instant())
         self._ports.log(
             "info", "coordinator unloaded", topic=self.topic, partition=partition,
@@ -271,7 +286,7 @@ class Coordinators(Generic[M]):
             try:
                 if not self._load_step(load, until_ms):
                     return
-            except ValueError as error:
+            except (ValueError, KafkaError, OSError) as error:
                 self._fail(load, error)
             if self._ports.clock.now_ms() >= until_ms:
                 break

@@ -1,0 +1,75 @@
+"""A led partition as coordinators see it, and the moments at which it becomes or ceases to be one.
+
+`begin_leading` and `end_leading` are for whoever applies the metadata to the replicas of an internal
+topic; the high watermark then finds its way by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from barnabas.broker.coordinator_shard import M
+from barnabas.broker.coordinators import Coordinators
+from barnabas.broker.partition import Partition
+from barnabas.log.partition_log import PartitionLog
+from barnabas.types import Buffer
+
+
+class PartitionCoordinatorLog:
+    """:class:`~barnabas.broker.coordinator_shard.CoordinatorLog` over a partition."""
+
+    __slots__ = ("_log", "_partition")
+
+    def __init__(self, partition: Partition) -> None:
+        """Raises ``KafkaError`` where the partition is offline."""
+        if partition.log is None:
+            raise partition.offline()
+        self._partition = partition
+        self._log: PartitionLog = partition.log
+
+    def __repr__(self) -> str:
+        return f"PartitionCoordinatorLog({self._partition.name})"
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._log.high_watermark
+
+    @property
+    def batch_bytes_max(self) -> int:
+        return self._log.config.max_message_bytes
+
+    def append(self, batch: bytes) -> int:
+        return self._partition.append_coordinator_records(batch)
+
+    def read(self, offset: int, max_bytes: int) -> Buffer | None:
+        found = self._partition.read(offset, max_bytes, None, at_least_one=True, block=False)
+        return None if found is None else found.records
+
+    def read_job(self, offset: int, max_bytes: int) -> Callable[[], Buffer]:
+        def read() -> Buffer:
+            found = self._log.read(offset, max_bytes, at_least_one=True, block=True)
+            return b"" if found is None else found.records
+
+        return read
+
+
+def begin_leading(coordinators: Coordinators[M], partition: Partition) -> None:
+    """This broker leads `partition` of the coordinators' topic from now on, in a new epoch."""
+    log = PartitionCoordinatorLog(partition)
+    tell = partial(coordinators.on_high_watermark, partition.index)
+    end_watch = partition.on_high_watermark(tell)
+    coordinators.on_elected(partition.index, log, partition.leader_epoch, end_watch)
+
+
+def end_leading(coordinators: Coordinators[M], partition: Partition) -> None:
+    """It leads `partition` no longer: another broker does, the log failed, or the topic is gone."""
+    coordinators.on_resigned(partition.index)

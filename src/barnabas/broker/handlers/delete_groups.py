@@ -1,0 +1,77 @@
+"""DeleteGroups.
+
+Behaviour: deletes groups without members, with their offsets (KIP-229). Every group answers for
+itself; groups of one coordinator partition are deleted together, and the answer comes when all are.
+
+Version notes: versions differ in form only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from barnabas.broker.coordinators import Instant
+from barnabas.broker.group_coordinator import GroupRole
+from barnabas.group.machine import GroupMachine
+from barnabas.group.outcome import Outcome
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.delete_groups_request import DeleteGroupsRequest
+from barnabas.wire.messages.delete_groups_response import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.schema import Message
+
+
+def error_response(request: DeleteGroupsRequest, code: int, message: str) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=_refused(request.groups_names, code))
+
+
+API = Api(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, error_response, "group", "delete")
+
+
+def handle(
+    request: DeleteGroupsRequest, ctx: RequestContext, role: GroupRole
+) -> DeleteGroupsResponse | Parked:
+    by_partition: dict[int, list[str]] = {}
+    for group_id in dict.fromkeys(request.groups_names):
+        by_partition.setdefault(role.groups.partition_for(group_id), []).append(group_id)
+    if not by_partition:
+        return DeleteGroupsResponse()
+    parked, results = Parked(), list[DeletableGroupResult]()
+    missing = len(by_partition)
+
+    def add(some: Sequence[DeletableGroupResult]) -> None:
+        nonlocal missing
+        missing -= 1
+        results.extend(some)
+        if not missing:
+            parked.complete(DeleteGroupsResponse(results=results))
+
+    for partition, group_ids in by_partition.items():
+        _delete(role, partition, group_ids, add)
+    return parked
+
+
+def _delete(
+    role: GroupRole,
+    partition: int,
+    group_ids: list[str],
+    add: Callable[[Sequence[DeletableGroupResult]], None],
+) -> None:
+    def delete(machine: GroupMachine, at: Instant) -> Outcome:
+        return machine.delete_groups(group_ids)
+
+    def done(result: Message | KafkaError | None) -> None:
+        if isinstance(result, KafkaError):
+            add(_refused(group_ids, result.code))
+        elif isinstance(result, DeleteGroupsResponse):
+            add(result.results)
+
+    role.groups.write_in(partition, delete, done)
+
+
+def _refused(group_ids: Sequence[str], code: int) -> list[DeletableGroupResult]:
+    return [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in group_ids]

@@ -1,0 +1,57 @@
+"""JoinGroup.
+
+Behaviour: the caller becomes, or stays, a member of a classic group and waits until the rebalance
+it causes or finds is over; the leader is told all members. A session time-out outside of
+``group.min.session.timeout.ms`` to ``group.max.session.timeout.ms`` is refused.
+
+Version notes: 0 has no rebalance time-out, its session time-out stands for it (KIP-62); from 4 on a
+new dynamic member gets MEMBER_ID_REQUIRED and an id first (KIP-394); 5 brings static members
+(KIP-345); before 7 a missing protocol is the empty string; 8 brings a reason, which is for logs
+only (KIP-800); 9 tells a static leader that returns to skip the assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.coordinators import Instant
+from barnabas.broker.group_coordinator import GroupRole, caller_of, check_group_id, write_waiting
+from barnabas.group.machine import GroupMachine
+from barnabas.group.outcome import Outcome
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.join_group_request import JoinGroupRequest
+from barnabas.wire.messages.join_group_response import JoinGroupResponse
+from barnabas.wire.request import Api, Parked, RequestContext
+
+
+def error_response(request: JoinGroupRequest, code: int, message: str) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name="")
+
+
+API = Api(ApiKey.JOIN_GROUP, JoinGroupRequest, error_response, "group", "read")
+
+
+def upgrade(request: JoinGroupRequest, version: int) -> JoinGroupRequest:
+    """In version 0 one time-out is for both."""
+    if version == 0:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    return request
+
+
+def handle(
+    request: JoinGroupRequest, ctx: RequestContext, role: GroupRole
+) -> JoinGroupResponse | Parked:
+    settings = role.groups.settings
+    if code := check_group_id(request.group_id):
+        return error_response(request, code, "")
+    shortest, longest = settings.session_timeout_ms_min, settings.session_timeout_ms_max
+    if not shortest <= request.session_timeout_ms <= longest:
+        return error_response(request, ErrorCode.INVALID_SESSION_TIMEOUT, "")
+    request, caller = upgrade(request, ctx.api_version), caller_of(ctx)
+
+    def join(machine: GroupMachine, parked: Parked, at: Instant) -> Outcome:
+        return machine.join_group(request, caller, parked, at)
+
+    def refused(error: KafkaError) -> JoinGroupResponse:
+        return JoinGroupResponse(error_code=error.code, protocol_name="")
+
+    return write_waiting(role, request.group_id, join, refused)

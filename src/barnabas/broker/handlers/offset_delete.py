@@ -1,0 +1,81 @@
+"""OffsetDelete.
+
+Behaviour: forgets committed offsets of existing partitions (KIP-496). A topic that a member of the
+group subscribes to is refused with GROUP_SUBSCRIBED_TO_TOPIC; a group whose members are no
+consumers with NON_EMPTY_GROUP.
+
+Version notes: there is one version.
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.coordinators import Instant
+from barnabas.broker.group_coordinator import GroupRole, check_group_id, write_group
+from barnabas.group.machine import GroupMachine
+from barnabas.group.outcome import Outcome
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+)
+from barnabas.wire.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.schema import Message
+
+API = Api(
+    ApiKey.OFFSET_DELETE,
+    OffsetDeleteRequest,
+    top_level_error(OffsetDeleteResponse),
+    "group",
+    "delete",
+)
+
+
+def handle(
+    request: OffsetDeleteRequest, ctx: RequestContext, role: GroupRole
+) -> OffsetDeleteResponse | Parked:
+    if code := check_group_id(request.group_id):
+        return OffsetDeleteResponse(error_code=code)
+    missing: dict[str, list[OffsetDeleteResponsePartition]] = {}
+    accepted = []
+    for topic in request.topics:
+        known = role.image.topics_by_name.get(topic.name)
+        good = []
+        for part in topic.partitions:
+            if known is not None and known.has(part.partition_index):
+                good.append(part)
+            else:
+                missing.setdefault(topic.name, []).append(_unknown(part.partition_index))
+        if good:
+            accepted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=good))
+    wanted = OffsetDeleteRequest(group_id=request.group_id, topics=accepted)
+
+    def delete(machine: GroupMachine, at: Instant) -> Outcome:
+        return machine.delete_offsets(wanted)
+
+    def refused(error: KafkaError) -> OffsetDeleteResponse:
+        return OffsetDeleteResponse(error_code=error.code)
+
+    def merge(response: Message) -> Message:
+        assert isinstance(response, OffsetDeleteResponse)
+        for topic in response.topics:
+            topic.partitions = [*topic.partitions, *missing.pop(topic.name, ())]
+        rest = [
+            OffsetDeleteResponseTopic(name=name, partitions=parts)
+            for name, parts in missing.items()
+        ]
+        response.topics = [*response.topics, *rest]
+        return response
+
+    return write_group(role, request.group_id, delete, refused, merge)
+
+
+def _unknown(index: int) -> OffsetDeleteResponsePartition:
+    return OffsetDeleteResponsePartition(
+        partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )

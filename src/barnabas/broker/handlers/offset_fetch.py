@@ -1,0 +1,245 @@
+"""OffsetFetch.
+
+Behaviour: committed offsets of one or several groups, of the partitions asked for or of all
+(`topics` null). A partition without one, and a group nobody knows, answer -1. `require_stable`
+(KIP-447) waits for what is being written and marks partitions of open transactions
+UNSTABLE_OFFSET_COMMIT.
+
+Version notes: before 8 one group is asked for, and the answer's error stands at the top (at each
+partition in version 1); from 2 on `topics` may be null; from 8 on groups are a list (KIP-709); 9
+brings members and epochs (KIP-848); from 10 on topics go by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.broker.coordinators import Instant
+from barnabas.broker.group_coordinator import GroupRole
+from barnabas.group.machine import GroupMachine
+from barnabas.group.outcome import Outcome
+from barnabas.metadata.image import MetadataImage
+from barnabas.types import ZERO_UUID
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages import offset_fetch_response as out
+from barnabas.wire.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from barnabas.wire.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.schema import Message
+
+TOP_LEVEL_ERROR_VERSION = 2
+GROUPS_VERSION = 8
+TOPIC_ID_VERSION = 10
+
+
+def error_response(request: OffsetFetchRequest, code: int, message: str) -> OffsetFetchResponse:
+    """Fits every version: what one does not have is dropped on the way out."""
+    groups = [
+        OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+        for group in request.groups
+    ]
+    topics = [
+        out.OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                out.OffsetFetchResponsePartition(
+                    partition_index=index, committed_offset=-1, error_code=code
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+    if groups:
+        return OffsetFetchResponse(groups=groups)
+    return OffsetFetchResponse(error_code=code, topics=topics)
+
+
+API = Api(ApiKey.OFFSET_FETCH, OffsetFetchRequest, error_response, "group", "describe")
+
+
+def upgrade(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+    """The form of version 8: a list of groups."""
+    if version >= GROUPS_VERSION:
+        return list(request.groups)
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+
+
+def downgrade(response: OffsetFetchResponse, version: int) -> OffsetFetchResponse:
+    """Before version 8 the one group's answer is the answer."""
+    if version >= GROUPS_VERSION:
+        return response
+    group = response.groups[0]
+    topics = [
+        out.OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                out.OffsetFetchResponsePartition(
+                    partition_index=part.partition_index,
+                    committed_offset=part.committed_offset,
+                    committed_leader_epoch=part.committed_leader_epoch,
+                    metadata=part.metadata,
+                    error_code=part.error_code,
+                )
+                for part in topic.partitions
+            ],
+        )
+        for topic in group.topics
+    ]
+    return OffsetFetchResponse(error_code=group.error_code, topics=topics)
+
+
+def handle(
+    request: OffsetFetchRequest, ctx: RequestContext, role: GroupRole
+) -> OffsetFetchResponse | Parked:
+    version, groups = ctx.api_version, upgrade(request, ctx.api_version)
+    gathering = _Gathering(len(groups), version)
+    for index, group in enumerate(groups):
+        _ask(role, group, version, request.require_stable, gathering.place(index))
+    return gathering.answer()
+
+
+class _Gathering:
+    """The answers of several groups, which may come at different times."""
+
+    def __init__(self, count: int, version: int) -> None:
+        self._answers: list[OffsetFetchResponseGroup | None] = [None] * count
+        self._missing = count
+        self._version = version
+        self._parked: Parked | None = None
+
+    def place(self, index: int) -> Callable[[OffsetFetchResponseGroup], None]:
+        """Where the answer of the group at `index` goes."""
+
+        def put(answer: OffsetFetchResponseGroup) -> None:
+            self._answers[index] = answer
+            self._missing -= 1
+            if not self._missing and self._parked is not None:
+                self._parked.complete(self._response())
+
+        return put
+
+    def answer(self) -> OffsetFetchResponse | Parked:
+        """The response, or where it will be."""
+        if not self._missing:
+            return self._response()
+        self._parked = Parked()
+        return self._parked
+
+    def _response(self) -> OffsetFetchResponse:
+        groups = [answer for answer in self._answers if answer is not None]
+        return downgrade(OffsetFetchResponse(groups=groups), self._version)
+
+
+def _ask(
+    role: GroupRole,
+    group: OffsetFetchRequestGroup,
+    version: int,
+    stable: bool,
+    put: Callable[[OffsetFetchResponseGroup], None],
+) -> None:
+    by_id = version >= TOPIC_ID_VERSION
+    unknown = _resolve(role.image, group) if by_id else []
+
+    def found(answer: OffsetFetchResponseGroup) -> None:
+        if by_id and group.topics is None:
+            _name_ids(role.image, answer)
+        answer.topics = [*answer.topics, *unknown]
+        put(answer)
+
+    def failed(error: KafkaError) -> None:
+        put(_group_error(group, error.code, version))
+
+    if not stable:
+        try:
+            answer = role.groups.read(group.group_id, lambda machine: machine.fetch_offsets(group))
+        except KafkaError as error:
+            failed(error)
+        else:
+            found(answer)
+        return
+
+    def fetch(machine: GroupMachine, at: Instant) -> Outcome:
+        return machine.fetch_stable_offsets(group)
+
+    def done(result: Message | KafkaError | None) -> None:
+        if isinstance(result, KafkaError):
+            failed(_while_writing(result))
+        elif isinstance(result, OffsetFetchResponse):
+            found(result.groups[0])
+
+    role.groups.write(group.group_id, fetch, done)
+
+
+def _while_writing(error: KafkaError) -> KafkaError:
+    """Clients look the coordinator up anew for this one; they would not for COORDINATOR_NOT_AVAILABLE."""
+    if error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        return KafkaError(ErrorCode.NOT_COORDINATOR, error.message)
+    return error
+
+
+def _group_error(
+    group: OffsetFetchRequestGroup, code: ErrorCode, version: int
+) -> OffsetFetchResponseGroup:
+    answer = OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+    if version < TOP_LEVEL_ERROR_VERSION:
+        answer.topics = [_topic_error(topic, code) for topic in group.topics or ()]
+    return answer
+
+
+def _topic_error(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=-1, error_code=code
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _resolve(
+    image: MetadataImage, group: OffsetFetchRequestGroup
+) -> list[OffsetFetchResponseTopics]:
+    """Give the topics asked for by id their names; the answer for those nobody knows."""
+    unknown, known = [], []
+    for topic in group.topics or ():
+        found = image.topics_by_id.get(topic.topic_id)
+        if found is None:
+            unknown.append(_topic_error(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            topic.name = found.name
+            known.append(topic)
+    if group.topics is not None:
+        group.topics = known
+    return unknown
+
+
+def _name_ids(image: MetadataImage, answer: OffsetFetchResponseGroup) -> None:
+    """Give all topics of a group their ids; those that are no more cannot be told."""
+    kept = []
+    for topic in answer.topics:
+        found = image.topics_by_name.get(topic.name)
+        if topic.topic_id == ZERO_UUID and found is not None:
+            topic.topic_id = found.id
+        if topic.topic_id != ZERO_UUID:
+            kept.append(topic)
+    answer.topics = kept
