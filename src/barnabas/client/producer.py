@@ -12,16 +12,13 @@ itself (KIP-951) and from Metadata. While a batch is under way, the next one fil
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
-
+from barnabas.client.accumulator import Accumulator, Batch, Lane, ProducerSettings
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client, raise_for
-from barnabas.client.records import Delivery, Headers, ProducerRecord, partition_for
+from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.client.tasks import Outcome
 from barnabas.ports import Wakeup
 from barnabas.record.builder import build_batch
-from barnabas.record.compression import Codec
 from barnabas.types import Endpoint, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
@@ -31,6 +28,8 @@ from barnabas.wire.messages.produce_request import (
     TopicProduceData,
 )
 from barnabas.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse
+
+__all__ = ["Producer", "ProducerSettings"]
 
 IDENTITY_LOST = frozenset(
     {
@@ -44,73 +43,14 @@ IDENTITY_LOST = frozenset(
 SEQUENCE_MASK = 0x7FFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerSettings:
-    """Kafka's producer configuration where it has it."""
-
-    acks: int = -1
-    idempotent: bool = True
-    linger_ms: float = 5.0
-    batch_bytes: int = 512 * 1024
-    """A batch is sent when it has this many bytes, whatever `linger_ms` says."""
-    codec: Codec = Codec.NONE
-    request_timeout_ms: float = 30_000.0
-    delivery_timeout_ms: float = 120_000.0
-    retry_backoff_ms: float = 50.0
-    request_bytes_max: int = 1024 * 1024
-
-
-class _Batch:
-    """Records of one partition that go together."""
-
-    __slots__ = (
-        "attempts", "deadline_ms", "epoch", "linger_until_ms", "outcomes", "partition",
-        "producer_id", "records", "retry_at_ms", "sequence", "size",
-    )  # fmt: skip
-
-    def __init__(
-        self, partition: TopicPartition, now_ms: float, settings: ProducerSettings
-    ) -> None:
-        self.partition = partition
-        self.records: list[tuple[bytes | None, bytes | None, Headers, int | None]] = []
-        self.outcomes: list[Outcome[Delivery]] = []
-        self.size = 0
-        self.linger_until_ms = now_ms + settings.linger_ms
-        self.deadline_ms = now_ms + settings.delivery_timeout_ms
-        self.retry_at_ms = now_ms
-        self.attempts = 0
-        self.producer_id = self.epoch = self.sequence = -1
-
-    def add(self, record: ProducerRecord, timestamp_ms: int) -> Outcome[Delivery]:
-        outcome: Outcome[Delivery] = Outcome()
-        self.records.append((record.key, record.value, record.headers, timestamp_ms))
-        self.outcomes.append(outcome)
-        self.size += record.size
-        return outcome
-
-
-class _Lane:
-    """One partition: batches in order; the first may be in flight."""
-
-    __slots__ = ("batches", "in_flight", "next_sequence")
-
-    def __init__(self) -> None:
-        self.batches: deque[_Batch] = deque()
-        self.in_flight = False
-        self.next_sequence = 0
-
-
 class Producer:
     """Writes records of any topics. `send` gives an outcome; `close` after `flush`."""
 
-    def __init__(self, client: Client, settings: ProducerSettings = ProducerSettings()) -> None:
-        self.settings = settings
-        self.buffered_bytes = 0
+    def __init__(self, client: Client, settings: ProducerSettings | None = None) -> None:
+        self.settings = settings = settings or ProducerSettings()
         self._client = client
-        self._rng = client.ports.rng("client.producer")
-        self._lanes: dict[TopicPartition, _Lane] = {}
-        self._unrouted: dict[str, list[tuple[ProducerRecord, int, Outcome[Delivery], float]]] = {}
-        self._sticky: dict[str, TopicPartition] = {}
+        self._records = Accumulator(client, settings)
+        self._lanes = self._records.lanes
         self._producer_id = self._epoch = -1
         self._asking_id = self._asking_metadata = False
         self._stale: set[str] = set()
@@ -123,6 +63,11 @@ class Producer:
         waiting = sum(len(lane.batches) for lane in self._lanes.values())
         return f"Producer(id={self._producer_id} batches={waiting} bytes={self.buffered_bytes})"
 
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes taken and not yet acknowledged or failed."""
+        return self._records.buffered_bytes
+
     # -- by the user -----------------------------------------------------------------------------
 
     def send(self, record: ProducerRecord) -> Outcome[Delivery]:
@@ -130,28 +75,16 @@ class Producer:
 
         After an error that leaves the fate open (a time-out) the record may be in the log.
         """
-        now_ms = self._client.now_ms()
-        timestamp = record.timestamp_ms
-        stamp = self._client.ports.clock.wall_ms() if timestamp is None else timestamp
         if self._closed:
             failed: Outcome[Delivery] = Outcome()
             failed.reject(ChannelError("closed", "this producer is closed"))
             return failed
         self._schedule()
-        self.buffered_bytes += record.size
-        partition = self._route(record)
-        if partition is None:
-            outcome: Outcome[Delivery] = Outcome()
-            deadline_ms = now_ms + self.settings.delivery_timeout_ms
-            waiting = self._unrouted.setdefault(record.topic, [])
-            waiting.append((record, stamp, outcome, deadline_ms))
-            self._stale.add(record.topic)
-            return outcome
-        return self._append(partition, record, stamp, now_ms)
+        return self._records.add(record)
 
     async def flush(self) -> None:
         """Return when all that was sent so far is acknowledged or failed; nothing lingers."""
-        if not self._has_work():
+        if not self._records:
             return
         idle: Outcome[None] = Outcome()
         self._idle.append(idle)
@@ -165,71 +98,7 @@ class Producer:
         if self._wakeup is not None:
             self._wakeup.cancel()
 
-    # -- routing ---------------------------------------------------------------------------------
-
-    def _route(self, record: ProducerRecord) -> TopicPartition | None:
-        """Where a record goes; None while its topic is not known."""
-        if record.partition is not None:
-            return TopicPartition(record.topic, record.partition)
-        topic = self._client.cluster.topics.get(record.topic)
-        if topic is None or not topic.partitions:
-            return None
-        if record.key is not None:
-            count = len(topic.partitions)
-            return TopicPartition(record.topic, partition_for(record.key, count))
-        sticky = self._sticky.get(record.topic)
-        if sticky is None:
-            led = [index for index, view in sorted(topic.partitions.items()) if view.leader >= 0]
-            chosen = self._rng.choice(led or sorted(topic.partitions))
-            sticky = self._sticky[record.topic] = TopicPartition(record.topic, chosen)
-        return sticky
-
-    def _append(
-        self, partition: TopicPartition, record: ProducerRecord, stamp: int, now_ms: float
-    ) -> Outcome[Delivery]:
-        lane = self._lanes.get(partition)
-        if lane is None:
-            lane = self._lanes[partition] = _Lane()
-        batches = lane.batches
-        open_batch = batches[-1] if batches and batches[-1].attempts == 0 else None
-        if open_batch is None or open_batch.size + record.size > self.settings.batch_bytes:
-            self._sticky.pop(record.topic, None)
-            open_batch = _Batch(partition, now_ms, self.settings)
-            batches.append(open_batch)
-        return open_batch.add(record, stamp)
-
-    def _route_waiting(self, now_ms: float) -> None:
-        for topic in list(self._unrouted):
-            waiting = self._unrouted.pop(topic)
-            for index, (record, stamp, outcome, deadline_ms) in enumerate(waiting):
-                if self._route(record) is None and now_ms < deadline_ms:
-                    self._unrouted[topic] = waiting[index:]
-                    self._stale.add(topic)
-                    break
-                self._settle_waiting(record, stamp, outcome, now_ms)
-
-    def _settle_waiting(
-        self, record: ProducerRecord, stamp: int, outcome: Outcome[Delivery], now_ms: float
-    ) -> None:
-        partition = self._route(record)
-        if partition is None:
-            self.buffered_bytes -= record.size
-            text = f"topic {record.topic} did not appear in time"
-            outcome.reject(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
-            return
-
-        def hand_over(inner: Outcome[Delivery]) -> None:
-            try:
-                outcome.resolve(inner.result())
-            except (KafkaError, ChannelError) as error:
-                outcome.reject(error)
-
-        self._append(partition, record, stamp, now_ms).when_done(hand_over)
-
     # -- the pump --------------------------------------------------------------------------------
-
-    def _has_work(self) -> bool:
-        return bool(self._unrouted) or any(lane.batches for lane in self._lanes.values())
 
     def _schedule(self) -> None:
         """Pump after the present turn: what is sent in one turn goes together."""
@@ -242,9 +111,9 @@ class Producer:
         if self._closed:
             return
         now_ms = self._client.now_ms()
-        self._route_waiting(now_ms)
+        self._stale.update(self._records.route_waiting(now_ms))
         self._expire(now_ms)
-        if not self._has_work():
+        if not self._records:
             idle, self._idle = self._idle, []
             for outcome in idle:
                 outcome.resolve(None)
@@ -259,7 +128,7 @@ class Producer:
         self._arm(now_ms)
 
     def _dispatch(self, now_ms: float) -> None:
-        by_leader: dict[int, list[_Batch]] = {}
+        by_leader: dict[int, list[Batch]] = {}
         for partition, lane in self._lanes.items():
             if lane.in_flight or not lane.batches or not self._is_due(lane, now_ms):
                 continue
@@ -269,7 +138,7 @@ class Producer:
                 continue
             by_leader.setdefault(leader, []).append(lane.batches[0])
         for leader in sorted(by_leader):
-            request: list[_Batch] = []
+            request: list[Batch] = []
             size = 0
             for batch in by_leader[leader]:
                 if request and size + batch.size > self.settings.request_bytes_max:
@@ -279,7 +148,7 @@ class Producer:
                 size += batch.size
             self._start_request(leader, request)
 
-    def _is_due(self, lane: _Lane, now_ms: float) -> bool:
+    def _is_due(self, lane: Lane, now_ms: float) -> bool:
         head = lane.batches[0]
         if head.attempts:
             return head.retry_at_ms <= now_ms
@@ -290,12 +159,12 @@ class Producer:
             or head.linger_until_ms <= now_ms
         )
 
-    def _start_request(self, leader: int, batches: list[_Batch]) -> None:
+    def _start_request(self, leader: int, batches: list[Batch]) -> None:
         for batch in batches:
             lane = self._lanes[batch.partition]
             lane.in_flight = True
             if batch.attempts == 0:
-                self._sticky.pop(batch.partition.topic, None)
+                self._records.move_on(batch.partition.topic)
                 if self.settings.idempotent:
                     batch.producer_id, batch.epoch = self._producer_id, self._epoch
                     batch.sequence = lane.next_sequence
@@ -305,7 +174,7 @@ class Producer:
         self._client.tasks.start(self._deliver(leader, batches))
 
     def _arm(self, now_ms: float) -> None:
-        times = [deadline for waiting in self._unrouted.values() for *_, deadline in waiting[:1]]
+        times = self._records.waiting_deadlines()
         for lane in self._lanes.values():
             if not lane.batches or lane.in_flight:
                 continue
@@ -370,7 +239,7 @@ class Producer:
 
     # -- requests --------------------------------------------------------------------------------
 
-    async def _deliver(self, leader: int, batches: list[_Batch]) -> None:
+    async def _deliver(self, leader: int, batches: list[Batch]) -> None:
         try:
             response = await self._client.ask_node(
                 leader,
@@ -385,7 +254,7 @@ class Producer:
             self._on_response(batches, response)
         self._schedule()
 
-    def _request(self, batches: list[_Batch]) -> ProduceRequest:
+    def _request(self, batches: list[Batch]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
             name = batch.partition.topic
@@ -411,7 +280,7 @@ class Producer:
             topic_data=list(topics.values()),
         )
 
-    def _on_response(self, batches: list[_Batch], response: ProduceResponse | None) -> None:
+    def _on_response(self, batches: list[Batch], response: ProduceResponse | None) -> None:
         if response is None:  # acks=0
             for batch in batches:
                 self._acknowledge(batch, -1, -1)
@@ -439,7 +308,7 @@ class Producer:
                 )
                 self._on_failure(batch, error, moved=not found)
 
-    def _acknowledge(self, batch: _Batch, base_offset: int, log_append_time: int) -> None:
+    def _acknowledge(self, batch: Batch, base_offset: int, log_append_time: int) -> None:
         self._remove(batch)
         topic, partition = batch.partition
         for index, outcome in enumerate(batch.outcomes):
@@ -451,7 +320,7 @@ class Producer:
                 )
             )
 
-    def _on_failure(self, batch: _Batch, error: Exception, *, moved: bool) -> None:
+    def _on_failure(self, batch: Batch, error: Exception, *, moved: bool) -> None:
         """Retry what may succeed later, fail the rest."""
         lane = self._lanes[batch.partition]
         lane.in_flight = False
@@ -469,7 +338,7 @@ class Producer:
         else:
             batch.retry_at_ms = now_ms
 
-    def _fail(self, lane: _Lane, batch: _Batch, error: Exception) -> None:
+    def _fail(self, lane: Lane, batch: Batch, error: Exception) -> None:
         self._remove(batch)
         lost = isinstance(error, KafkaError) and error.code in IDENTITY_LOST
         if self.settings.idempotent and batch.attempts and (lost or batch.sequence >= 0):
@@ -478,12 +347,12 @@ class Producer:
         for outcome in batch.outcomes:
             outcome.reject(error)
 
-    def _remove(self, batch: _Batch) -> None:
+    def _remove(self, batch: Batch) -> None:
         lane = self._lanes[batch.partition]
         lane.in_flight = False
         assert lane.batches[0] is batch
         lane.batches.popleft()
-        self.buffered_bytes -= batch.size
+        self._records.buffered_bytes -= batch.size
 
     def _fail_all(self, error: Exception) -> None:
         for lane in self._lanes.values():

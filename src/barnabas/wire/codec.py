@@ -108,14 +108,14 @@ def is_flexible(cls: type[Message], version: int) -> bool:
 
 def reader_for(cls: type[Message], version: int) -> Reader:
     check_version(cls, version)
-    reader = _Compiler(version, is_flexible(cls, version)).reader(cls)
+    reader = _ReaderSource(version, is_flexible(cls, version)).reader(cls)
     _readers[cls, version] = reader
     return reader
 
 
 def writer_for(cls: type[Message], version: int) -> Writer:
     check_version(cls, version)
-    writer = _Compiler(version, is_flexible(cls, version)).writer(cls)
+    writer = _WriterSource(version, is_flexible(cls, version)).writer(cls)
     _writers[cls, version] = writer
     return writer
 
@@ -194,8 +194,8 @@ def write_records(value: Any, flexible: bool, out: bytearray, splices: Splices) 
 _INT32 = Struct(">i")
 
 
-class _Compiler:
-    """Writes the source of a reader or writer for one version, and executes it."""
+class _Source:
+    """Source of a function for one version: lines, the names they use, and which fields there are."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -206,7 +206,6 @@ class _Compiler:
             "bad_length": bad_length, "null_found": null_found, "null_given": null_given,
             "not_in_version": not_in_version, "write_records": write_records,
         }  # fmt: skip
-        self.made_writers: dict[type[Message], Writer] = {}
 
     def name(self, prefix: str, value: Any) -> str:
         key = f"{prefix}_{len(self.names)}"
@@ -236,10 +235,18 @@ class _Compiler:
     def nullable(self, field: Field) -> bool:
         return field.nullable[0] <= self.version <= field.nullable[1]
 
-    # -- reading ---------------------------------------------------------------------------------
-    #
-    # A structure at nesting level k is the local ``ok``; elements of arrays of structures are read
-    # and written in place, as a call per element costs more than a small element itself.
+    def default_source(self, field: Field) -> str:
+        if field.kind == "struct" and not field.array and field.default is not None:
+            assert field.struct is not None
+            return self.name("S", field.struct) + "()"
+        if field.default is None or isinstance(field.default, (bool, int, str, float)):
+            return repr(field.default)
+        return self.name("D", field.default)
+
+
+class _ReaderSource(_Source):
+    """A structure at nesting level k is the local ``ok``; elements of arrays of structures are read
+    in place, as a call per element costs more than a small element itself."""
 
     def reader(self, cls: type[Message]) -> Reader:
         self.add(0, "def read(buf, pos):")
@@ -271,14 +278,6 @@ class _Compiler:
         for field in late:  # a structure is made only where none came
             made = self.default_source(field)
             self.add(depth, f"if {o}.{field.name} is None: {o}.{field.name} = {made}")
-
-    def default_source(self, field: Field) -> str:
-        if field.kind == "struct" and not field.array and field.default is not None:
-            assert field.struct is not None
-            return self.name("S", field.struct) + "()"
-        if field.default is None or isinstance(field.default, (bool, int, str, float)):
-            return repr(field.default)
-        return self.name("D", field.default)
 
     def read_run(self, run: list[Field], depth: int, o: str) -> None:
         if not run:
@@ -398,18 +397,26 @@ class _Compiler:
             self.add(depth + 3, f"if pos != {stop}: raise bad_length({what}, {stop}, pos)")
         self.add(depth + 2, f"else: pos = {stop}")
 
-    # -- writing ---------------------------------------------------------------------------------
+
+class _WriterSource(_Source):
+    """The writing half; structures are named and nested as in :class:`_ReaderSource`."""
+
+    def __init__(
+        self, version: int, flexible: bool, made: dict[type[Message], Writer] | None = None
+    ) -> None:
+        super().__init__(version, flexible)
+        self.made: dict[type[Message], Writer] = {} if made is None else made
+        """Writers of structures, shared by all that stand in one message."""
 
     def writer(self, cls: type[Message]) -> Writer:
-        if cls in self.made_writers:
-            return self.made_writers[cls]
-        sub = _Compiler(self.version, self.flexible)
-        sub.made_writers = self.made_writers
+        if cls in self.made:
+            return self.made[cls]
+        sub = _WriterSource(self.version, self.flexible, self.made)
         sub.add(0, "def write(o0, out, splices):")
         sub.add(1, "pass")
         sub.write_body(cls, 1, 0, "out")
         writer: Writer = sub.execute("write")
-        self.made_writers[cls] = writer
+        self.made[cls] = writer
         return writer
 
     def write_body(self, cls: type[Message], depth: int, level: int, out: str) -> None:

@@ -1,0 +1,181 @@
+"""Records on their way: which partition each goes to, and the batches they fill. Sans-IO.
+
+One `Lane` per partition holds its batches in order. A record without a partition goes where its key
+says, without a key to one partition until its batch is full or sent (KIP-794's idea); while a
+topic is not known its records wait, in order, until their time is up.
+
+Does not send: :class:`barnabas.client.producer.Producer` does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from barnabas.client.channels import ChannelError
+from barnabas.client.client import Client
+from barnabas.client.records import Delivery, Headers, ProducerRecord, partition_for
+from barnabas.client.tasks import Outcome
+from barnabas.record.compression import Codec
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """Kafka's producer configuration where it has it."""
+
+    acks: int = -1
+    idempotent: bool = True
+    linger_ms: float = 5.0
+    batch_bytes: int = 512 * 1024
+    """A batch is sent when it has this many bytes, whatever `linger_ms` says."""
+    codec: Codec = Codec.NONE
+    request_timeout_ms: float = 30_000.0
+    delivery_timeout_ms: float = 120_000.0
+    retry_backoff_ms: float = 50.0
+    request_bytes_max: int = 1024 * 1024
+
+
+class Batch:
+    """Records of one partition that go together."""
+
+    __slots__ = (
+        "attempts", "deadline_ms", "epoch", "linger_until_ms", "outcomes", "partition",
+        "producer_id", "records", "retry_at_ms", "sequence", "size",
+    )  # fmt: skip
+
+    def __init__(
+        self, partition: TopicPartition, now_ms: float, settings: ProducerSettings
+    ) -> None:
+        self.partition = partition
+        self.records: list[tuple[bytes | None, bytes | None, Headers, int | None]] = []
+        self.outcomes: list[Outcome[Delivery]] = []
+        self.size = 0
+        self.linger_until_ms = now_ms + settings.linger_ms
+        self.deadline_ms = now_ms + settings.delivery_timeout_ms
+        self.retry_at_ms = now_ms
+        self.attempts = 0
+        self.producer_id = self.epoch = self.sequence = -1
+
+    def add(self, record: ProducerRecord, timestamp_ms: int) -> Outcome[Delivery]:
+        outcome: Outcome[Delivery] = Outcome()
+        self.records.append((record.key, record.value, record.headers, timestamp_ms))
+        self.outcomes.append(outcome)
+        self.size += record.size
+        return outcome
+
+
+class Lane:
+    """One partition: batches in order; the first may be in flight."""
+
+    __slots__ = ("batches", "in_flight", "next_sequence")
+
+    def __init__(self) -> None:
+        self.batches: deque[Batch] = deque()
+        self.in_flight = False
+        self.next_sequence = 0
+
+
+class Accumulator:
+    """All lanes of one producer; true while it holds anything."""
+
+    def __init__(self, client: Client, settings: ProducerSettings) -> None:
+        self.lanes: dict[TopicPartition, Lane] = {}
+        self.buffered_bytes = 0
+        self._client = client
+        self._settings = settings
+        self._rng = client.ports.rng("client.producer")
+        self._unrouted: dict[str, list[tuple[ProducerRecord, int, Outcome[Delivery], float]]] = {}
+        self._sticky: dict[str, TopicPartition] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._unrouted) or any(lane.batches for lane in self.lanes.values())
+
+    def add(self, record: ProducerRecord) -> Outcome[Delivery]:
+        """Take a record into its partition's last batch, or let it wait for its topic."""
+        now_ms = self._client.now_ms()
+        stamp = record.timestamp_ms
+        if stamp is None:
+            stamp = self._client.ports.clock.wall_ms()
+        self.buffered_bytes += record.size
+        partition = None if record.topic in self._unrouted else self._route(record)
+        if partition is not None:
+            return self._append(partition, record, stamp, now_ms)
+        outcome: Outcome[Delivery] = Outcome()
+        deadline_ms = now_ms + self._settings.delivery_timeout_ms
+        self._unrouted.setdefault(record.topic, []).append((record, stamp, outcome, deadline_ms))
+        return outcome
+
+    def move_on(self, topic: str) -> None:
+        """A batch of `topic` left: records without a key may go elsewhere now."""
+        self._sticky.pop(topic, None)
+
+    def waiting_deadlines(self) -> list[float]:
+        """When the first record of each unknown topic is given up."""
+        return [waiting[0][3] for waiting in self._unrouted.values()]
+
+    def route_waiting(self, now_ms: float) -> list[str]:
+        """Place what waited for its topic or give it up; the topics that are still not known."""
+        for topic in list(self._unrouted):
+            waiting = self._unrouted.pop(topic)
+            for index, (record, stamp, outcome, deadline_ms) in enumerate(waiting):
+                partition = self._route(record)
+                if partition is None and now_ms < deadline_ms:
+                    self._unrouted[topic] = waiting[index:]
+                    break
+                self._settle(record, partition, stamp, outcome, now_ms)
+        return list(self._unrouted)
+
+    def _route(self, record: ProducerRecord) -> TopicPartition | None:
+        """Where a record goes; None while its topic is not known."""
+        if record.partition is not None:
+            return TopicPartition(record.topic, record.partition)
+        topic = self._client.cluster.topics.get(record.topic)
+        if topic is None or not topic.partitions:
+            return None
+        if record.key is not None:
+            count = len(topic.partitions)
+            return TopicPartition(record.topic, partition_for(record.key, count))
+        sticky = self._sticky.get(record.topic)
+        if sticky is None:
+            led = [index for index, view in sorted(topic.partitions.items()) if view.leader >= 0]
+            chosen = self._rng.choice(led or sorted(topic.partitions))
+            sticky = self._sticky[record.topic] = TopicPartition(record.topic, chosen)
+        return sticky
+
+    def _append(
+        self, partition: TopicPartition, record: ProducerRecord, stamp: int, now_ms: float
+    ) -> Outcome[Delivery]:
+        lane = self.lanes.get(partition)
+        if lane is None:
+            lane = self.lanes[partition] = Lane()
+        batches = lane.batches
+        open_batch = batches[-1] if batches and batches[-1].attempts == 0 else None
+        if open_batch is None or open_batch.size + record.size > self._settings.batch_bytes:
+            self.move_on(record.topic)
+            open_batch = Batch(partition, now_ms, self._settings)
+            batches.append(open_batch)
+        return open_batch.add(record, stamp)
+
+    def _settle(
+        self,
+        record: ProducerRecord,
+        partition: TopicPartition | None,
+        stamp: int,
+        outcome: Outcome[Delivery],
+        now_ms: float,
+    ) -> None:
+        if partition is None:
+            self.buffered_bytes -= record.size
+            text = f"topic {record.topic} did not appear in time"
+            outcome.reject(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+            return
+
+        def hand_over(inner: Outcome[Delivery]) -> None:
+            try:
+                outcome.resolve(inner.result())
+            except (KafkaError, ChannelError) as error:
+                outcome.reject(error)
+
+        self._append(partition, record, stamp, now_ms).when_done(hand_over)
