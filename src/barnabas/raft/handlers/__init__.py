@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.handlers import (
     add_raft_voter,
     begin_quorum_epoch,
@@ -15,6 +16,7 @@ from barnabas.raft.handlers import (
     update_raft_voter,
     vote,
 )
+from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.request import HandlerModule
 
 HANDLERS = cast(
@@ -31,3 +33,9 @@ HANDLERS = cast(
         update_raft_voter,
     ),
 )
+
+
+def add_to(table: ApiTable, replica: QuorumReplica) -> None:
+    """Serve the quorum's APIs on a controller listener."""
+    for module in HANDLERS:
+        table.add(module, replica)
