@@ -11,11 +11,16 @@ import typer
 
 from barnabas.cli.failure import Failure
 from barnabas.config.definition import ConfigError
-from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
+from barnabas.config.meta_properties import (
+    DirectoryError,
+    MetaProperties,
+    random_uuid,
+    read_meta_properties,
+)
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 from barnabas.host.disk import HostDisk
-from barnabas.metadata.formatting import directories_of, format_node, random_uuid
+from barnabas.metadata.formatting import directories_of, format_node
 from barnabas.types import uuid_text
 
 app = typer.Typer(help="Log directories before a node runs on them.", no_args_is_help=True)

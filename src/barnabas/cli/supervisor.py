@@ -49,8 +49,11 @@ class NodeProcess:
 
 
 class Supervisor:
-    """All nodes of a directory. `report` gets sentences for people; `on_change` is called when a node
-    came or went; `on_stopped` once all have ended after `stop`."""
+    """All nodes of a directory; they format what is not, as of `cluster_id`.
+
+    `report` gets sentences for people; `on_change` is called when a node came or went; `on_stopped`
+    once all have ended after `stop`.
+    """
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class Supervisor:
         directory: ClusterDirectory,
         nodes: list[NodeFiles],
         *,
+        cluster_id: str,
         restart: bool,
         report: Callable[[str], None],
         on_change: Callable[[], None],
@@ -65,6 +69,7 @@ class Supervisor:
     ) -> None:
         self._loop = loop
         self._directory = directory
+        self._cluster_id = cluster_id
         self._restart = restart
         self._report = report
         self._on_change = on_change
@@ -116,7 +121,8 @@ class Supervisor:
             self._on_change()
 
     def _spawn(self, node: NodeProcess) -> None:
-        command = [sys.executable, "-m", "barnabas.host.main", str(node.files.properties)]
+        command = [sys.executable, "-m", "barnabas.host.main"]
+        command += ["--format-as", self._cluster_id, str(node.files.properties)]
         parent = os.getpid()
         with node.files.log.open("ab") as log:
             node.child = subprocess.Popen(

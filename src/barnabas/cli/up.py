@@ -6,24 +6,27 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
 from barnabas.cli.failure import Failure
-from barnabas.cli.readiness import Readiness
 from barnabas.cli.supervisor import Supervisor
-from barnabas.config.definition import ConfigError
-from barnabas.config.node import NodeConfig
-from barnabas.config.properties import parse_properties
-from barnabas.host.disk import HostDisk
-from barnabas.host.journal import Journal
+from barnabas.config.meta_properties import (
+    FILE_NAME,
+    DirectoryError,
+    parse_meta_properties,
+    random_uuid,
+)
 from barnabas.host.loop import new_loop
-from barnabas.host.ports import HostPorts
-from barnabas.metadata.formatting import existing_cluster_id, format_node, random_uuid
 from barnabas.types import Endpoint, uuid_text
+
+if TYPE_CHECKING:
+    from barnabas.cli.readiness import Readiness
+    from barnabas.host.ports import HostPorts
 
 PREDECESSOR_S = 6.0
 """How long the nodes of an ``up`` that was killed may take to end."""
@@ -48,7 +51,8 @@ def command(
     directory.lock()
     await_predecessors(directory)
     files = directory.lay_out(nodes, settings)
-    format_missing(files)
+    if settings:
+        check(files[0])
     raise typer.Exit(Cluster(directory, files, restart=restart).run())
 
 
@@ -57,21 +61,21 @@ class Cluster:
 
     def __init__(self, directory: ClusterDirectory, files: list[NodeFiles], restart: bool) -> None:
         self._began = time.monotonic()
-        self._directory = directory
         self._files = files
         self._restart = restart
         self._loop = new_loop()
-        self._ports = HostPorts(self._loop, Journal(2, "warning"))
         self._supervisor = Supervisor(
             self._loop,
             directory,
             files,
+            cluster_id=cluster_id_of(files) or uuid_text(random_uuid(os.urandom)),
             restart=restart,
             report=say,
             on_change=self._on_change,
             on_stopped=self._loop.stop,
         )
-        self._readiness = Readiness(self._ports, self._alive_endpoints, self._on_ready)
+        self._ports: HostPorts | None = None
+        self._readiness: Readiness | None = None
         self._ready = False
         self._asked_to_stop = False
 
@@ -82,14 +86,29 @@ class Cluster:
         self._supervisor.start()
         for node in self._supervisor.nodes:
             say(f"node {node.files.node_id}: pid {node.pid}, log {node.files.log}")
-        self._readiness.begin()
+        self._await_readiness()
         self._loop.run_forever()
-        self._readiness.close()
-        self._ports.network.abort_all()
-        self._ports.background.stop()
-        self._loop.close()
+        self._close()
         clean = self._asked_to_stop and not self._supervisor.killed
         return 0 if clean else 1
+
+    def _await_readiness(self) -> None:
+        # Only now: the nodes are starting while this process loads what asks them.
+        from barnabas.cli.readiness import Readiness
+        from barnabas.host.journal import Journal
+        from barnabas.host.ports import HostPorts
+
+        self._ports = HostPorts(self._loop, Journal(2, "warning"))
+        self._readiness = Readiness(self._ports, self._alive_endpoints, self._on_ready)
+        self._readiness.begin()
+
+    def _close(self) -> None:
+        if self._readiness is not None:
+            self._readiness.close()
+        if self._ports is not None:
+            self._ports.network.abort_all()
+            self._ports.background.stop()
+        self._loop.close()
 
     def _alive_endpoints(self) -> list[Endpoint]:
         return [node.files.client_endpoint for node in self._supervisor.alive]
@@ -107,7 +126,8 @@ class Cluster:
 
     def _stop(self) -> None:
         self._asked_to_stop = True
-        self._readiness.close()
+        if self._readiness is not None:
+            self._readiness.close()
         self._supervisor.stop()
 
 
@@ -146,24 +166,27 @@ def await_predecessors(directory: ClusterDirectory) -> None:
             raise Failure(f"node {entry['id']} of {directory.path} already runs: pid {pid}")
 
 
-def format_missing(files: Sequence[NodeFiles]) -> None:
-    """Format what is not, with the cluster id of what is. Raises :class:`Failure`."""
-    disk = HostDisk()
-    configs: Mapping[NodeFiles, NodeConfig] = {node: _config(node) for node in files}
-    cluster_id = None
-    try:
-        for config in configs.values():
-            cluster_id = cluster_id or existing_cluster_id(disk, config)
-        cluster_id = cluster_id or uuid_text(random_uuid(os.urandom))
-        for config in configs.values():
-            format_node(disk, config, cluster_id, os.urandom, time.time_ns() // 1_000_000)
-    except (OSError, ValueError) as error:
-        raise Failure(str(error)) from error
+def cluster_id_of(files: Sequence[NodeFiles]) -> str | None:
+    """Of the first node whose directory is formatted. Raises :class:`Failure`."""
+    for node in files:
+        path = node.data / FILE_NAME
+        try:
+            return parse_meta_properties(path.read_text(), str(path)).cluster_id
+        except FileNotFoundError:
+            continue
+        except (OSError, DirectoryError) as error:
+            raise Failure(str(error)) from error
+    return None
 
 
-def _config(node: NodeFiles) -> NodeConfig:
+def check(node: NodeFiles) -> None:
+    """Refuse values that no node would start with. Raises :class:`Failure`."""
+    from barnabas.config.definition import ConfigError
+    from barnabas.config.node import NodeConfig
+    from barnabas.config.properties import parse_properties
+
     try:
-        return NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+        NodeConfig.from_properties(parse_properties(node.properties.read_text()))
     except ConfigError as error:
         raise Failure(str(error)) from error
 

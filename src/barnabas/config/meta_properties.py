@@ -7,7 +7,7 @@ Version 1, as KRaft writes it. Source: Kafka's ``MetaProperties``; KIP-631, KIP-
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.config.properties import format_properties, parse_properties
@@ -16,8 +16,21 @@ from barnabas.types import NodeId, Uuid, uuid_from_text, uuid_text
 
 FILE_NAME = "meta.properties"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+RandomBytes = Callable[[int], bytes]
 RESERVED_DIRECTORY_IDS = 100
 """Directory ids below this number have a meaning of their own (unassigned, lost, migrating)."""
+
+
+def random_uuid(random_bytes: RandomBytes) -> Uuid:
+    """A version 4 UUID outside the reserved ones, whose text does not begin with a dash (which a
+    command line would take for an option)."""
+    while True:
+        raw = bytearray(random_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        number = int.from_bytes(raw, "big")
+        if number >= RESERVED_DIRECTORY_IDS and raw[0] >> 2 != 62:
+            return Uuid(bytes(raw))
 
 
 class DirectoryError(ValueError):

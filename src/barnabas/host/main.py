@@ -1,4 +1,4 @@
-"""One node in this process: ``python -m barnabas.host.main FILE.properties``.
+"""One node in this process: ``python -m barnabas.host.main [--format-as CLUSTER] FILE.properties``.
 
 Reads the file, opens the world, starts the node, and waits for SIGTERM or SIGINT, which begin a
 controlled shutdown; a further SIGINT cuts it short. Exit status: 0 after a controlled shutdown, 1 with one
@@ -21,10 +21,12 @@ from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
+from barnabas.host.disk import HostDisk
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
-from barnabas.node import Node
+from barnabas.metadata.formatting import format_node
+from barnabas.node.node import Node
 
 LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
 GC_YOUNG_THRESHOLD = 50_000
@@ -129,11 +131,23 @@ def tune_garbage_collection() -> None:
     gc.enable()
 
 
-def run_node(path: str) -> int:
+def format_missing(config: NodeConfig, cluster_id: str) -> None:
+    """Format the node's directories that are not, as of `cluster_id`. Raises :class:`StartError`."""
+    try:
+        format_node(HostDisk(), config, cluster_id, os.urandom, time.time_ns() // 1_000_000)
+    except DirectoryError as error:
+        raise StartError(str(error)) from error
+    except OSError as error:
+        raise StartError(_os_sentence(error)) from error
+
+
+def run_node(path: str, format_as: str | None = None) -> int:
     """Run the node that `path` describes until it ends; its exit status."""
     gc.disable()
     try:
         config = load_config(path)
+        if format_as is not None:
+            format_missing(config, format_as)
         journal = Journal(2, os.environ.get(LOG_LEVEL_VARIABLE, "info"))
         return NodeProcess(config, journal).run()
     except (StartError, DirectoryError) as error:
@@ -148,10 +162,13 @@ def _os_sentence(error: OSError) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    if len(arguments) != 1:
-        sys.stderr.write("usage: python -m barnabas.host.main FILE.properties\n")
-        return 2
-    return run_node(arguments[0])
+    match arguments:
+        case [path]:
+            return run_node(path)
+        case ["--format-as", cluster_id, path]:
+            return run_node(path, cluster_id)
+    sys.stderr.write("usage: python -m barnabas.host.main [--format-as CLUSTER] FILE.properties\n")
+    return 2
 
 
 if __name__ == "__main__":

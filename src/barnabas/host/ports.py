@@ -9,15 +9,17 @@ import os
 import random
 import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from barnabas.config.node import NodeConfig
 from barnabas.host.background import HostBackground
 from barnabas.host.disk import HostDisk
 from barnabas.host.journal import Journal
 from barnabas.host.loop import Loop, Timer
 from barnabas.host.network import HostNetwork
 from barnabas.ports import Rng
+
+if TYPE_CHECKING:
+    from barnabas.config.node import NodeConfig
 
 HALT_STATUS = 70
 """Exit status of a node that can no longer trust its own state."""

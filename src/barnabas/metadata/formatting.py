@@ -7,14 +7,15 @@ directory which has the latter is whole. Source: Kafka's ``Formatter``; KIP-631,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from barnabas.config.meta_properties import (
     BOOTSTRAP_CHECKPOINT,
     FILE_NAME,
-    RESERVED_DIRECTORY_IDS,
     DirectoryError,
     MetaProperties,
+    RandomBytes,
+    random_uuid,
     read_meta_properties,
 )
 from barnabas.config.node import NodeConfig
@@ -23,39 +24,15 @@ from barnabas.metadata.codec import encode_records
 from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
 from barnabas.ports import Disk
 from barnabas.record.builder import ControlType, build_batch, control_batch
-from barnabas.types import Uuid
 from barnabas.wire.codec import encode_bytes
 from barnabas.wire.messages.snapshot_footer_record import SnapshotFooterRecord
 from barnabas.wire.messages.snapshot_header_record import SnapshotHeaderRecord
 from barnabas.wire.schema import Message
 
-RandomBytes = Callable[[int], bytes]
-
-
-def random_uuid(random_bytes: RandomBytes) -> Uuid:
-    """A version 4 UUID outside the reserved ones, whose text does not begin with a dash (which a
-    command line would take for an option)."""
-    while True:
-        raw = bytearray(random_bytes(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        number = int.from_bytes(raw, "big")
-        if number >= RESERVED_DIRECTORY_IDS and raw[0] >> 2 != 62:
-            return Uuid(bytes(raw))
-
 
 def directories_of(config: NodeConfig) -> list[str]:
     """All directories that a node needs formatted."""
     return list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
-
-
-def existing_cluster_id(disk: Disk, config: NodeConfig) -> str | None:
-    """Of the first formatted directory. Raises :class:`DirectoryError`, ``OSError``."""
-    for directory in directories_of(config):
-        meta = read_meta_properties(disk, directory)
-        if meta is not None:
-            return meta.cluster_id
-    return None
 
 
 def format_node(
