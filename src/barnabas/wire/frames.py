@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
+from barnabas import limits
 from barnabas.wire.codec import MalformedError
 
 SIZE = Struct(">i")
 SMALL_BUFFER_BYTES = 8 * 1024
-LARGE_BUFFER_BYTES = 64 * 1024
+LARGE_BUFFER_BYTES = limits.RECEIVE_BUFFER_BYTES
 FIRST_STEP_BYTES = 1024 * 1024
 """What a claimed size gets before a byte of it has come; doubled whenever it is full."""
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from barnabas import limits
 from barnabas.ports import Connection, Ports, Wakeup
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire import api_versions
@@ -57,9 +58,9 @@ class ServerLimits:
     """socket.request.max.bytes"""
     idle_max_ms: int = 600_000
     """connections.max.idle.ms; negative is no limit."""
-    in_flight_max: int = 100
+    in_flight_max: int = limits.IN_FLIGHT_REQUESTS_MAX
     """Requests of one connection that wait for their answer before reading pauses."""
-    unsent_max_bytes: int = 8 * 1024 * 1024
+    unsent_max_bytes: int = limits.UNSENT_BYTES_HIGH
     """Response bytes that the peer has not taken before its next request is served."""
 
 
@@ -99,7 +100,7 @@ class RequestServer:
         listener: str,
         table: ApiTable,
         *,
-        limits: ServerLimits = ServerLimits(),
+        limits: ServerLimits | None = None,
         features: api_versions.FeatureSource = api_versions.Features,
         authenticator: Callable[[Endpoint], Authenticator] = lambda peer: Anonymous(),
         authorize: Authorize = allow_all,
@@ -111,7 +112,7 @@ class RequestServer:
         self.ports = ports
         self.listener = listener
         self.table = table
-        self.limits = limits
+        self.limits = limits or ServerLimits()
         self.features = features
         self.authenticator = authenticator
         self.authorize = authorize
@@ -320,14 +321,14 @@ class ServerConnection:
             self._serve(frame)
 
     def _is_full(self) -> bool:
-        limits, connection = self.server.limits, self._connection
-        if len(self._turns) >= limits.in_flight_max:
+        bounds, connection = self.server.limits, self._connection
+        if len(self._turns) >= bounds.in_flight_max:
             return True
         if connection is None:
             return False
         if self._out_bytes > FLUSH_BYTES:
             self._flush(force=True)
-        return connection.unsent_bytes > limits.unsent_max_bytes
+        return connection.unsent_bytes > bounds.unsent_max_bytes
 
     def _pause(self) -> None:
         if self._connection is None:
