@@ -9,6 +9,7 @@ from barnabas.controller import elections
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.elections import Elected
+from barnabas.controller.isr import SLICE
 from barnabas.controller.partitions import PartitionChange
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.topic import NO_LEADER, Topic
@@ -60,28 +61,78 @@ def elect_leaders(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
         )
+    asked = _parts(cluster, request)
+    results: dict[str, list[PartitionResult]] = {}
+    if request.topic_partitions is not None:
+        results = {topic.topic: [] for topic in request.topic_partitions}
+
+    def part(name: str, indexes: Sequence[int]) -> list[Message]:
+        records, partitions = _elect_some(cluster, request, name, indexes, answers or {})
+        if partitions:
+            results.setdefault(name, []).extend(partitions)
+        return records
+
+    def answer() -> ElectLeadersResponse:
+        return ElectLeadersResponse(
+            replica_election_results=[
+                ReplicaElectionResult(topic=name, partition_result=partitions)
+                for name, partitions in results.items()
+            ]
+        )
+
+    if sum(len(indexes) for _, indexes in asked) <= SLICE:
+        records = [record for name, indexes in asked for record in part(name, indexes)]
+        return Decision(answer(), records)
+
+    def slices() -> Iterator[Decision[None]]:
+        records: list[Message] = []
+        looked = 0
+        for name, indexes in asked:
+            records += part(name, indexes)
+            looked += len(indexes)
+            if looked >= SLICE:
+                yield Decision(None, records)
+                records, looked = [], 0
+        yield Decision(None, records)
+
+    return Decision(answer(), [], "", slices(), lambda at: Decision(answer()))
+
+
+def _parts(cluster: Cluster, request: ElectLeadersRequest) -> list[tuple[str, Sequence[int]]]:
+    """What is asked, no part longer than a slice."""
+    return [
+        (name, indexes[start : start + SLICE])
+        for name, indexes in _asked(cluster, request)
+        for start in range(0, len(indexes), SLICE)
+    ]
+
+
+def _elect_some(
+    cluster: Cluster,
+    request: ElectLeadersRequest,
+    name: str,
+    indexes: Sequence[int],
+    answers: Mapping[int, Mapping[int, tuple[int, int]]],
+) -> tuple[list[Message], list[PartitionResult]]:
+    topic = cluster.image.topics_by_name.get(name)
     records: list[Message] = []
-    results = []
-    everything = request.topic_partitions is None
-    for name, indexes in _asked(cluster, request):
-        topic = cluster.image.topics_by_name.get(name)
-        partitions = []
-        for index in indexes:
-            try:
-                record = elect(cluster, name, topic, index, request.election_type, answers or {})
-                records.append(record)
-                partitions.append(PartitionResult(partition_id=index, error_message=None))
-            except KafkaError as error:
-                if everything and error.code == ErrorCode.ELECTION_NOT_NEEDED:
-                    continue
-                partitions.append(
-                    PartitionResult(
-                        partition_id=index, error_code=error.code, error_message=error.message
-                    )
+    partitions = []
+    for index in indexes:
+        if request.topic_partitions is None and topic is not None:
+            # Asked for everything: pass quickly over what needs nothing.
+            leader = topic.leader[index]
+            if leader >= 0 and (request.election_type or leader == topic.replicas[index][0]):
+                continue
+        try:
+            records.append(elect(cluster, name, topic, index, request.election_type, answers))
+            partitions.append(PartitionResult(partition_id=index, error_message=None))
+        except KafkaError as error:
+            partitions.append(
+                PartitionResult(
+                    partition_id=index, error_code=error.code, error_message=error.message
                 )
-        if partitions or not everything:
-            results.append(ReplicaElectionResult(topic=name, partition_result=partitions))
-    return Decision(ElectLeadersResponse(replica_election_results=results), records)
+            )
+    return records, partitions
 
 
 def _asked(cluster: Cluster, request: ElectLeadersRequest) -> Iterator[tuple[str, Sequence[int]]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.controller.decision import Decision
-from barnabas.controller.isr import SLICE, fence_change, isr_updates, led_first
+from barnabas.controller.isr import SLICE, fence_change, isr_updates, led_by, led_first
 
 if TYPE_CHECKING:
     from barnabas.controller.runtime import ControllerRuntime
@@ -51,29 +51,35 @@ class Fencing:
         self._scheduled = False
 
     def _fence_together(self, brokers: dict[int, tuple[int, str]]) -> Iterator[Decision[Any]]:
+        """All at once where it is little. Else first what they lead, somebody waits for that; then
+        what they follow; the last slice is decided together with the fencing itself."""
         cluster = self._runtime.cluster
-        reasons = "; ".join(reason for _, reason in brokers.values())
-        keys: list[int] = []
-        for broker in brokers:
-            keys += led_first(cluster, broker)
-        if len(brokers) > 1:
-            keys = list(dict.fromkeys(keys))
-        start = 0
-        while len(keys) - start > SLICE:
-            records = list(isr_updates(cluster, keys[start : start + SLICE], reasons))
-            start += SLICE
-            if records:
-                yield Decision(None, list(records))
-        yield self._finish(brokers, keys[start:], reasons)
+        last: list[int] = []
+        if sum(len(cluster.image.partition_keys_of(broker)) for broker in brokers) <= SLICE:
+            last = list(dict.fromkeys(key for b in brokers for key in led_first(cluster, b)))
+        else:
+            for only_led in (True, False):
+                for broker in brokers:
+                    for keys in self._slices(broker, only_led):
+                        yield Decision(None, list(isr_updates(cluster, last, None)))
+                        last = keys
+        yield self._finish(brokers, last)
 
-    def _finish(
-        self, brokers: dict[int, tuple[int, str]], keys: list[int], reasons: str
-    ) -> Decision[Any]:
+    def _slices(self, broker: int, only_led: bool) -> Iterator[list[int]]:
+        keys = (
+            led_by(self._runtime.cluster, broker)
+            if only_led
+            else list(self._runtime.image.partition_keys_of(broker))
+        )
+        for start in range(0, len(keys), SLICE):
+            yield keys[start : start + SLICE]
+
+    def _finish(self, brokers: dict[int, tuple[int, str]], keys: list[int]) -> Decision[Any]:
         cluster = self._runtime.cluster
-        records: list[Any] = list(isr_updates(cluster, keys, reasons))
+        records: list[Any] = list(isr_updates(cluster, keys, None))
         for broker, (epoch, reason) in brokers.items():
             known = cluster.image.brokers.get(broker)
             if known is not None and known.epoch == epoch and not known.fenced:
                 records.append(fence_change(known, reason))
             cluster.departing.pop(broker, None)
-        return Decision(None, records, reasons)
+        return Decision(None, records, "; ".join(reason for _, reason in brokers.values()))

@@ -8,7 +8,7 @@ Source: Kafka's ReplicationControlManager.generateLeaderAndIsrUpdates; KIP-841, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
@@ -18,20 +18,21 @@ from barnabas.metadata.records.broker_registration_change_record import (
 )
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.registrations import BrokerRegistration
-from barnabas.metadata.topic import NO_LEADER
+from barnabas.metadata.topic import NO_LEADER, Replicas
 from barnabas.wire.schema import Message
 
 
 def isr_updates(
     cluster: Cluster,
     keys: Iterable[int],
-    reason: str,
+    reason: str | None,
     *,
     unclean_shutdown: int | None = None,
     only_leaderless: bool = False,
 ) -> Iterator[PartitionChangeRecord]:
     """The records for those of the partitions `keys` that change.
 
+    Without a `reason` it is that of the departing brokers in the partition's ISR.
     Brokers in `cluster.departing` leave the ISR. `unclean_shutdown` leaves the ELR as well.
     With `only_leaderless`, partitions that have a leader are left alone.
     """
@@ -53,7 +54,8 @@ def isr_updates(
                     break
             else:
                 continue
-        change = PartitionChange(cluster, topic, index, reason)
+        why = _reason_of(departing, isr) if reason is None else reason
+        change = PartitionChange(cluster, topic, index, why)
         if departing:
             change.without(departing)
         if unclean_shutdown is not None:
@@ -61,6 +63,11 @@ def isr_updates(
         record = change.build()
         if record is not None:
             yield record
+
+
+def _reason_of(departing: Mapping[int, str], isr: Replicas) -> str:
+    leaving = [departing[broker] for broker in isr if broker in departing]
+    return leaving[0] if len(leaving) == 1 else "; ".join(leaving)
 
 
 SLICE = 500
@@ -77,9 +84,7 @@ def in_slices(
 
     def others() -> Iterator[Decision[None]]:
         for start in range(SLICE, len(keys), SLICE):
-            records = decide(keys[start : start + SLICE])
-            if records:
-                yield Decision(None, records)
+            yield Decision(None, decide(keys[start : start + SLICE]))
 
     return decide(keys[:SLICE]), others()
 
@@ -96,6 +101,17 @@ def led_first(cluster: Cluster, broker: int) -> list[int]:
         if topic is not None:
             (led if topic.leader[key & 0xFFFFFFFF] == broker else followed).append(key)
     return led + followed
+
+
+def led_by(cluster: Cluster, broker: int) -> list[int]:
+    """Keys of the partitions that the broker leads."""
+    slots = cluster.image.slots
+    keys = []
+    for key in cluster.image.partition_keys_of(broker):
+        topic = slots[key >> 32]
+        if topic is not None and topic.leader[key & 0xFFFFFFFF] == broker:
+            keys.append(key)
+    return keys
 
 
 def leaderless(cluster: Cluster, broker: int) -> list[int]:

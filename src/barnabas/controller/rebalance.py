@@ -116,13 +116,11 @@ class Rebalance:
             for start in range(0, len(found.elsewhere), SLICE):
                 records = self._slice(found, found.elsewhere[start : start + SLICE], moves)
                 moves += len(records)
-                if records:
-                    yield Decision(
-                        None,
-                        records,
-                        f"broker {broker} did not lead {found.percentage:.0f}% of the"
-                        f" {found.preferred} partitions that prefer it",
-                    )
+                why = (
+                    f"broker {broker} did not lead {found.percentage:.0f}% of the"
+                    f" {found.preferred} partitions that prefer it"
+                )
+                yield Decision(None, records, why if records else "")
         self._running = False
         if moves >= MOVES_MAX:
             self._next_ms = runtime.now_ms()

@@ -31,8 +31,8 @@ def sweep(cluster: Cluster) -> Iterator[Decision[Any]]:
                 records: list[Message] = list(
                     isr_updates(cluster, keys[start : start + SLICE], reason)
                 )
-            if records:
-                yield Decision(None, records, f"{reason}: {len(records)} partitions are settled")
+            what = f"{reason}: {len(records)} partitions are settled" if records else ""
+            yield Decision(None, records, what)
     leaderless = []
     for topic in list(image.topics_by_id.values()):
         if NO_LEADER in topic.leader:
@@ -50,5 +50,4 @@ def sweep(cluster: Cluster) -> Iterator[Decision[Any]]:
                 only_leaderless=True,
             )
         )
-        if records:
-            yield Decision(None, records)
+        yield Decision(None, records)

@@ -148,6 +148,8 @@ class FakeQuorum:
         self.is_active = True
         self.epoch = 1
         self.committed = 0
+        self.records = 0
+        """Counted by benchmarks that do not keep the log."""
         self.listeners: list[ControllerRuntime] = []
 
     @property

@@ -202,7 +202,7 @@ class Script:
         )
         box: list[Any] = [answer]
         if isinstance(answer, Parked):
-            answer.attach(lambda response: box.append(response))
+            answer.attach(box.append)
             self.world.settle()
             self.world.advance(2000)
         return said(box[-1].replica_election_results[0].partition_result[0]) or "NONE"

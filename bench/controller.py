@@ -1,0 +1,252 @@
+"""The controller at scale: create, snapshot, load, and every kind of mass change, on one core.
+
+Brokers are requests only; decisions, records, their encoding and their replay are real, and so is
+the runtime with its slices; the quorum is a list in memory that commits at once. Prints one line per figure:
+seconds, what it touched, microseconds per partition touched, and the longest turn of the loop.
+
+    python -m bench.controller [--partitions 1000000] [--topic-size 100] [--brokers 100]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.metadata.image import MetadataImage
+from barnabas.types import Endpoint
+from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
+from barnabas.wire.request import Parked
+from tests.unit.controller.harness import World
+
+TOPICS_PER_REQUEST = 10
+
+
+def resident_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+
+class Turns:
+    """Runs the loop's turns and remembers the longest."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.longest_ms = 0.0
+        self.count = 0
+
+    def turn(self, call: Callable[[], Any]) -> Any:
+        begun = time.perf_counter()
+        result = call()
+        self.longest_ms = max(self.longest_ms, (time.perf_counter() - begun) * 1000)
+        self.count += 1
+        return result
+
+    def settle(self) -> None:
+        world = self.world
+        wakeups = world.ports.wakeups
+        while wakeups.soon or world.quorum.committed < len(world.quorum.batches):
+            if world.quorum.committed < len(world.quorum.batches):
+                self.turn(world.quorum.commit)
+                self.forget()
+            if wakeups.soon:
+                self.turn(wakeups.soon.pop(0))
+
+    def forget(self) -> None:
+        """The log is not kept: memory is the controller's alone."""
+        quorum = self.world.quorum
+        quorum.records += sum(len(batch.values) for batch in quorum.batches)
+        quorum.batches = [quorum.batches[-1]._replace(values=[])]
+        quorum.committed = 1
+
+    def ask(self, request: Any, connection: int = 0) -> Any:
+        answer = self.turn(lambda: self.world.start(request, connection=connection))
+        if not isinstance(answer, Parked):
+            return answer
+        box: list[Any] = []
+        answer.attach(box.append)
+        self.settle()
+        return box[0]
+
+
+class Bench:
+    def __init__(self, partitions: int, topic_size: int, brokers: int) -> None:
+        self.partitions, self.topic_size, self.brokers = partitions, topic_size, brokers
+        self.world = World()
+        self.world.quorum.records = 0
+        self.turns = Turns(self.world)
+        self.ready = True
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.world.image
+
+    def measure(self, name: str, work: Callable[[], int]) -> float:
+        """Run and print one figure; `work` returns how many partitions it touched."""
+        gc.collect()
+        self.turns.longest_ms = 0.0
+        records = self.world.quorum.records
+        begun = time.perf_counter()
+        touched = work()
+        seconds = time.perf_counter() - begun
+        records = self.world.quorum.records - records
+        print(
+            f"{name:<44} {seconds:8.3f} s {touched:>9} partitions"
+            f" {seconds / max(touched, 1) * 1e6:7.1f} us each {records:>9} records"
+            f"  longest turn {self.turns.longest_ms:6.1f} ms",
+            flush=True,
+        )
+        return seconds
+
+    # -- work ------------------------------------------------------------------------------------
+
+    def join(self) -> int:
+        self.world.join(*range(1, self.brokers + 1))
+        return 0
+
+    def create(self) -> int:
+        topics = self.partitions // self.topic_size
+        for first in range(0, topics, TOPICS_PER_REQUEST):
+            last = min(first + TOPICS_PER_REQUEST, topics)
+            request = CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(
+                        name=f"topic-{i}", num_partitions=self.topic_size, replication_factor=3
+                    )
+                    for i in range(first, last)
+                ]
+            )
+            answer = self.turns.ask(request)
+            assert not any(topic.error_code for topic in answer.topics), answer.topics[0]
+        return self.partitions
+
+    def write_snapshot(self) -> int:
+        chunks = self.world.controller.snapshot()
+        assert chunks is not None
+        self.snapshot = []
+        for _ in iter(lambda: self.turns.turn(lambda: self._pull(chunks)), None):
+            pass
+        return self.partitions
+
+    def _pull(self, chunks: Any) -> int | None:
+        values = next(chunks, None)
+        if values is None:
+            return None
+        self.snapshot.append(values)
+        return len(values)
+
+    def load(self) -> int:
+        self.loaded = MetadataImage()
+        for values in self.snapshot:
+            self.turns.turn(lambda values=values: self.loaded.replay_values(values, 1, 1))
+        return self.partitions
+
+    def kill(self, *brokers: int) -> int:
+        touched = len({key for broker in brokers for key in self.image.partition_keys_of(broker)})
+        network = self.world.ports.network
+        for broker in brokers:
+            network.refusing.add(Endpoint("h", 9000 + broker))
+        for broker in brokers:
+            self.turns.turn(lambda b=broker: self.world.controller.on_connection_closed(500 + b))
+        self.turns.settle()
+        assert all(self.image.brokers[broker].fenced for broker in brokers)
+        return touched
+
+    def revive(self, *brokers: int) -> int:
+        """They come back cleanly, catch up with the metadata and enter every ISR again."""
+        for broker in brokers:
+            self.world.revive(broker, clean=True)
+        return 0
+
+    def rejoin(self, *brokers: int) -> int:
+        """Every ISR is whole again: written straight to the image, as followers would cause it."""
+        from barnabas.controller.decision import Decision
+        from barnabas.controller.partitions import PartitionChange
+
+        touched = 0
+        for topic in self.image.topics_by_id.values():
+            records = []
+            for index in range(len(topic)):
+                if len(topic.isr[index]) < len(topic.replicas[index]):
+                    change = PartitionChange(self.world.controller.cluster, topic, index)
+                    change.isr = topic.replicas[index]
+                    record = change.build()
+                    if record is not None:
+                        records.append(record)
+            if records:
+                self.turns.turn(
+                    lambda records=records: self.world.controller.commit(Decision(None, records))
+                )
+                self.turns.settle()
+                touched += len(records)
+        return touched
+
+    def elect_all(self) -> int:
+        answer = self.turns.ask(ElectLeadersRequest(election_type=0, topic_partitions=None))
+        return sum(len(topic.partition_result) for topic in answer.replica_election_results)
+
+    def shut_down(self, broker: int) -> int:
+        touched = len(self.image.partition_keys_of(broker))
+        self.turns.ask(
+            BrokerHeartbeatRequest(
+                broker_id=broker,
+                broker_epoch=self.world.epochs[broker],
+                current_metadata_offset=self.world.controller.committed_offset,
+                want_shut_down=True,
+            ),
+            connection=500 + broker,
+        )
+        self.turns.settle()
+        return touched
+
+
+def run(partitions: int, topic_size: int, brokers: int, *, whole: bool) -> None:
+    bench = Bench(partitions, topic_size, brokers)
+    print(
+        f"-- {partitions} partitions of 3 replicas, {partitions // topic_size} topics, {brokers} brokers"
+    )
+    bench.measure("brokers register", bench.join)
+    before = resident_mb()
+    bench.measure("create all", bench.create)
+    gc.collect()
+    after = resident_mb()
+    print(f"{'resident memory':<44} {after:8.0f} MB, {after - before:.0f} of it the partitions")
+    if whole:
+        bench.measure("write a snapshot", bench.write_snapshot)
+        size = sum(len(value) for chunk in bench.snapshot for value in chunk)
+        print(f"{'size of the snapshot':<44} {size / 1e6:8.0f} MB")
+        bench.measure("load it", bench.load)
+        del bench.loaded, bench.snapshot
+        gc.collect()
+    bench.measure("one broker dies", lambda: bench.kill(1))
+    bench.revive(1)
+    bench.rejoin(1)
+    if not whole:
+        return
+    bench.measure("another shuts down", lambda: bench.shut_down(2))
+    third = range(3, 3 + brokers // 3)
+    bench.measure("a third of the cluster dies", lambda: bench.kill(*third))
+    bench.measure("it comes back", lambda: bench.revive(*third))
+    bench.measure("every ISR is whole again", lambda: bench.rejoin(*third))
+    bench.measure("preferred election of everything", bench.elect_all)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--partitions", type=int, default=1_000_000)
+    parser.add_argument("--topic-size", type=int, default=100)
+    parser.add_argument("--brokers", type=int, default=100)
+    given = parser.parse_args(arguments)
+    smaller = [n for n in (10_000, 100_000) if n < given.partitions]
+    for partitions in smaller:
+        run(partitions, given.topic_size, given.brokers, whole=False)
+    run(given.partitions, given.topic_size, given.brokers, whole=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
