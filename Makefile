@@ -55,7 +55,7 @@ tidy: venv
 	$(PYTEST) -q tests/test_tidy.py
 
 unit: venv
-	$(PYTEST) -q -m "not slow" tests/unit tests/scripts tests/model
+	$(PYTEST) -q -m "not slow" tests/unit tests/contract tests/golden tests/scripts tests/model
 
 SEEDS ?= 200
 FROM ?= 1
