@@ -96,7 +96,6 @@ class GroupMember:
             return
         request = LeaveGroupRequest(
             group_id=self.identity.group_id,
-            member_id=self.identity.member_id,
             members=[
                 MemberIdentity(
                     member_id=self.identity.member_id,
@@ -107,7 +106,7 @@ class GroupMember:
         try:
             await self._ask(request)
         except (ChannelError, KafkaError) as error:
-            self._log("group.leave_failed", error)  # its session ends by itself
+            self._log("group.leave_failed", error, "warning")  # its session ends by itself
 
     # -- the life --------------------------------------------------------------------------------
 

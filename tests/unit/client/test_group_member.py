@@ -1,0 +1,119 @@
+"""Members of a group share its partitions, and share them anew when one comes, leaves or is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.client.assignors import (
+    assign_range,
+    assign_round_robin,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from barnabas.client.consumer import Consumer, ConsumerSettings
+from barnabas.client.producer import Producer
+from barnabas.client.records import ProducerRecord
+from barnabas.types import TopicPartition
+from barnabas.wire.codec import MalformedError
+from tests.unit.client.fake_cluster import FakeCluster
+from tests.unit.client.fake_coordinator import FakeCoordinator
+
+SETTINGS = ConsumerSettings(auto_offset_reset="earliest")
+
+
+class Group:
+    def __init__(self, partitions: int = 4) -> None:
+        self.cluster = FakeCluster(nodes=1, partitions=partitions)
+        self.coordinator = FakeCoordinator()
+        self.coordinator.serve(self.cluster.servers[1].table)
+
+    def consumer(self) -> Consumer:
+        consumer = Consumer(self.cluster.client(), "g", SETTINGS)
+        consumer.subscribe(["t"])
+        return consumer
+
+    def run(self, ms: float) -> None:
+        self.cluster.world.run(self.cluster.world.now + ms)
+
+
+def held(*consumers: Consumer) -> list[list[int]]:
+    return [[tp.partition for tp in consumer.assignment] for consumer in consumers]
+
+
+def test_one_takes_all_and_a_second_takes_half() -> None:
+    group = Group()
+    first = group.consumer()
+    group.run(100)
+    assert held(first) == [[0, 1, 2, 3]] and first.is_stable
+    second = group.consumer()
+    group.run(5000)
+    assert held(first, second) == [[0, 1], [2, 3]]
+    first._client.tasks.start(first.close())
+    group.run(5000)
+    assert held(second) == [[0, 1, 2, 3]]
+    assert not [line for line in group.cluster.world.lines if line[0] != "debug"]
+
+
+def test_nothing_is_read_twice_when_positions_are_committed_on_revocation() -> None:
+    group = Group(partitions=2)
+    producer = Producer(group.cluster.client())
+    for i in range(40):
+        producer.send(ProducerRecord("t", b"%d" % i, partition=i % 2))
+    group.run(100)
+    first = group.consumer()
+    group.run(200)
+    got = [r.value for r in first.take(20)]
+    first._client.tasks.start(first.commit())
+    group.run(50)
+    second = group.consumer()
+    group.run(5000)
+    got += [r.value for r in first.take(100)] + [r.value for r in second.take(100)]
+    assert sorted(int(v or b"") for v in got) == list(range(40))
+
+
+@pytest.mark.parametrize("trouble", ["forgotten", "moved", "restarted"])
+def test_a_member_finds_its_way_back(trouble: str) -> None:
+    group = Group()
+    consumer = group.consumer()
+    group.run(100)
+    before = consumer.identity
+    if trouble == "forgotten":
+        group.coordinator.forget("member-1")
+    elif trouble == "moved":
+        group.coordinator.moved = 1
+    else:
+        group.cluster.kill(1)
+        group.run(4000)
+        group.cluster.start(1)
+        group.coordinator.serve(group.cluster.servers[1].table)
+    group.run(8000)
+    assert held(consumer) == [[0, 1, 2, 3]] and consumer.is_stable
+    assert consumer.identity != before
+
+
+def test_assignors_give_every_partition_once() -> None:
+    subscriptions = {"b": ["x", "y"], "a": ["x"], "c": ["y"]}
+    counts = {"x": 5, "y": 3}
+    everything = {TopicPartition(t, p) for t, n in counts.items() for p in range(n)}
+    assigns: list[Callable[..., dict[str, list[TopicPartition]]]]
+    assigns = [assign_range, assign_round_robin]
+    for assign in assigns:
+        given = assign(subscriptions, counts)
+        flat = [tp for partitions in given.values() for tp in partitions]
+        assert len(flat) == len(everything) and set(flat) == everything
+        assert all(tp.topic in subscriptions[m] for m, tps in given.items() for tp in tps)
+    assert [tp.partition for tp in assign_range({"a": ["x"], "b": ["x"]}, counts)["a"]] == [0, 1, 2]
+
+
+def test_protocol_messages_survive_and_garbage_does_not() -> None:
+    partitions = [TopicPartition("x", 3), TopicPartition("x", 1), TopicPartition("y", 0)]
+    assert read_assignment(write_assignment(partitions)) == partitions
+    assert read_subscription(write_subscription(["b", "a"])) == ["a", "b"]
+    assert read_assignment(b"") == []
+    for garbage in (b"\x00", b"\xff\xff", b"\x00\x01\x00\x00\x00\x09"):
+        with pytest.raises(MalformedError):
+            read_subscription(garbage)
