@@ -137,12 +137,16 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 def _check_features(cluster: Cluster, request: BrokerRegistrationRequest) -> None:
     """Every finalized level must be among those the broker supports (KIP-584)."""
     ranges = {f.name: f for f in request.features}
+    if levels.METADATA_VERSION not in ranges:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'"
+        )
     finalized = dict(cluster.image.features)
     finalized.setdefault(levels.METADATA_VERSION, cluster.image.metadata_version)
     for name, level in sorted(finalized.items()):
         offered = ranges.get(name)
         if offered is None:
-            if name == levels.METADATA_VERSION or level > 0:
+            if level > 0:
                 raise KafkaError(
                     ErrorCode.UNSUPPORTED_VERSION,
                     f"Unable to register because the broker does not support finalized version"
@@ -164,7 +168,7 @@ def _check_directories(cluster: Cluster, request: BrokerRegistrationRequest) -> 
     """At least one, none twice, none of another broker (KIP-858)."""
     named = [Uuid(d) for d in request.log_dirs]
     if not named:
-        if cluster.image.metadata_version >= levels.DIRECTORIES_SINCE and request.log_dirs is None:
+        if cluster.image.metadata_version >= levels.DIRECTORIES_SINCE:
             raise KafkaError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
         return
     if len(set(named)) != len(named):

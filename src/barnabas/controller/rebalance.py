@@ -1,6 +1,7 @@
-"""Preferred leaders take over again, where that is safe, a bounded number at a time.
+"""Periodic work on leaderships: preferred leaders take over again, missing ones are looked for.
 
-A broker that leads fewer of the partitions that prefer it than `percentage` allows gets them back,
+Preferred leaders take over where that is safe, a bounded number at a time. A broker that leads
+fewer of the partitions that prefer it than `percentage` allows gets them back,
 those only whose preferred replica is live and in the ISR and which are not being reassigned; for
 every other one there is a reason.
 
@@ -14,9 +15,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.controller import elections
-from barnabas.controller.cluster import Cluster
+from barnabas.controller.cluster import STRATEGY, UNCLEAN, Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.sweep import look_for_leaders
+from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.topic import ORDINARY, Topic
 from barnabas.wire.schema import Message
 
@@ -69,6 +72,41 @@ def left_alone(cluster: Cluster, topic: Topic, index: int) -> str | None:
     if first not in topic.isr[index]:
         return f"preferred leader {first} has not caught up: the ISR is {list(topic.isr[index])}"
     return None
+
+
+class LeaderSearch:
+    """Partitions without a leader are looked at from time to time, and when the rules of elections
+    change: a topic may have allowed meanwhile what it did not."""
+
+    def __init__(self, runtime: ControllerRuntime) -> None:
+        self._runtime = runtime
+        self.interval_ms = float(runtime.config.controller.unclean_election_interval_ms)
+        self._next_ms: float | None = None
+
+    def on_activation(self) -> None:
+        self._next_ms = self._runtime.now_ms() + self.interval_ms
+        self._runtime.arm(self._next_ms)
+
+    def clear(self) -> None:
+        self._next_ms = None
+
+    def deadline_ms(self) -> float | None:
+        return self._next_ms
+
+    def on_time(self, now_ms: float) -> None:
+        if self._next_ms is not None and now_ms >= self._next_ms:
+            self._next_ms = now_ms + self.interval_ms
+            self.look("a leader is looked for again")
+
+    def look(self, reason: str) -> None:
+        self._runtime.begin(look_for_leaders(self._runtime.cluster, reason))
+
+    def on_configs(self, decision: Decision[Any], offset: int) -> None:
+        """Configurations were changed."""
+        for record in decision.records:
+            if isinstance(record, ConfigRecord) and record.name in (UNCLEAN, STRATEGY):
+                self.look(f"{record.name} is {record.value} now")
+                return
 
 
 class Rebalance:

@@ -28,7 +28,7 @@ from barnabas.controller.fencing import Fencing
 from barnabas.controller.flapping import Flapping
 from barnabas.controller.liveness import Liveness
 from barnabas.controller.quorum import Batch, Quorum, Snapshot
-from barnabas.controller.rebalance import Rebalance
+from barnabas.controller.rebalance import LeaderSearch, Rebalance
 from barnabas.controller.recovery import Recovery, Sender
 from barnabas.controller.refusals import Refusals
 from barnabas.controller.sessions import Sessions
@@ -119,6 +119,7 @@ class ControllerRuntime:
         self.fencing = Fencing(self)
         self.liveness = Liveness(self)
         self.rebalance = Rebalance(self)
+        self.leader_search = LeaderSearch(self)
         self.recovery = Recovery(self, sender or Channels(ports, f"controller-{config.node_id}"))
 
     # -- what the quorum says (the state machine's side) -------------------------------------------
@@ -186,6 +187,7 @@ class ControllerRuntime:
             self.commit(Decision(None, list(self._bootstrap), "the first records of the cluster"))
         self.liveness.on_activation()
         self.rebalance.on_activation()
+        self.leader_search.on_activation()
         self.begin(sweep(self.cluster))
 
     def _resign(self, reason: str) -> None:
@@ -200,6 +202,7 @@ class ControllerRuntime:
         self.liveness.on_resignation()
         self.fencing.clear()
         self.rebalance.clear()
+        self.leader_search.clear()
         self.recovery.clear()
         self.flapping.clear()
         self.cluster.to_recover.clear()
@@ -360,7 +363,7 @@ class ControllerRuntime:
         if not self.is_active or not self.quorum.is_active:
             return
         now_ms = self.now_ms()
-        for timed in (self.liveness, self.rebalance, self.recovery):
+        for timed in (self.liveness, self.recovery, self.rebalance, self.leader_search):
             timed.on_time(now_ms)
             self.arm(timed.deadline_ms())
 

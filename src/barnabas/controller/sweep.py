@@ -28,11 +28,15 @@ def sweep(cluster: Cluster) -> Iterator[Decision[Any]]:
         reason = f"broker {broker} is not active"
         for start in range(0, len(keys), SLICE):
             with cluster.leaving([broker], reason):
-                records: list[Message] = list(
-                    isr_updates(cluster, keys[start : start + SLICE], reason)
-                )
+                records = list[Message](isr_updates(cluster, keys[start : start + SLICE], reason))
             what = f"{reason}: {len(records)} partitions are settled" if records else ""
             yield Decision(None, records, what)
+    yield from look_for_leaders(cluster, "a new controller looks for a leader")
+
+
+def look_for_leaders(cluster: Cluster, reason: str) -> Iterator[Decision[Any]]:
+    """Elections for every partition without a leader: its topic's rules may have changed."""
+    image = cluster.image
     leaderless = []
     for topic in list(image.topics_by_id.values()):
         if NO_LEADER in topic.leader:
@@ -42,12 +46,6 @@ def sweep(cluster: Cluster) -> Iterator[Decision[Any]]:
                 if leader == NO_LEADER and topic.has(index)
             ]
     for start in range(0, len(leaderless), SLICE):
-        records = list(
-            isr_updates(
-                cluster,
-                leaderless[start : start + SLICE],
-                "a new controller looks for a leader",
-                only_leaderless=True,
-            )
-        )
+        keys = leaderless[start : start + SLICE]
+        records: list[Message] = list(isr_updates(cluster, keys, reason, only_leaderless=True))
         yield Decision(None, records)

@@ -7,6 +7,7 @@ Kafka's ReplicationControlManager.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -79,8 +80,6 @@ def check_name(name: str) -> str | None:
             f"Topic name is invalid: '{name}' contains one or more characters other than ASCII"
             " alphanumerics, '.', '_' and '-'"
         )
-    if name == METADATA_TOPIC:
-        return f"Topic name is invalid: '{name}' is the cluster's own metadata log"
     return None
 
 
@@ -110,14 +109,11 @@ def create_topics(
     as a whole (POLICY_VIOLATION)."""
     results: list[CreatableTopicResult] = []
     records: list[Message] = []
-    names = [topic.name for topic in request.topics]
+    asked = Counter(topic.name for topic in request.topics)
     taken: dict[str, str] = {}
-    for wanted in request.topics:
+    for wanted in {topic.name: topic for topic in request.topics}.values():
         try:
-            if names.count(wanted.name) > 1 if len(names) < 64 else _twice(names, wanted.name):
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"Duplicate topic '{wanted.name}' in the request."
-                )
+            _check_once(asked, wanted.name)
             result, made = _create(cluster, wanted, rng, taken, may_describe_configs)
         except KafkaError as error:
             results.append(_create_error(wanted.name, error))
@@ -136,8 +132,9 @@ def create_topics(
     return Decision(CreateTopicsResponse(topics=results), records)
 
 
-def _twice(names: Sequence[str], name: str) -> bool:
-    return sum(1 for other in names if other == name) > 1
+def _check_once(asked: Counter[str], name: str) -> None:
+    if asked[name] > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 def _create_error(name: str, error: KafkaError) -> CreatableTopicResult:
@@ -182,6 +179,10 @@ def _create(
 
 
 def _check_new_name(cluster: Cluster, name: str, taken: Mapping[str, str]) -> None:
+    if name == METADATA_TOPIC:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+        )
     problem = check_name(name)
     if problem:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
@@ -403,12 +404,11 @@ def create_partitions(
 ) -> Decision[CreatePartitionsResponse]:
     """One answer per topic, in the order asked."""
     results, records = [], []
-    names = [topic.name for topic in request.topics]
-    for wanted in request.topics:
+    asked = Counter(topic.name for topic in request.topics)
+    for wanted in {topic.name: topic for topic in request.topics}.values():
         result = CreatePartitionsTopicResult(name=wanted.name)
         try:
-            if _twice(names, wanted.name):
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name in the request.")
+            _check_once(asked, wanted.name)
             records += _grow(cluster, wanted, rng)
         except KafkaError as error:
             result.error_code = error.code
@@ -480,7 +480,8 @@ def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[De
         result = DeletableTopicResult(name=name, topic_id=topic_id)
         topic, problem = _doomed_topic(cluster, name, topic_id)
         if topic is not None and topic.id in doomed:
-            problem = KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named twice.")
+            what = "Duplicate topic name." if name is not None else "Duplicate topic id."
+            problem = KafkaError(ErrorCode.INVALID_REQUEST, what)
         if problem is not None or topic is None:
             assert problem is not None
             result.error_code, result.error_message = problem.code, problem.message

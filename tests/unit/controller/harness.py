@@ -327,7 +327,7 @@ class World:
         *,
         partitions: int = -1,
         factor: int = -1,
-        **configs: str,
+        configs: dict[str, str] | None = None,
     ) -> Any:
         answer = self.ask(
             CreateTopicsRequest(
@@ -341,8 +341,8 @@ class World:
                             for i, replicas in enumerate(assignments or [])
                         ],
                         configs=[
-                            CreatableTopicConfig(name=key.replace("_", "."), value=value)
-                            for key, value in configs.items()
+                            CreatableTopicConfig(name=key, value=value)
+                            for key, value in (configs or {}).items()
                         ],
                     )
                 ]

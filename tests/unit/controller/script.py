@@ -109,8 +109,8 @@ class Script:
     def do_create(self, name: str, *words: str) -> str | None:
         """``t 1,2,3 2,3,1 key=value``: a topic with these assignments."""
         given = [numbers(word) for word in words if "=" not in word]
-        keys = {k.replace(".", "_"): v for k, v in (w.split("=") for w in words if "=" in w)}
-        return said(self.world.create(name, given, **keys))
+        keys = dict(w.split("=") for w in words if "=" in w)
+        return said(self.world.create(name, given, configs=keys))
 
     def do_delete(self, name: str) -> str | None:
         answer = self.world.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]))

@@ -38,4 +38,9 @@ API = Api(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, error_response, "cluster", 
 def handle(
     request: AlterConfigsRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> AlterConfigsResponse | Parked:
-    return role.decide(API, request, lambda cluster: replace_configs(cluster, request))
+    return role.decide(
+        API,
+        request,
+        lambda cluster: replace_configs(cluster, request),
+        role.leader_search.on_configs,
+    )

@@ -49,4 +49,9 @@ API = Api(
 def handle(
     request: IncrementalAlterConfigsRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> IncrementalAlterConfigsResponse | Parked:
-    return role.decide(API, request, lambda cluster: incremental_alter(cluster, request))
+    return role.decide(
+        API,
+        request,
+        lambda cluster: incremental_alter(cluster, request),
+        role.leader_search.on_configs,
+    )
