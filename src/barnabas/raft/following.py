@@ -67,9 +67,8 @@ def _search(m: Machine, state: Observer) -> None:
     if not servers:
         return
     node_id, endpoint = servers[m.rng.randrange(len(servers))]
-    if m.send(node_id, endpoint, _fetch_request(m)):
-        return
-    m.refine(state.searching(m.now + m.settings.retry_backoff_ms))
+    sent = m.send(node_id, endpoint, _fetch_request(m))
+    m.refine(state.searching(m.fetch_timeout() if sent else m.now + m.settings.retry_backoff_ms))
 
 
 def _fetch_request(m: Machine) -> FetchRequest:

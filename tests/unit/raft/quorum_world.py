@@ -1,0 +1,184 @@
+"""Quorum replicas on simulated machines: real driver, real wire, virtual time, network and disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from barnabas.client.channels import Channels
+from barnabas.raft import handlers
+from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.state_machine import CommittedBatch, NotLeaderError, SnapshotReader
+from barnabas.raft.voters import KRAFT_VERSIONS
+from barnabas.sim.disk import SimDisk
+from barnabas.sim.network import SimNetwork
+from barnabas.sim.process import Machine, SimProcess
+from barnabas.sim.world import World
+from barnabas.types import Buffer, Endpoint, Uuid
+from barnabas.wire.api_versions import Features
+from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.server import RequestServer
+
+PORT = 9093
+LISTENER = "CONTROLLER"
+CLUSTER = "cXVvcnVtLXdvcmxkLXRlc3"
+
+
+class Journal:
+    """A state machine that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self.ends: list[tuple[int, int]] = []
+        """(last offset, epoch) of each batch."""
+        self.leader = (-1, -1)
+        self.snapshots_loaded = 0
+        self.on_applied: list[Callable[[], None]] = []
+
+    def on_commit(self, batches: Sequence[CommittedBatch]) -> None:
+        for batch in batches:
+            if self.ends and batch.base_offset <= self.ends[-1][0]:
+                raise AssertionError(f"offset {batch.base_offset} after {self.ends[-1]}")
+            self.values += map(bytes, batch.values)
+            self.ends.append((batch.last_offset, batch.epoch))
+        for callback in self.on_applied:
+            callback()
+
+    def on_snapshot(self, snapshot: SnapshotReader) -> None:
+        self.values = [bytes(value) for chunk in snapshot.values() for value in chunk]
+        self.ends = [(snapshot.id.offset - 1, snapshot.id.epoch)]
+        self.snapshots_loaded += 1
+
+    def on_leader_change(self, leader_id: int, epoch: int) -> None:
+        self.leader = (leader_id, epoch)
+
+    def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
+        values = list(self.values)
+        return iter([values[at : at + 100] for at in range(0, len(values), 100)])
+
+
+class QuorumNode:
+    """One replica's machine, and its present life if it has one."""
+
+    def __init__(self, quorum: Quorum, settings: ReplicaSettings) -> None:
+        self.quorum = quorum
+        self.id = settings.node_id
+        self.settings = settings
+        world = quorum.world
+        disk = SimDisk(world.rng(f"disk-{self.id}"))
+        self.machine = Machine(world, quorum.network, f"n{self.id}", disk)
+        self.process: SimProcess | None = None
+        self.replica: QuorumReplica | None = None
+        self.journal = Journal()
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def start(self) -> None:
+        if self.is_up:
+            return
+        process = self.process = self.machine.start_process()
+        process.on_halt = lambda process, reason: self.quorum.halted(self.id, reason)
+        self.journal = Journal()
+        channels = Channels(process, f"node-{self.id}")
+        replica = QuorumReplica.open(process, self.settings, "/data", channels, self.journal)
+        self.replica = replica
+        if self.settings.listeners:
+            table = ApiTable()
+            server = RequestServer(process, LISTENER, table, features=self._features)
+            process.network.listen(Endpoint(f"n{self.id}", PORT), server.accept)
+            handlers.add_to(table, replica)
+        replica.start()
+
+    def _features(self) -> Features:
+        return Features({"kraft.version": KRAFT_VERSIONS}, {}, -1)
+
+    def kill(self, *, power_loss: bool = False) -> None:
+        if self.process is not None and self.process.alive:
+            self.process.kill(power_loss=power_loss)
+        self.process = self.replica = None
+
+
+class Quorum:
+    """`voters` replicas that vote, then `observers` that do not. Not started."""
+
+    def __init__(self, seed: int = 1, voters: int = 3, observers: int = 0, **settings: int) -> None:
+        self.world = World(seed)
+        self.network = SimNetwork(self.world)
+        self.halts: list[str] = []
+        endpoints = {node: Endpoint(f"n{node}", PORT) for node in range(1, voters + 1)}
+        self.nodes: dict[int, QuorumNode] = {}
+        for node in range(1, voters + observers + 1):
+            listeners = {LISTENER: endpoints[node]} if node in endpoints else {}
+            base = ReplicaSettings(
+                cluster_id=CLUSTER,
+                node_id=node,
+                directory_id=Uuid(bytes([node]) * 16),
+                can_vote=node in endpoints,
+                listeners=listeners,
+                static_voters=endpoints,
+            )
+            self.add(replace(base, **settings))  # type: ignore[arg-type]
+
+    def add(self, settings: ReplicaSettings) -> QuorumNode:
+        node = QuorumNode(self, settings)
+        self.nodes[node.id] = node
+        machines = {f"n{n.id}": n.machine for n in self.nodes.values()}
+        for other in self.nodes.values():
+            other.machine.machines = machines
+        return node
+
+    def halted(self, node: int, reason: str) -> None:
+        self.halts.append(f"{node}: {reason}")
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+
+    def up(self) -> list[QuorumNode]:
+        return [node for node in self.nodes.values() if node.is_up]
+
+    def active(self) -> QuorumNode | None:
+        """The newest leader that was told so."""
+        leaders = [n for n in self.up() if n.replica is not None and n.replica.is_active]
+        return max(leaders, key=lambda n: n.replica.epoch if n.replica else -1, default=None)
+
+    def run_until(self, done: Callable[[], bool], limit_ms: float = 30_000) -> float:
+        """Run until `done`; how long that took, in virtual milliseconds."""
+        began = self.world.now_ms
+        if not self.world.run(began + limit_ms, done):
+            raise AssertionError(
+                "\n".join([*list(self.world.trace)[-60:], *(str(n.replica) for n in self.up())])
+            )
+        return self.world.now_ms - began
+
+    def elect(self) -> QuorumNode:
+        self.run_until(lambda: self.active() is not None)
+        leader = self.active()
+        assert leader is not None
+        return leader
+
+    def commit(self, *values: bytes, limit_ms: float = 30_000) -> int:
+        """Propose on the active leader and run until it has applied them."""
+        leader = self.elect()
+        assert leader.replica is not None
+        offset = leader.replica.append(values)
+        replica = leader.replica
+        self.run_until(lambda: replica.applied_offset > offset, limit_ms)
+        return offset
+
+    def settle(self) -> None:
+        """Run until everybody who is up has applied what the leader has."""
+        leader = self.elect()
+
+        def even() -> bool:
+            ends = {n.replica.applied_offset for n in self.up() if n.replica is not None}
+            assert leader.replica is not None
+            return ends == {leader.replica.log_end_offset}
+
+        self.run_until(even)
+
+
+__all__ = ["CLUSTER", "Journal", "NotLeaderError", "Quorum", "QuorumNode"]

@@ -1,0 +1,70 @@
+"""Three voters on simulated machines elect, replicate, commit, survive and catch up."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.raft.quorum_world import Quorum
+
+
+def test_they_elect_one_leader_soon_after_they_start() -> None:
+    quorum = Quorum()
+    quorum.start()
+    took = quorum.run_until(lambda: quorum.active() is not None)
+    assert took < 500
+    assert len([n for n in quorum.up() if n.replica and n.replica.is_active]) == 1
+
+
+def test_what_is_committed_reaches_everybody_in_order() -> None:
+    quorum = Quorum(observers=2)
+    quorum.start()
+    for number in range(20):
+        quorum.commit(b"%d" % number)
+    quorum.settle()
+    for node in quorum.nodes.values():
+        assert node.journal.values == [b"%d" % number for number in range(20)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_killed_leader_is_replaced_in_well_under_a_second(seed: int) -> None:
+    quorum = Quorum(seed)
+    quorum.start()
+    quorum.commit(b"before")
+    leader = quorum.elect()
+    leader.kill()
+    took = quorum.run_until(lambda: quorum.active() is not None)
+    assert took < 300
+    quorum.commit(b"after")
+    leader.start()
+    quorum.settle()
+    for node in quorum.nodes.values():
+        assert node.journal.values == [b"before", b"after"]
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_a_whole_cluster_that_restarts_keeps_what_was_committed(power_loss: bool) -> None:
+    quorum = Quorum(3)
+    quorum.start()
+    for number in range(10):
+        quorum.commit(b"%d" % number)
+    for node in quorum.nodes.values():
+        node.kill(power_loss=power_loss)
+    quorum.start()
+    quorum.commit(b"10")
+    quorum.settle()
+    for node in quorum.nodes.values():
+        assert node.journal.values == [b"%d" % number for number in range(11)]
+
+
+def test_a_leader_that_shuts_down_hands_over_at_once() -> None:
+    quorum = Quorum(4)
+    quorum.start()
+    quorum.commit(b"1")
+    leader = quorum.elect()
+    assert leader.replica is not None
+    done: list[bool] = []
+    leader.replica.shutdown(lambda: done.append(True))
+    quorum.run_until(lambda: bool(done))
+    leader.kill()
+    took = quorum.run_until(lambda: quorum.active() is not None)
+    assert took < 300
