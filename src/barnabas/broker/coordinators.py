@@ -54,6 +54,7 @@ __all__ = [
     "Outcome",
     "Shard",
     "java_string_hash",
+    "partition_of",
 ]
 
 T = TypeVar("T")
@@ -69,6 +70,13 @@ def java_string_hash(text: str) -> int:
     for at in range(0, len(data), 2):
         value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """As ``Utils.abs(key.hashCode()) % partitions``; the smallest integer, which has no opposite,
+    counts as 0."""
+    value = java_string_hash(key)
+    return 0 if value == -(1 << 31) else abs(value) % partitions
 
 
 class _Load(Generic[M]):
@@ -124,8 +132,8 @@ class Coordinators(Generic[M]):
         }
 
     def partition_for(self, key: str) -> int:
-        """The partition whose leader coordinates `key`, as ``Utils.abs(hashCode) % partitions``."""
-        return (java_string_hash(key) & 0x7FFFFFFF) % self._partition_count()
+        """The partition whose leader coordinates `key`."""
+        return partition_of(key, self._partition_count())
 
     # Requests
 

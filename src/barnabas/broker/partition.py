@@ -41,6 +41,7 @@ class PartitionHost(Protocol):
 
     node_id: int
     lag_ms_max: float
+    marks_moved: bool
 
     def now_ms(self) -> float: ...
     def wall_ms(self) -> int: ...
@@ -312,6 +313,7 @@ class Partition:
         return True
 
     def _on_high_watermark(self, mark: int) -> None:
+        self._host.marks_moved = True
         waiting = self._waiting
         if waiting and waiting[0][0] <= mark:
             code = self._reached_code()

@@ -26,10 +26,22 @@ Finish = Callable[[ProduceResponse], None]
 class ProduceWait:
     """One parked produce request. `slots` are the partitions' responses that wait."""
 
-    __slots__ = ("_deadlines", "_finish", "_response", "bucket", "parked", "remaining", "slots")
+    __slots__ = (
+        "_deadlines",
+        "_failed",
+        "_finish",
+        "_response",
+        "bucket",
+        "parked",
+        "remaining",
+        "slots",
+    )
 
-    def __init__(self, response: ProduceResponse, deadlines: Deadlines, finish: Finish) -> None:
-        """`finish` gets the response before it goes out (to name new leaders where it has to)."""
+    def __init__(
+        self, response: ProduceResponse, deadlines: Deadlines, finish: Finish | None
+    ) -> None:
+        """`finish` gets a response with an error before it goes out (to name new leaders)."""
+        self._failed = False
         self._response = response
         self._deadlines = deadlines
         self._finish = finish
@@ -67,5 +79,6 @@ class ProduceWait:
 
     def _complete(self) -> None:
         if not self.parked.done:
-            self._finish(self._response)
+            if self._failed and self._finish is not None:
+                self._finish(self._response)
             self.parked.complete(self._response)

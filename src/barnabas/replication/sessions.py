@@ -245,6 +245,10 @@ class ClientSession:
                 named[key] = known[key] = want
         return named, forgotten
 
+    def asked(self, key: PartitionKey) -> Wanted | None:
+        """What the leader was last asked of one partition."""
+        return self._known.get(key)
+
     def on_response(self, session_id: int) -> None:
         """The leader answered without a session error."""
         if session_id == NO_SESSION:

@@ -1,0 +1,322 @@
+"""The broker role of a node, assembled: replicas, fetches, lifecycle, coordinators, its APIs.
+
+Constructed with the ports, the node's configuration, and what the node knows before anything runs:
+the cluster's id, the identities of the log directories, the advertised endpoints of the broker's
+listeners (with their real ports), the outgoing channels, the committed image, and where the active
+controller is. The node tells it of committed metadata (`on_metadata`), of a change of controller
+(`on_controller_change`) and of connections that ended (`on_disconnect`).
+
+Nothing is decided here; this class is the ``role`` that the handlers get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import cast
+
+from barnabas.broker.auto_topics import AutoTopics
+from barnabas.broker.cluster_view import ClusterView
+from barnabas.broker.controller_channel import ControllerChannel, Sender
+from barnabas.broker.coordinator_log import begin_leading, end_leading
+from barnabas.broker.deadlines import Deadlines
+from barnabas.broker.directory_assignments import DirectoryAssignments
+from barnabas.broker.fetch import FetchLimits, FetchService
+from barnabas.broker.fetcher import FetcherContext, FetcherPool
+from barnabas.broker.group_coordinator import GroupCoordinators
+from barnabas.broker.isr_changes import IsrChanges
+from barnabas.broker.leaders import add_fetch_leaders, add_produce_leaders
+from barnabas.broker.lifecycle import Identity, Lifecycle
+from barnabas.broker.partition import Partition
+from barnabas.broker.producer_ids import ProducerIds
+from barnabas.broker.replicas import ReplicaTable
+from barnabas.config.listeners import PROTOCOLS
+from barnabas.config.meta_properties import MetaProperties
+from barnabas.config.node import NodeConfig
+from barnabas.log.checkpoints import HIGH_WATERMARK
+from barnabas.log.directories import LogDirectories
+from barnabas.log.directory import LogDirectory
+from barnabas.metadata.changes import Changes
+from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, MetadataImage
+from barnabas.ports import Ports, Wakeup
+from barnabas.replication.sessions import FetchSession
+from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
+from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.messages.produce_response import ProduceResponse
+
+
+class Broker:
+    """One broker. Attributes are the parts that handlers use."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        config: NodeConfig,
+        *,
+        cluster_id: str,
+        identities: Mapping[str, MetaProperties],
+        listeners: Mapping[str, Endpoint],
+        channels: Sender,
+        image: MetadataImage,
+        controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
+    ) -> None:
+        """`identities` maps each usable path of ``log.dirs`` to its ``meta.properties``;
+        `controller_endpoint` says where the active controller is, None while nobody knows."""
+        self.ports = ports
+        self.config = config
+        self.cluster_id = cluster_id
+        self.image = image
+        self.node_id = int(config.node_id)
+        self.listeners = dict(listeners)
+        self._controller_endpoint = controller_endpoint
+        self._dynamic_version = -1
+        self._texts: dict[str, str] = {}
+        self._stopping = False
+        self._stopped: Callable[[], None] | None = None
+        self._timers: dict[str, Wakeup] = {}
+
+        self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
+        self.deadlines = Deadlines(ports)
+        self.replicas = ReplicaTable(
+            ports, self.node_id, config.replication.lag_time_ms_max, image, self
+        )
+        self.logs = LogDirectories(
+            ports,
+            config.logs,
+            {path: identities[path] for path in config.log_dirs if path in identities},
+            self.replicas.config_of,
+            self._on_directory_offline,
+        )
+        self.isr_changes = IsrChanges(ports, self.controller, self.node_id, self._broker_epoch)
+        self.replicas.attach(
+            self.logs, FetcherPool(self._fetcher_context(channels)), self.isr_changes
+        )
+        self.fetches = FetchService(
+            ports,
+            self.replicas.find,
+            self.deadlines,
+            FetchLimits(config.broker.fetch_bytes_max, config.broker.fetch_sessions_max),
+            partial(add_fetch_leaders, self),
+        )
+        self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
+        self.auto_topics = AutoTopics(ports, self.controller, config, image)
+        self.assignments = DirectoryAssignments(
+            ports, self.controller, self.node_id, self._broker_epoch
+        )
+        self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
+        self.lifecycle: Lifecycle
+        self._incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
+
+    def _fetcher_context(self, channels: Sender) -> FetcherContext:
+        return FetcherContext(
+            self.ports,
+            channels,
+            self.node_id,
+            self.config.replication,
+            self._broker_epoch,
+            self.inter_broker_endpoint,
+        )
+
+    def _broker_epoch(self) -> int:
+        return self.lifecycle.broker_epoch
+
+    def inter_broker_endpoint(self, broker: int) -> Endpoint | None:
+        """Where other brokers reach `broker`."""
+        known = self.image.brokers.get(broker)
+        return None if known is None else known.endpoint(self.config.inter_broker_listener_name)
+
+    def _offsets_partitions(self) -> int:
+        topic = self.image.topics_by_name.get(OFFSETS_TOPIC)
+        return len(topic) if topic is not None else self.config.offsets.topic_partitions
+
+    def add_to(self, table: ApiTable) -> ApiTable:
+        """Serve all of a broker's APIs on a listener."""
+        from barnabas.broker import handlers  # they import this module's class
+
+        return handlers.add_to(table, self)
+
+    # -- start -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the logs (blocks) and introduce this broker to the controller. Raises ``OSError``
+        where no log directory is usable."""
+        self.logs.open()
+        self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
+        self.lifecycle = Lifecycle(
+            self.ports,
+            self.controller,
+            self._identity(),
+            heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
+            registration_timeout_ms=self.config.broker.registration_timeout_ms,
+            metadata_offset=lambda: self.image.offset,
+        )
+        replication = self.config.replication
+        self._every(
+            "high watermarks",
+            replication.high_watermark_checkpoint_interval_ms,
+            self._checkpoint_high_watermarks,
+        )
+        self._every("isr", replication.lag_time_ms_max / 2, self.replicas.shrink_isrs)
+        if self.image.offset >= 0:
+            # What was replayed before the logs were open.
+            self.replicas.apply(Changes(everything=True))
+        self.on_controller_change()
+        self.lifecycle.start()
+
+    def _identity(self) -> Identity:
+        protocols = {spec.name: PROTOCOLS.index(spec.protocol) for spec in self.config.listeners}
+        return Identity(
+            self.node_id,
+            self.cluster_id,
+            self._incarnation,
+            {name: (at, protocols.get(name, 0)) for name, at in self.listeners.items()},
+            self.config.rack,
+            [d.directory_id for d in self.logs.directories if d.is_online],
+            self.logs.previous_broker_epoch,
+        )
+
+    @property
+    def is_started(self) -> bool:
+        return hasattr(self, "lifecycle")
+
+    # -- what the node tells ---------------------------------------------------------------------
+
+    def on_metadata(self, image: MetadataImage, changes: Changes) -> None:
+        """The image moved by committed records."""
+        if not self.is_started or (self._stopping and self._stopped is None):
+            return
+        self.replicas.apply(changes)
+        if changes.topics_deleted:
+            self.groups.on_topics_deleted(
+                {
+                    name: topic_id
+                    for topic_id, name in changes.topics_deleted.items()
+                    if name not in image.topics_by_name
+                }
+            )
+        self.auto_topics.on_metadata(changes)
+        self.lifecycle.on_metadata(changes.everything or self.node_id in changes.brokers)
+
+    def on_controller_change(self) -> None:
+        """Another controller is active, or nobody is known to be."""
+        at = self._controller_endpoint()
+        if at is None or isinstance(at, Endpoint):
+            self.controller.on_controller_change(-1, at)
+        else:
+            self.controller.on_controller_change(*at)
+        if at is not None and self.is_started:
+            self.lifecycle.on_controller_change()
+
+    def on_disconnect(self, connection_id: int) -> None:
+        """A client's connection ended. Its parked requests were abandoned by the connection."""
+
+    # -- what the replica table asks -------------------------------------------------------------
+
+    def broker_texts(self) -> dict[str, str]:
+        """This broker's configuration as text: its own dynamic values, over the cluster's, over its
+        properties."""
+        if self._dynamic_version != self.image.config_version:
+            self._dynamic_version = self.image.config_version
+            self._texts = {
+                **self.config.texts,
+                **self.image.config(BROKER, CLUSTER_DEFAULT),
+                **self.image.config(BROKER, str(self.node_id)),
+            }
+        return self._texts
+
+    def wake(self, session: FetchSession[Partition]) -> None:
+        self.fetches.wake(session)
+
+    def on_directory_chosen(self, partition: Partition, directory: Uuid) -> None:
+        self.assignments.submit(partition, directory)
+
+    def _on_directory_offline(
+        self, directory: LogDirectory, partitions: list[TopicPartition]
+    ) -> None:
+        self.replicas.on_directory_offline(partitions)
+        if self.is_started:
+            self.lifecycle.on_directory_offline(directory.directory_id)
+            if not any(d.is_online for d in self.logs.directories):
+                self.ports.halt("every log directory has failed")
+
+    def _on_offsets_leadership(self, partition: Partition, epoch: int | None) -> None:
+        if epoch is None:
+            end_leading(self.groups, partition)
+        else:
+            begin_leading(self.groups, partition)
+
+    def on_leadership(self, topic: str, callback: Callable[[Partition, int | None], None]) -> None:
+        """Have `callback` told of leaderships of `topic`'s partitions that begin (with the leader
+        epoch) and end (None)."""
+        self.replicas.on_leadership(topic, callback)
+
+    # -- what handlers ask -----------------------------------------------------------------------
+
+    def finish_produce(self, response: ProduceResponse) -> None:
+        """A produce request waited and failed in part: say who leads now."""
+        add_produce_leaders(self, response)
+
+    def controller_for_clients(self, view: ClusterView) -> int:
+        """A broker to send administration to: the active controller's own where it is one that the
+        client can reach, else this one; any of them forwards."""
+        active = self.controller.controller_id
+        return active if view.endpoint(active) is not None else self.node_id
+
+    # -- upkeep ----------------------------------------------------------------------------------
+
+    def _every(self, name: str, interval_ms: float, action: Callable[[], object]) -> None:
+        def run() -> None:
+            action()
+            arm()
+
+        def arm() -> None:
+            self._timers[name] = self.ports.wakeups.call_at(
+                self.ports.clock.now_ms() + interval_ms, run
+            )
+
+        arm()
+
+    def _checkpoint_high_watermarks(self) -> None:
+        if self.replicas.marks_moved:
+            self.replicas.marks_moved = False
+            self.logs.checkpoint(HIGH_WATERMARK)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def begin_shutdown(self, on_done: Callable[[], None]) -> None:
+        """Hand the leaderships over (within seconds, also where no controller answers), close the
+        logs, write the proof of a clean shutdown; then `on_done`."""
+        if not self.is_started:
+            self.ports.wakeups.call_soon(on_done)
+            return
+        self._stopping = True
+        self._stopped = on_done
+        self.lifecycle.begin_shutdown(
+            self._on_left, controlled=self.config.broker.controlled_shutdown
+        )
+
+    def _on_left(self) -> None:
+        on_done, self._stopped = self._stopped, None
+        for timer in self._timers.values():
+            timer.cancel()
+        self.replicas.fetchers.close()
+        self.groups.close()
+        self.deadlines.close()
+        self.controller.close()
+        self.logs.shutdown(self.lifecycle.broker_epoch)
+        if on_done is not None:
+            on_done()
+
+    def describe(self) -> dict[str, object]:
+        """State for people, metrics and logs."""
+        return {
+            "broker": self.node_id,
+            "lifecycle": self.lifecycle.describe() if self.is_started else "not started",
+            "replicas": self.replicas.describe(),
+            "fetch_sessions": len(self.fetches.sessions),
+            "waiting": len(self.deadlines),
+            "logs": cast("object", self.logs.describe()),
+        }
+
+    def __repr__(self) -> str:
+        return f"Broker({self.node_id}, {self.replicas!r})"

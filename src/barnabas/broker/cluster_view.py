@@ -1,0 +1,117 @@
+"""The cluster as clients of one listener may see it: brokers alive, leaders, offline replicas.
+
+Reads the committed image; decides nothing. A broker is shown where it is unfenced and advertises the
+listener that was asked; a leader that is not shown is LEADER_NOT_AVAILABLE.
+
+Behaviour: Kafka's KRaftMetadataCache.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.registrations import BrokerRegistration, ListenerEndpoint
+from barnabas.metadata.topic import Topic
+from barnabas.wire.errors import ErrorCode
+
+TOPIC_NAME_MAX = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+NOT_ASKED = -2147483648
+"""Authorized operations that nobody asked for."""
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+"""Everything that can be done with a topic or the cluster, as AclOperation codes: nobody is refused."""
+
+
+class LiveBroker(NamedTuple):
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class PartitionView(NamedTuple):
+    """One partition as a client sees it."""
+
+    code: ErrorCode
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+def is_legal_topic_name(name: str) -> bool:
+    return (
+        name not in (".", "..") and len(name) <= TOPIC_NAME_MAX and _LEGAL.match(name) is not None
+    )
+
+
+class ClusterView:
+    """The image through one listener."""
+
+    def __init__(self, image: MetadataImage, listener: str) -> None:
+        self.image = image
+        self.listener = listener
+
+    def endpoint(self, broker: int) -> ListenerEndpoint | None:
+        """Where `broker` is reached; None where it is not shown."""
+        known = self.image.brokers.get(broker)
+        if known is None or known.fenced:
+            return None
+        return known.listeners.get(self.listener)
+
+    def live_brokers(self) -> list[LiveBroker]:
+        found = []
+        for broker in sorted(self.image.brokers):
+            at = self.endpoint(broker)
+            if at is not None:
+                found.append(LiveBroker(broker, at.host, at.port, self.image.brokers[broker].rack))
+        return found
+
+    def brokers(self) -> list[tuple[BrokerRegistration, ListenerEndpoint]]:
+        """All that advertise the listener, fenced ones too."""
+        found = []
+        for broker in sorted(self.image.brokers):
+            known = self.image.brokers[broker]
+            at = known.listeners.get(self.listener)
+            if at is not None:
+                found.append((known, at))
+        return found
+
+    def partition(self, topic: Topic, index: int, *, unavailable_listeners: bool) -> PartitionView:
+        """`unavailable_listeners`: the client knows LISTENER_NOT_FOUND."""
+        leader = topic.leader[index]
+        replicas = topic.replicas[index]
+        code = ErrorCode.NONE
+        if self.endpoint(leader) is None:
+            known = self.image.brokers.get(leader)
+            missing = known is not None and self.listener not in known.listeners
+            code = (
+                ErrorCode.LISTENER_NOT_FOUND
+                if missing and unavailable_listeners
+                else ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            leader = -1
+        return PartitionView(
+            code,
+            leader,
+            topic.leader_epoch[index],
+            replicas,
+            topic.isr[index],
+            tuple(
+                broker
+                for position, broker in enumerate(replicas)
+                if self._is_offline(topic, index, position, broker)
+            ),
+        )
+
+    def _is_offline(self, topic: Topic, index: int, position: int, broker: int) -> bool:
+        known = self.image.brokers.get(broker)
+        if known is None or known.fenced or self.listener not in known.listeners:
+            return True
+        directories = topic.directories[index]
+        return position < len(directories) and not known.has_directory(directories[position])

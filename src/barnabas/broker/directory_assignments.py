@@ -1,0 +1,97 @@
+"""Tells the controller in which log directory a replica was put, where it does not know (KIP-858).
+
+Batched, one request at a time, retried until it is answered; an answer with an error for a partition
+means that the metadata have moved on, and the next assignment will say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.broker.partition import Partition
+from barnabas.ports import Ports
+from barnabas.types import Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.assign_replicas_to_dirs_request import (
+    AssignReplicasToDirsRequest,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+from barnabas.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+
+RETRY_MS = 500.0
+PARTITIONS_MAX = 2000
+"""In one request."""
+Key = tuple[Uuid, int]
+
+
+class DirectoryAssignments:
+    """What is still to be told."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        controller: ControllerChannel,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._ports = ports
+        self._controller = controller
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._pending: dict[Key, Uuid] = {}
+        self._in_flight: dict[Key, Uuid] = {}
+        self._scheduled = False
+
+    def submit(self, partition: Partition, directory: Uuid) -> None:
+        """`partition`'s log is in `directory`."""
+        self._pending[partition.topic_id, partition.index] = directory
+        self._schedule(0.0)
+
+    def _schedule(self, delay_ms: float) -> None:
+        if self._scheduled or self._in_flight or not self._pending:
+            return
+        self._scheduled = True
+        self._ports.wakeups.call_at(self._ports.clock.now_ms() + delay_ms, self._send)
+
+    def _send(self) -> None:
+        self._scheduled = False
+        if self._broker_epoch() < 0:
+            self._schedule(RETRY_MS)
+            return
+        for key in list(self._pending)[:PARTITIONS_MAX]:
+            self._in_flight[key] = self._pending.pop(key)
+        self._controller.send(self._request(), self._on_answer)
+
+    def _request(self) -> AssignReplicasToDirsRequest:
+        directories: dict[Uuid, dict[Uuid, list[PartitionData]]] = {}
+        for (topic_id, index), directory in self._in_flight.items():
+            topics = directories.setdefault(directory, {})
+            topics.setdefault(topic_id, []).append(PartitionData(partition_index=index))
+        return AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=[
+                DirectoryData(
+                    id=directory,
+                    topics=[
+                        TopicData(topic_id=topic_id, partitions=partitions)
+                        for topic_id, partitions in topics.items()
+                    ],
+                )
+                for directory, topics in directories.items()
+            ],
+        )
+
+    def _on_answer(self, response: AssignReplicasToDirsResponse | KafkaError) -> None:
+        told, self._in_flight = self._in_flight, {}
+        if isinstance(response, KafkaError) or response.error_code:
+            code = response.code if isinstance(response, KafkaError) else response.error_code
+            if code != ErrorCode.UNSUPPORTED_VERSION:
+                for key, directory in told.items():
+                    self._pending.setdefault(key, directory)
+            self._schedule(RETRY_MS)
+            return
+        self._schedule(0.0)

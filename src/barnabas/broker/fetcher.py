@@ -1,0 +1,528 @@
+"""Following: one fetch session per leading broker, always one request under way.
+
+A :class:`Fetcher` follows some of the partitions that one broker leads. Its request names only what
+moved since the last one; the answer of all of them comes in one response, is appended, and the next
+request leaves in the same turn. :class:`FetcherPool` has one or several per leader
+(`num.replica.fetchers`).
+
+Behaviour: Kafka's AbstractFetcherThread and ReplicaFetcherThread. A partition with an error waits
+`replica.fetch.backoff.ms` while the others go on; one that is fenced waits for metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from barnabas.broker.controller_channel import Sender
+from barnabas.broker.partition import Partition
+from barnabas.client.connection import ChannelError
+from barnabas.config.settings import ReplicationSettings
+from barnabas.ports import Ports, Wakeup
+from barnabas.record.batch import CorruptBatchError
+from barnabas.replication.follower import (
+    FollowerState,
+    Phase,
+    resolve_out_of_range,
+    truncation_offset,
+)
+from barnabas.replication.sessions import ClientSession, Wanted
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
+from barnabas.wire.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from barnabas.wire.messages.list_offsets_response import ListOffsetsResponse
+
+LATEST = -1
+EARLIEST_LOCAL = -4
+LEADER_UNKNOWN_RETRY_MS = 50.0
+"""A leader that lags behind the metadata will know its epoch soon."""
+
+Key = tuple[Uuid, int]
+
+
+class Followed(NamedTuple):
+    partition: Partition
+    state: FollowerState
+
+
+class FetcherContext(NamedTuple):
+    """What all fetchers of one broker share."""
+
+    ports: Ports
+    channels: Sender
+    node_id: int
+    settings: ReplicationSettings
+    broker_epoch: Callable[[], int]
+    endpoint_of: Callable[[int], Endpoint | None]
+    """Where another broker's inter-broker listener is; None while that is unknown."""
+
+
+class Fetcher:
+    """The partitions that this broker follows from one leader, or a share of them."""
+
+    def __init__(self, context: FetcherContext, leader: int, number: int) -> None:
+        self.context = context
+        self.leader = leader
+        self.purpose = f"fetch-{number}"
+        self.followed: dict[Key, Followed] = {}
+        self._session = ClientSession()
+        self._wanted: dict[Any, Wanted] = {}
+        self._changed: dict[Key, None] = {}
+        self._delayed: dict[Key, None] = {}
+        self._in_flight = False
+        self._wakeup: Wakeup | None = None
+        self._endpoint: Endpoint | None = None
+        self._closed = False
+        self.rounds = 0
+
+    # -- which partitions ------------------------------------------------------------------------
+
+    def add(self, partition: Partition) -> None:
+        """Follow `partition` in its present leader epoch, from its log's end."""
+        log = partition.log
+        if log is None:
+            return
+        if log.last_epoch < 0 and log.log_end_offset > log.log_start_offset:
+            # Nothing tells where this log parts from the leader's: trust what was committed.
+            partition.truncate(log.high_watermark)
+        state = FollowerState(partition.leader_epoch, log.log_end_offset, log.last_epoch)
+        key = (partition.topic_id, partition.index)
+        self.followed[key] = Followed(partition, state)
+        self._delayed.pop(key, None)
+        self._want(key, partition, state)
+
+    def remove(self, key: Key) -> None:
+        if self.followed.pop(key, None) is not None:
+            self._unwant(key)
+            self._delayed.pop(key, None)
+
+    def _want(self, key: Key, partition: Partition, state: FollowerState) -> None:
+        log = partition.log
+        self._wanted[key] = Wanted(
+            state.fetch_offset,
+            state.last_fetched_epoch,
+            state.leader_epoch,
+            0 if log is None else log.log_start_offset,
+        )
+        self._changed[key] = None
+
+    def _unwant(self, key: Key) -> None:
+        if self._wanted.pop(key, None) is not None:
+            self._changed[key] = None
+
+    def _delay(self, key: Key, state: FollowerState, ms: float) -> None:
+        state.delay(self.context.ports.clock.now_ms() + ms)
+        self._delayed[key] = None
+        self._unwant(key)
+
+    def _fail(self, key: Key, state: FollowerState, why: str) -> None:
+        """Nothing more until the metadata change."""
+        state.phase = Phase.FAILED
+        self._unwant(key)
+        followed = self.followed.get(key)
+        name = followed.partition.name if followed else key
+        self.context.ports.log("warning", "fetcher.partition_failed", partition=str(name), why=why)
+
+    def retry_now(self) -> None:
+        """The leader may be well again: forget the delays."""
+        for key in self._delayed:
+            followed = self.followed.get(key)
+            if followed is not None:
+                followed.state.delayed_until_ms = 0.0
+        self.pump()
+
+    # -- a round ---------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Send the next request, where there is one to send and none under way."""
+        if self._in_flight or self._closed:
+            return
+        if self._delayed:
+            self._end_delays()
+        if not self._wanted:
+            return
+        endpoint = self.context.endpoint_of(self.leader)
+        if endpoint is None:
+            self._pump_at(self.context.ports.clock.now_ms() + LEADER_UNKNOWN_RETRY_MS)
+            return
+        if endpoint != self._endpoint:
+            self._session.forget()
+            self._endpoint = endpoint
+        self._in_flight = True
+        self.rounds += 1
+        settings = self.context.settings
+        self.context.channels.send(
+            endpoint,
+            self._request(),
+            self._on_response,
+            timeout_ms=max(settings.socket_timeout_ms, settings.fetch_wait_ms_max + 1000),
+            purpose=self.purpose,
+        )
+
+    def _request(self) -> FetchRequest:
+        named, forgotten = self._session.plan(self._wanted, self._changed)
+        self._changed.clear()
+        settings = self.context.settings
+        topics: dict[Any, list[FetchPartition]] = {}
+        for (topic_id, index), want in named.items():
+            partitions = topics.get(topic_id)
+            if partitions is None:
+                partitions = topics[topic_id] = []
+            partitions.append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=want.leader_epoch,
+                    fetch_offset=want.fetch_offset,
+                    last_fetched_epoch=want.last_fetched_epoch,
+                    log_start_offset=want.log_start_offset,
+                    partition_max_bytes=settings.fetch_bytes_max,
+                )
+            )
+        gone: dict[Any, list[int]] = {}
+        for topic_id, index in forgotten:
+            gone.setdefault(topic_id, []).append(index)
+        return FetchRequest(
+            replica_state=ReplicaState(
+                replica_id=self.context.node_id, replica_epoch=self.context.broker_epoch()
+            ),
+            max_wait_ms=settings.fetch_wait_ms_max,
+            min_bytes=settings.fetch_bytes_min,
+            max_bytes=settings.fetch_response_bytes_max,
+            session_id=self._session.id,
+            session_epoch=self._session.epoch,
+            topics=[FetchTopic(topic_id=key, partitions=value) for key, value in topics.items()],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=key, partitions=value) for key, value in gone.items()
+            ],
+        )
+
+    def _on_response(self, response: FetchResponse | ChannelError) -> None:
+        self._in_flight = False
+        if self._closed:
+            return
+        if isinstance(response, ChannelError):
+            self._on_lost(response)
+        elif response.error_code:
+            self._on_session_error(ErrorCode(response.error_code))
+        else:
+            self._session.on_response(response.session_id)
+            for topic in response.responses:
+                topic_id = Uuid(topic.topic_id)
+                for data in topic.partitions:
+                    key = (topic_id, data.partition_index)
+                    followed = self.followed.get(key)
+                    if followed is not None:
+                        self._on_partition(key, followed, data)
+        self.pump()
+
+    def _on_lost(self, error: ChannelError) -> None:
+        """The leader is gone or unreachable: the metadata will say who leads next."""
+        self.context.ports.log("info", "fetcher.leader_lost", leader=self.leader, error=str(error))
+        self._session.forget()
+        backoff = self.context.settings.fetch_backoff_ms
+        for key, (_, state) in self.followed.items():
+            if state.phase is Phase.FETCHING:
+                self._delay(key, state, backoff)
+
+    def _on_session_error(self, code: ErrorCode) -> None:
+        self.context.ports.log("info", "fetcher.session_error", leader=self.leader, error=code.name)
+        if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._session.forget()
+            return
+        self._session.reset()
+        if code not in (
+            ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ):
+            for key, (_, state) in self.followed.items():
+                if state.phase is Phase.FETCHING:
+                    self._delay(key, state, self.context.settings.fetch_backoff_ms)
+
+    # -- one partition's answer ------------------------------------------------------------------
+
+    def _on_partition(self, key: Key, followed: Followed, data: PartitionData) -> None:
+        partition, state = followed
+        asked = self._session.asked(key)
+        if (
+            asked is None
+            or state.phase is not Phase.FETCHING
+            or asked.fetch_offset != state.fetch_offset
+            or asked.leader_epoch != state.leader_epoch
+            or partition.log is None
+        ):
+            return  # the answer to what this broker does not ask any more
+        try:
+            if data.error_code:
+                self._on_error(key, followed, ErrorCode(data.error_code))
+            elif data.diverging_epoch.epoch >= 0:
+                self._truncate(key, followed, data)
+            else:
+                self._append(key, followed, data)
+        except KafkaError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                self._fail(key, state, str(error))
+            else:
+                self._on_bad_data(key, state, partition, error)
+        except CorruptBatchError as error:
+            self._on_bad_data(key, state, partition, error)
+
+    def _append(self, key: Key, followed: Followed, data: PartitionData) -> None:
+        partition, state = followed
+        records = data.records
+        log = partition.log
+        assert log is not None
+        if records:
+            assert not isinstance(records, list)
+            partition.append_as_follower(records)
+            if log.log_end_offset != state.fetch_offset:
+                state.moved_to(log.log_end_offset, log.last_epoch)
+                self._want(key, partition, state)
+        start = log.log_start_offset
+        partition.follow_watermarks(data.high_watermark, data.log_start_offset)
+        if log.log_start_offset != start:
+            self._want(key, partition, state)
+
+    def _truncate(self, key: Key, followed: Followed, data: PartitionData) -> None:
+        partition, state = followed
+        log = partition.log
+        assert log is not None
+        diverging = data.diverging_epoch
+        own_epoch, own_end = log.epoch_end_offset(diverging.epoch)
+        offset = truncation_offset(
+            diverging.epoch,
+            diverging.end_offset,
+            own_epoch,
+            own_end,
+            log.log_end_offset,
+            state.fetch_offset,
+        )
+        self.context.ports.log(
+            "warning" if offset < log.high_watermark else "info",
+            "fetcher.truncating",
+            partition=str(partition.name),
+            to=offset,
+            end=log.log_end_offset,
+            high_watermark=log.high_watermark,
+            leader_epoch=state.leader_epoch,
+        )
+        partition.truncate(offset)
+        state.moved_to(log.log_end_offset, log.last_epoch)
+        self._want(key, partition, state)
+
+    def _on_error(self, key: Key, followed: Followed, code: ErrorCode) -> None:
+        partition, state = followed
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._find_offset(key, followed)
+        elif code == ErrorCode.FENCED_LEADER_EPOCH:
+            self._fail(key, state, f"leader epoch {state.leader_epoch} is fenced")
+        elif code in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
+            self._delay(key, state, LEADER_UNKNOWN_RETRY_MS)
+        else:
+            self.context.ports.log(
+                "info", "fetcher.partition_error", partition=str(partition.name), error=code.name
+            )
+            self._delay(key, state, self.context.settings.fetch_backoff_ms)
+
+    def _on_bad_data(
+        self, key: Key, state: FollowerState, partition: Partition, error: Exception
+    ) -> None:
+        """What came cannot be appended: ask again from where the log really ends."""
+        self.context.ports.log(
+            "error", "fetcher.bad_data", partition=str(partition.name), error=str(error)
+        )
+        if partition.log is not None:
+            state.moved_to(partition.log.log_end_offset, partition.log.last_epoch)
+        self._delay(key, state, self.context.settings.fetch_backoff_ms)
+
+    # -- out of range ----------------------------------------------------------------------------
+
+    def _find_offset(self, key: Key, followed: Followed) -> None:
+        """Ask the leader where its log ends, then where it begins."""
+        followed.state.phase = Phase.FINDING_OFFSET
+        self._unwant(key)
+
+        def on_end(end: int) -> None:
+            self._ask_offset(
+                key,
+                followed,
+                EARLIEST_LOCAL,
+                lambda start: self._resolve(key, followed, start, end),
+            )
+
+        self._ask_offset(key, followed, LATEST, on_end)
+
+    def _ask_offset(
+        self, key: Key, followed: Followed, timestamp: int, then: Callable[[int], None]
+    ) -> None:
+        partition, state = followed
+        endpoint = self.context.endpoint_of(self.leader)
+
+        def on_done(response: ListOffsetsResponse | ChannelError) -> None:
+            if self._closed or self.followed.get(key) is not followed:
+                return
+            if not isinstance(response, ChannelError):
+                for topic in response.topics:
+                    for answer in topic.partitions:
+                        if answer.error_code == ErrorCode.NONE:
+                            then(answer.offset)
+                            return
+            self._resume(key, state, self.context.settings.fetch_backoff_ms)
+
+        if endpoint is None:
+            self._resume(key, state, self.context.settings.fetch_backoff_ms)
+            return
+        request = ListOffsetsRequest(
+            replica_id=self.context.node_id,
+            topics=[
+                ListOffsetsTopic(
+                    name=partition.topic,
+                    partitions=[
+                        ListOffsetsPartition(
+                            partition_index=partition.index,
+                            current_leader_epoch=state.leader_epoch,
+                            timestamp=timestamp,
+                        )
+                    ],
+                )
+            ],
+        )
+        self.context.channels.send(endpoint, request, on_done, purpose="replica-offsets")
+
+    def _resolve(self, key: Key, followed: Followed, start: int, end: int) -> None:
+        partition, state = followed
+        log = partition.log
+        if log is None:
+            return
+        action = resolve_out_of_range(log.log_end_offset, start, end)
+        self.context.ports.log(
+            "warning",
+            "fetcher.out_of_range",
+            partition=str(partition.name),
+            end=log.log_end_offset,
+            leader_start=start,
+            leader_end=end,
+        )
+        try:
+            if action.truncate_to is not None:
+                partition.truncate(action.truncate_to)
+            elif action.start_at is not None:
+                partition.start_over_at(action.start_at)
+        except KafkaError as error:
+            self._fail(key, state, str(error))
+            return
+        state.moved_to(log.log_end_offset, log.last_epoch)
+        self._resume(key, state, 0.0)
+
+    def _resume(self, key: Key, state: FollowerState, delay_ms: float) -> None:
+        state.phase = Phase.FETCHING
+        self._delay(key, state, delay_ms)
+        self.pump()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _end_delays(self) -> None:
+        """Want again what has waited long enough, and come back for the rest."""
+        now_ms = self.context.ports.clock.now_ms()
+        earliest: float | None = None
+        for key in list(self._delayed):
+            followed = self.followed.get(key)
+            if followed is None or followed.state.is_ready(now_ms):
+                del self._delayed[key]
+                if followed is not None:
+                    self._want(key, *followed)
+            elif followed.state.phase is Phase.FETCHING:
+                until = followed.state.delayed_until_ms
+                earliest = until if earliest is None else min(earliest, until)
+        if earliest is not None:
+            self._pump_at(earliest)
+
+    def _pump_at(self, when_ms: float) -> None:
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        self._wakeup = self.context.ports.wakeups.call_at(when_ms, self._on_wakeup)
+
+    def _on_wakeup(self) -> None:
+        self._wakeup = None
+        self.pump()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        if self._endpoint is not None:
+            self.context.channels.disconnect(self._endpoint, self.purpose)
+
+    def __repr__(self) -> str:
+        return f"Fetcher({self.purpose} from {self.leader}, {len(self.followed)} partitions)"
+
+
+class FetcherPool:
+    """All fetchers of one broker."""
+
+    def __init__(self, context: FetcherContext) -> None:
+        self._context = context
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._home: dict[Key, Fetcher] = {}
+        self._dirty: dict[Fetcher, None] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch `partition` from its present leader (another broker). `pump` sends."""
+        self.stop(partition)
+        number = (partition.topic_id[-1] * 31 + partition.index) % max(
+            self._context.settings.fetchers, 1
+        )
+        at = (partition.leader_id, number)
+        fetcher = self._fetchers.get(at)
+        if fetcher is None:
+            fetcher = self._fetchers[at] = Fetcher(self._context, *at)
+        try:
+            fetcher.add(partition)
+        except KafkaError:
+            return  # its directory failed just now
+        self._home[partition.topic_id, partition.index] = fetcher
+        self._dirty[fetcher] = None
+
+    def stop(self, partition: Partition) -> None:
+        """Fetch `partition` from nobody."""
+        key = (partition.topic_id, partition.index)
+        fetcher = self._home.pop(key, None)
+        if fetcher is not None:
+            fetcher.remove(key)
+            self._dirty[fetcher] = None
+
+    def pump(self) -> None:
+        """Send what the changes since the last call ask for; drop fetchers that follow nothing."""
+        dirty, self._dirty = self._dirty, {}
+        for fetcher in dirty:
+            if fetcher.followed:
+                fetcher.pump()
+            else:
+                fetcher.close()
+                self._fetchers = {at: f for at, f in self._fetchers.items() if f is not fetcher}
+
+    def on_broker_changed(self, broker: int) -> None:
+        """A broker was registered, fenced or unfenced: what waited for it tries again."""
+        for (leader, _), fetcher in self._fetchers.items():
+            if leader == broker:
+                fetcher.retry_now()
+
+    def close(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        self._home.clear()
+
+    def __len__(self) -> int:
+        return len(self._fetchers)

@@ -1,0 +1,110 @@
+"""DeleteRecords.
+
+Behaviour: the leader moves its log start at once; the answer waits until every live replica has moved
+its own there, so that the low watermark it carries is true (KIP-107). Offset -1 means the high
+watermark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.deadlines import Deadlines
+from barnabas.broker.partition import Partition
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.delete_records_request import DeleteRecordsRequest
+from barnabas.wire.messages.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def error_response(request: DeleteRecordsRequest, code: int, message: str) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    DeleteRecordsPartitionResult(
+                        partition_index=asked.partition_index, low_watermark=-1, error_code=code
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, error_response, "topic", "delete")
+
+
+class _Wait:
+    """One request whose partitions' low watermarks have not arrived yet."""
+
+    def __init__(self, response: DeleteRecordsResponse, deadlines: Deadlines) -> None:
+        self.parked = Parked()
+        self.bucket = -1
+        self.remaining = 0
+        self._response = response
+        self._deadlines = deadlines
+
+    def add(self, partition: Partition, target: int, answer: DeleteRecordsPartitionResult) -> None:
+        def check() -> bool:
+            if self.parked.done:
+                return True
+            if not partition.is_leader:
+                answer.error_code = partition.not_leader().code
+                answer.low_watermark = -1
+            elif partition.low_watermark >= target:
+                answer.error_code = ErrorCode.NONE
+                answer.low_watermark = partition.low_watermark
+            else:
+                return False
+            self.remaining -= 1
+            if self.remaining == 0 and self.bucket != -1:
+                self._deadlines.remove(self)
+                self.parked.complete(self._response)
+            return True
+
+        self.remaining += 1
+        if not check():
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            partition.when_low_watermark_moves(check)
+
+    def on_deadline(self) -> None:
+        self.parked.complete(self._response)
+
+
+def handle(
+    request: DeleteRecordsRequest, ctx: RequestContext, broker: Broker
+) -> DeleteRecordsResponse | Parked:
+    response = DeleteRecordsResponse()
+    wait = _Wait(response, broker.deadlines)
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = DeleteRecordsPartitionResult(
+                partition_index=asked.partition_index, low_watermark=-1
+            )
+            answers.append(answer)
+            try:
+                partition, code = broker.replicas.find((topic.name, asked.partition_index))
+                if partition is None:
+                    raise KafkaError(code, "no replica here")
+                wait.add(partition, partition.delete_records(asked.offset), answer)
+            except KafkaError as error:
+                answer.error_code = error.code
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+    response.topics = topics
+    if wait.remaining == 0:
+        return response
+    broker.deadlines.add(wait, broker.ports.clock.now_ms() + max(request.timeout_ms, 0))
+    return wait.parked

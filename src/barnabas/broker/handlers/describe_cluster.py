@@ -1,0 +1,65 @@
+"""DescribeCluster on a broker's listener.
+
+Behaviour: the brokers alive on the listener asked; fenced ones, too, where the client wants them. Asked
+for controllers, it refuses: their listeners tell.
+
+Version notes: 1 adds the endpoint type, 2 fenced brokers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.cluster_view import CLUSTER_OPERATIONS, NOT_ASKED, ClusterView
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.wire.messages.describe_cluster_response import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
+from barnabas.wire.request import Api, RequestContext, top_level_error
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+BROKERS = 1
+CONTROLLERS = 2
+API = Api(
+    ApiKey.DESCRIBE_CLUSTER,
+    DescribeClusterRequest,
+    top_level_error(DescribeClusterResponse),
+    "cluster",
+    "describe",
+)
+
+
+def handle(
+    request: DescribeClusterRequest, ctx: RequestContext, broker: Broker
+) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        raise KafkaError(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if request.endpoint_type == CONTROLLERS
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type"
+            f" {'CONTROLLER' if request.endpoint_type == CONTROLLERS else request.endpoint_type}",
+        )
+    view = ClusterView(broker.image, ctx.listener)
+    return DescribeClusterResponse(
+        error_message=None,
+        endpoint_type=BROKERS,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.controller_for_clients(view),
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=known.id, host=at.host, port=at.port, rack=known.rack,
+                is_fenced=known.fenced,
+            )
+            for known, at in view.brokers()
+            if request.include_fenced_brokers or not known.fenced
+        ],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )  # fmt: skip

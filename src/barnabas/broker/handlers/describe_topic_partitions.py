@@ -1,0 +1,119 @@
+"""DescribeTopicPartitions.
+
+Behaviour: topics in the order of their names, partition by partition, with ELR and last known ELR; at
+most as many partitions as client and broker allow, then a cursor to go on from (KIP-966).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.auto_topics import INTERNAL_TOPICS
+from barnabas.broker.cluster_view import TOPIC_OPERATIONS, ClusterView, is_legal_topic_name
+from barnabas.metadata.topic import ORDINARY, Topic
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from barnabas.wire.messages.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from barnabas.wire.request import Api, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def error_response(
+    request: DescribeTopicPartitionsRequest, code: int, message: str
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    DescribeTopicPartitionsRequest,
+    error_response,
+    "topic",
+    "describe",
+)
+
+
+def handle(
+    request: DescribeTopicPartitionsRequest, ctx: RequestContext, broker: Broker
+) -> DescribeTopicPartitionsResponse:
+    image = broker.image
+    cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's partition is negative")
+    names = {topic.name for topic in request.topics} or set(image.topics_by_name)
+    left = min(
+        max(request.response_partition_limit, 1), broker.config.broker.request_partitions_max
+    )
+    view = ClusterView(image, ctx.listener)
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in sorted(names):
+        if cursor is not None and name < cursor.topic_name:
+            continue
+        topic = image.topics_by_name.get(name)
+        if topic is None:
+            topics.append(_missing(name))
+            continue
+        first = cursor.partition_index if cursor and name == cursor.topic_name else 0
+        last = min(len(topic), first + left)
+        topics.append(_describe(view, topic, first, last))
+        left -= max(last - first, 0)
+        if last < len(topic):
+            return DescribeTopicPartitionsResponse(
+                topics=topics, next_cursor=Cursor(topic_name=name, partition_index=last)
+            )
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=None)
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if is_legal_topic_name(name)
+        else ErrorCode.INVALID_TOPIC_EXCEPTION
+    )
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, is_internal=name in INTERNAL_TOPICS
+    )
+
+
+def _describe(
+    view: ClusterView, topic: Topic, first: int, last: int
+) -> DescribeTopicPartitionsResponseTopic:
+    partitions = []
+    for index in range(first, last):
+        if not topic.has(index):
+            continue
+        found = view.partition(topic, index, unavailable_listeners=True)
+        rare = topic.rare.get(index, ORDINARY)
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=found.code,
+                partition_index=index,
+                leader_id=found.leader,
+                leader_epoch=found.leader_epoch,
+                replica_nodes=found.replicas,
+                isr_nodes=found.isr,
+                eligible_leader_replicas=rare.elr,
+                last_known_elr=rare.last_known_elr,
+                offline_replicas=found.offline,
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=partitions,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )

@@ -1,0 +1,51 @@
+"""Fetch.
+
+Behaviour: see :mod:`barnabas.broker.fetch`. Consumers read to the high watermark, or with
+read_committed to the last stable offset; followers read to the end of the log.
+
+Version notes: 7 sessions, 9 leader epochs, 11 consumers may read from followers, 12 diverging epochs,
+13 topics by id, 15 the replica's state, 16 endpoints of new leaders.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.fetch_request import FetchRequest
+from barnabas.wire.messages.fetch_response import (
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def error_response(request: FetchRequest, code: int, message: str) -> FetchResponse:
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=partition.partition, error_code=code, high_watermark=-1,
+                        records=b"",
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )  # fmt: skip
+
+
+API = Api(ApiKey.FETCH, FetchRequest, error_response, "topic", "read")
+
+
+def handle(request: FetchRequest, ctx: RequestContext, broker: Broker) -> FetchResponse | Parked:
+    return broker.fetches.fetch(request, ctx.api_version)

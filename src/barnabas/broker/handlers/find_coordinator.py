@@ -1,0 +1,90 @@
+"""FindCoordinator.
+
+Behaviour: a group's coordinator leads the partition of ``__consumer_offsets`` that the group's name
+hashes to, a transactional id's that of ``__transaction_state``. Where the topic does not exist yet it
+is created, and the client is told COORDINATOR_NOT_AVAILABLE and asks again.
+
+Version notes: before 4 one key and one answer at the top; from 4 on many keys. 6 may ask for share
+groups, which this broker does not have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.cluster_view import ClusterView
+from barnabas.broker.coordinators import java_string_hash
+from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from barnabas.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from barnabas.wire.request import Api, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+GROUP = 0
+TRANSACTION = 1
+MANY_KEYS_SINCE = 4
+TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
+
+
+def error_response(
+    request: FindCoordinatorRequest, code: int, message: str
+) -> FindCoordinatorResponse:
+    if request.coordinator_keys:
+        return FindCoordinatorResponse(
+            coordinators=[_refused(key, code, message) for key in request.coordinator_keys]
+        )
+    return FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, port=-1)
+
+
+API = Api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, error_response, "group", "describe")
+
+
+def handle(
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: Broker
+) -> FindCoordinatorResponse:
+    if ctx.api_version >= MANY_KEYS_SINCE:
+        return FindCoordinatorResponse(
+            coordinators=[
+                _find(broker, ctx, request.key_type, key) for key in request.coordinator_keys
+            ]
+        )
+    found = _find(broker, ctx, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+    name = TOPICS.get(key_type)
+    if name is None:
+        return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")
+    if key_type == GROUP and not key:
+        return _refused(key, ErrorCode.INVALID_GROUP_ID, "a group has a name")
+    topic = broker.image.topics_by_name.get(name)
+    if topic is None:
+        broker.auto_topics.create([name], ctx)
+        return _not_available(key)
+    index = (java_string_hash(key) & 0x7FFFFFFF) % len(topic)
+    leader = topic.leader[index]
+    at = ClusterView(broker.image, ctx.listener).endpoint(leader)
+    if at is None:
+        return _not_available(key)
+    return Coordinator(key=key, node_id=leader, host=at.host, port=at.port, error_message="")
+
+
+def _not_available(key: str) -> Coordinator:
+    return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+
+
+def _refused(key: str, code: int, message: str) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message or None
+    )

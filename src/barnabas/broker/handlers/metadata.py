@@ -1,0 +1,149 @@
+"""Metadata.
+
+Behaviour: topics with partitions, leaders and replicas as the committed metadata have them, and the
+brokers that are alive on the listener asked. A topic that does not exist is created where client and
+broker allow it; the client is told UNKNOWN_TOPIC_OR_PARTITION and asks again.
+
+Version notes: in 0 no topics means all of them, from 1 on null does; 10 asks by topic id, 8 to 10 may
+ask what the cluster allows, 13 has an error of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.auto_topics import INTERNAL_TOPICS
+from barnabas.broker.cluster_view import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+    ClusterView,
+    is_legal_topic_name,
+)
+from barnabas.metadata.topic import Topic
+from barnabas.types import ZERO_UUID, Uuid
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.metadata_request import MetadataRequest
+from barnabas.wire.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from barnabas.wire.request import Api, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+LISTENER_NOT_FOUND_SINCE = 6
+
+
+def error_response(request: MetadataRequest, code: int, message: str) -> MetadataResponse:
+    return MetadataResponse(
+        error_code=code,
+        cluster_id=None,
+        topics=[
+            MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in request.topics or ()
+        ],
+    )
+
+
+API = Api(ApiKey.METADATA, MetadataRequest, error_response, "topic", "describe")
+
+
+def handle(request: MetadataRequest, ctx: RequestContext, broker: Broker) -> MetadataResponse:
+    view = ClusterView(broker.image, ctx.listener)
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    topics: list[MetadataResponseTopic] = []
+    if request.topics is None or (ctx.api_version == 0 and not request.topics):
+        for name in sorted(broker.image.topics_by_name):
+            topics.append(_topic(view, broker.image.topics_by_name[name], operations, ctx))
+    else:
+        _asked_topics(request, view, operations, ctx, broker, topics)
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
+            for b in view.live_brokers()
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.controller_for_clients(view),
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _asked_topics(
+    request: MetadataRequest,
+    view: ClusterView,
+    operations: int,
+    ctx: RequestContext,
+    broker: Broker,
+    topics: list[MetadataResponseTopic],
+) -> None:
+    image = broker.image
+    to_create: dict[str, None] = {}
+    for asked in request.topics or ():
+        if asked.name is None:
+            known = image.topics_by_id.get(Uuid(asked.topic_id))
+            if known is None:
+                topics.append(
+                    MetadataResponseTopic(
+                        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+                    )
+                    if ctx.api_version >= 12
+                    else _missing("", ErrorCode.INVALID_REQUEST)
+                )
+                continue
+        else:
+            known = image.topics_by_name.get(asked.name)
+        if known is not None:
+            topics.append(_topic(view, known, operations, ctx))
+            continue
+        name = asked.name or ""
+        if not is_legal_topic_name(name):
+            topics.append(_missing(name, ErrorCode.INVALID_TOPIC_EXCEPTION))
+            continue
+        topics.append(_missing(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        if request.allow_auto_topic_creation and broker.config.broker.auto_create_topics:
+            to_create[name] = None
+    if to_create:
+        broker.auto_topics.create(list(to_create), ctx)
+
+
+def _missing(name: str, code: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=code, name=name, topic_id=ZERO_UUID, is_internal=name in INTERNAL_TOPICS
+    )
+
+
+def _topic(
+    view: ClusterView, topic: Topic, operations: int, ctx: RequestContext
+) -> MetadataResponseTopic:
+    new = ctx.api_version >= LISTENER_NOT_FOUND_SINCE
+    partitions = []
+    for index in range(len(topic)):
+        if not topic.has(index):
+            continue
+        found = view.partition(topic, index, unavailable_listeners=new)
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=found.code,
+                partition_index=index,
+                leader_id=found.leader,
+                leader_epoch=found.leader_epoch,
+                replica_nodes=found.replicas,
+                isr_nodes=found.isr,
+                offline_replicas=found.offline,
+            )
+        )
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=partitions,
+        topic_authorized_operations=operations,
+    )

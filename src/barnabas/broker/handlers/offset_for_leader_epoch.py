@@ -1,0 +1,75 @@
+"""OffsetForLeaderEpoch.
+
+Behaviour: for each partition the largest epoch not above the one asked, and the offset behind its last
+record, from the leader's log; (-1, -1) where nothing is known (KIP-101, KIP-279, KIP-320).
+
+Version notes: 2 fences by the current leader epoch, 3 names the replica that asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+from barnabas.wire.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from barnabas.wire.request import Api, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def error_response(
+    request: OffsetForLeaderEpochRequest, code: int, message: str
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    EpochEndOffset(partition=asked.partition, error_code=code)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, error_response, "topic", "describe"
+)
+
+
+def handle(
+    request: OffsetForLeaderEpochRequest, ctx: RequestContext, broker: Broker
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_answer(broker, topic.topic, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition, code = broker.replicas.find((topic, asked.partition))
+        if partition is None:
+            raise KafkaError(code, "no replica here")
+        log = partition.readable_log(asked.current_leader_epoch, leader_only=True)
+    except KafkaError as error:
+        return EpochEndOffset(partition=asked.partition, error_code=error.code)
+    epoch, end = log.epoch_end_offset(asked.leader_epoch)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end)

@@ -1,0 +1,175 @@
+"""Produce.
+
+Behaviour: one batch per partition is appended by its leader; acks=1 answers at once, acks=-1 when the
+high watermark has passed it, acks=0 never. Errors are per partition; the others go through. Internal
+topics are closed to clients. NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the
+append, NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards.
+
+Version notes: 8 names bad records, 10 the new leader (KIP-951), 13 topics by id instead of by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.auto_topics import INTERNAL_TOPICS
+from barnabas.broker.leaders import LEADERSHIP, add_produce_leaders
+from barnabas.broker.partition import Partition
+from barnabas.broker.produce import NO_LEADER, ProduceWait
+from barnabas.record.batch import CorruptBatchError, UnsupportedMagicError
+from barnabas.record.validate import InvalidRecordsError
+from barnabas.types import Records, Uuid
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.produce_request import ProduceRequest
+from barnabas.wire.messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from barnabas.wire.request import Api, Parked, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+IDS_SINCE = 13
+LEADERS_SINCE = 10
+ADMIN_CLIENT_ID = "__admin_client"
+"""May write to internal topics (AdminUtils.ADMIN_CLIENT_ID)."""
+
+
+def error_response(request: ProduceRequest, code: int, message: str) -> ProduceResponse | None:
+    if request.acks == 0:
+        return None
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=partition.index, error_code=code, base_offset=-1,
+                        error_message=message or None,
+                    )
+                    for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )  # fmt: skip
+
+
+API = Api(ApiKey.PRODUCE, ProduceRequest, error_response, "topic", "write")
+
+
+def handle(
+    request: ProduceRequest, ctx: RequestContext, broker: Broker
+) -> ProduceResponse | Parked | None:
+    acks = request.acks
+    if acks not in (-1, 0, 1):
+        return error_response(request, ErrorCode.INVALID_REQUIRED_ACKS, "")
+    responses: list[TopicProduceResponse] = []
+    response = ProduceResponse(responses=responses)
+    waiting: ProduceWait | None = None
+    refused = False
+    for topic in request.topic_data:
+        answers: list[PartitionProduceResponse] = []
+        responses.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
+        )
+        key = topic.topic_id if ctx.api_version >= IDS_SINCE else topic.name
+        for data in topic.partition_data:
+            try:
+                partition = _find(broker, key, data.index, ctx)
+                answer, reached = _append(partition, data.records, acks)
+                answer.index = data.index
+            except KafkaError as error:
+                answer = _refused(data.index, error)
+                refused = refused or error.code in LEADERSHIP
+            except CorruptBatchError as error:
+                answer = _refused(data.index, _corrupt(error))
+            else:
+                if acks == -1 and partition.high_watermark < reached:
+                    if waiting is None:
+                        waiting = ProduceWait(
+                            response,
+                            broker.deadlines,
+                            broker.finish_produce if ctx.api_version >= LEADERS_SINCE else None,
+                        )
+                    waiting.add(partition, reached, answer)
+            answers.append(answer)
+    if acks == 0:
+        _check_unanswered(responses)
+        return None
+    if waiting is not None and waiting.remaining:
+        return waiting.start(broker.ports.clock.now_ms() + max(request.timeout_ms, 0))
+    if refused and ctx.api_version >= LEADERS_SINCE:
+        add_produce_leaders(broker, response)
+    return response
+
+
+def _find(broker: Broker, key: str | Uuid, index: int, ctx: RequestContext) -> Partition:
+    partition, code = broker.replicas.find((key, index))
+    if partition is None:
+        raise KafkaError(code, f"no replica of partition {index} here")
+    if partition.topic in INTERNAL_TOPICS and ctx.client_id != ADMIN_CLIENT_ID:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {partition.topic}"
+        )
+    return partition
+
+
+def _append(
+    partition: Partition, records: Records | None, acks: int
+) -> tuple[PartitionProduceResponse, int]:
+    """(the answer, the offset that the high watermark has to reach)."""
+    if not records or isinstance(records, list):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
+    info = partition.append(records, acks_all=acks == -1)
+    log = partition.log
+    answer = PartitionProduceResponse(
+        base_offset=info.first_offset,
+        log_append_time_ms=info.log_append_time,
+        log_start_offset=-1 if log is None else log.log_start_offset,
+        current_leader=NO_LEADER,
+    )
+    return answer, info.last_offset + 1
+
+
+def _refused(index: int, error: KafkaError) -> PartitionProduceResponse:
+    records: tuple[BatchIndexAndErrorMessage, ...] = ()
+    if isinstance(error, InvalidRecordsError):
+        records = tuple(
+            BatchIndexAndErrorMessage(
+                batch_index=bad.batch_index, batch_index_error_message=bad.message
+            )
+            for bad in error.records
+        )
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        record_errors=records,
+        error_message=error.message or None,
+        current_leader=NO_LEADER,
+    )
+
+
+def _corrupt(error: CorruptBatchError) -> KafkaError:
+    if isinstance(error, UnsupportedMagicError):
+        return KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, str(error))
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
+
+
+def _check_unanswered(responses: list[TopicProduceResponse]) -> None:
+    """acks=0 has no answer; an error ends the connection, so that the client asks for metadata."""
+    for topic in responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                raise KafkaError(
+                    ErrorCode(answer.error_code),
+                    f"{topic.name}-{answer.index}: {answer.error_message}",
+                )

@@ -1,0 +1,355 @@
+"""All replicas on this broker, kept as the committed metadata have them.
+
+Creates, moves between roles, and deletes replicas as metadata batches are applied; starts and ends
+their fetching; takes those of a failed directory offline. It is what a partition knows of the broker
+around it (:class:`~barnabas.broker.partition.PartitionHost`).
+
+Invariants: a replica leads or follows in exactly the leader epoch of the last applied metadata; one
+partition has one replica here; the log of a topic that was deleted and made anew is never mistaken for
+the new one's.
+
+Source: Kafka's ReplicaManager.applyDelta, KIP-858 for directories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from barnabas.broker.fetcher import FetcherPool
+from barnabas.broker.isr_changes import IsrChanges
+from barnabas.broker.partition import Partition
+from barnabas.config.topic import topic_values
+from barnabas.log.config import LogConfig, intern_config
+from barnabas.log.directories import LogDirectories
+from barnabas.log.partition_log import PartitionLog
+from barnabas.metadata.changes import Changes
+from barnabas.metadata.image import BROKER, TOPIC, MetadataImage
+from barnabas.metadata.topic import PartitionState, Topic
+from barnabas.ports import Ports
+from barnabas.replication.leader import IsrProposal
+from barnabas.replication.sessions import FetchSession, PartitionKey
+from barnabas.types import DIRECTORY_LOST, TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+OnLeadership = Callable[[Partition, int | None], None]
+"""(partition, leader epoch; None: this broker does not lead it any more)."""
+
+
+class Surroundings(Protocol):
+    """What the table asks the rest of the broker for."""
+
+    def broker_texts(self) -> dict[str, str]:
+        """The broker's configuration as text, dynamic over static."""
+
+    def wake(self, session: FetchSession[Partition]) -> None: ...
+    def on_directory_chosen(self, partition: Partition, directory: Uuid) -> None:
+        """A replica was put where the metadata do not know it."""
+
+
+class ReplicaTable:
+    """The replicas, by topic id and by name."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        node_id: int,
+        lag_ms_max: float,
+        image: MetadataImage,
+        surroundings: Surroundings,
+    ) -> None:
+        self.ports = ports
+        self.node_id = node_id
+        self.lag_ms_max = lag_ms_max
+        self.image = image
+        self.by_id: dict[tuple[Uuid, int], Partition] = {}
+        self.by_name: dict[tuple[str, int], Partition] = {}
+        self.logs: LogDirectories
+        self.fetchers: FetcherPool
+        self.isr_changes: IsrChanges
+        self.marks_moved = False
+        """Whether a high watermark may have moved since the last checkpoint."""
+        self.now_ms = ports.clock.now_ms
+        self.wall_ms = ports.clock.wall_ms
+        self._surroundings = surroundings
+        self.wake = surroundings.wake
+        self._listeners: dict[str, list[OnLeadership]] = {}
+        self._configs: dict[str, tuple[LogConfig, int]] = {}
+        self._config_version = -1
+
+    def attach(self, logs: LogDirectories, fetchers: FetcherPool, isr_changes: IsrChanges) -> None:
+        """The parts that know this table themselves."""
+        self.logs = logs
+        self.fetchers = fetchers
+        self.isr_changes = isr_changes
+
+    # -- looking up ------------------------------------------------------------------------------
+
+    def find(self, key: PartitionKey) -> tuple[Partition | None, ErrorCode]:
+        """The replica for (topic id or name, index); or None and what to tell the client."""
+        topic_key, index = key
+        if isinstance(topic_key, str):
+            found = self.by_name.get((topic_key, index))
+            if found is not None:
+                return found, ErrorCode.NONE
+            topic = self.image.topics_by_name.get(topic_key)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            found = self.by_id.get((topic_key, index))
+            if found is not None:
+                return found, ErrorCode.NONE
+            topic = self.image.topics_by_id.get(topic_key)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        if topic is None:
+            return None, unknown
+        if topic.has(index):
+            return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def leaders(self) -> Iterable[Partition]:
+        return [partition for partition in self.by_id.values() if partition.is_leader]
+
+    # -- what a partition needs ------------------------------------------------------------------
+
+    def is_eligible(self, broker: int, broker_epoch: int) -> bool:
+        """May be in an ISR: unfenced, not shutting down, and the incarnation that fetched."""
+        known = self.image.brokers.get(broker)
+        return known is not None and known.active and broker_epoch in (-1, known.epoch)
+
+    def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None:
+        self.isr_changes.submit(partition, proposal)
+
+    def on_log_failed(self, partition: Partition, error: OSError) -> None:
+        self.logs.fail_log(partition.name, error)
+
+    def after_append(self, log: PartitionLog) -> None:
+        self.logs.after_append(log)
+
+    # -- configuration ---------------------------------------------------------------------------
+
+    def config_of(self, topic: str) -> LogConfig:
+        return self._config(topic)[0]
+
+    def _config(self, topic: str) -> tuple[LogConfig, int]:
+        """(the log's configuration, min.insync.replicas)."""
+        if self._config_version != self.image.config_version:
+            self._config_version = self.image.config_version
+            self._configs.clear()
+        overrides = self.image.config(TOPIC, topic)
+        shared = "" if not overrides else topic
+        found = self._configs.get(shared)
+        if found is None:
+            values = topic_values(overrides, self._surroundings.broker_texts())
+            min_isr = values["min.insync.replicas"]
+            assert isinstance(min_isr, int)
+            found = (intern_config(LogConfig.from_topic_config(values)), min_isr)
+            self._configs[shared] = found
+        return found
+
+    def _reconfigure(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            config, min_isr = self._config(partition.topic)
+            if partition.log is not None and partition.log.config is not config:
+                partition.log.reconfigure(config)
+            if min_isr != partition.min_isr:
+                partition.min_isr = min_isr
+                partition.advance_high_watermark()
+
+    # -- metadata --------------------------------------------------------------------------------
+
+    def apply(self, changes: Changes) -> None:
+        """Follow the image, which has just moved by `changes`."""
+        if changes.everything:
+            self._apply_everything()
+        else:
+            self._apply_changes(changes)
+        for broker in changes.brokers:
+            if broker != self.node_id:
+                self.fetchers.on_broker_changed(broker)
+        self._apply_configs(changes)
+        self.fetchers.pump()
+
+    def _apply_everything(self) -> None:
+        topics = self.image.topics_by_id
+        for (topic_id, index), partition in list(self.by_id.items()):
+            topic = topics.get(topic_id)
+            if topic is None or not topic.has(index):
+                self._remove(partition)
+        for topic, index in self.image.partitions_of(self.node_id):
+            self._apply_partition(topic, index)
+        for partition in list(self.by_id.values()):
+            if self.node_id not in topics[partition.topic_id].replicas[partition.index]:
+                self._remove(partition)
+        self._remove_strays()
+
+    def _remove_strays(self) -> None:
+        """Logs on disk of partitions that this broker has no replica of (any more)."""
+        for name in [n for n in self.logs.logs if (n.topic, n.partition) not in self.by_name]:
+            self.ports.log("info", "replica.stray_log_deleted", partition=str(name))
+            self.logs.delete(name)
+
+    def _apply_changes(self, changes: Changes) -> None:
+        for topic_id in changes.topics_deleted:
+            self._remove_topic(topic_id)
+        for topic_id in changes.topics_created:
+            topic = self.image.topics_by_id.get(topic_id)
+            if topic is not None:
+                for index, replicas in enumerate(topic.replicas):
+                    if self.node_id in replicas:
+                        self._apply_partition(topic, index)
+        for topic_id, index in changes.partitions:
+            topic = self.image.topics_by_id.get(topic_id)
+            if topic is None:
+                continue
+            if topic.has(index) and self.node_id in topic.replicas[index]:
+                self._apply_partition(topic, index)
+            else:
+                gone = self.by_id.get((topic_id, index))
+                if gone is not None:
+                    self._remove(gone)
+
+    def _apply_configs(self, changes: Changes) -> None:
+        if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
+            self._reconfigure(self.by_id.values())
+            return
+        for kind, name in changes.configs:
+            topic = self.image.topics_by_name.get(name) if kind == TOPIC else None
+            if topic is not None:
+                found = (self.by_id.get((topic.id, i)) for i in range(len(topic)))
+                self._reconfigure([partition for partition in found if partition is not None])
+
+    def _apply_partition(self, topic: Topic, index: int) -> None:
+        """Be what the metadata say of this broker's replica."""
+        state = topic.partition(index)
+        partition = self.by_id.get((topic.id, index))
+        if partition is None:
+            partition = self._create(topic, state)
+        if state.leader == self.node_id:
+            self.fetchers.stop(partition)
+            if partition.become_leader(state):
+                self.ports.log(
+                    "info",
+                    "replica.leads",
+                    partition=str(partition.name),
+                    leader_epoch=state.leader_epoch,
+                    end=partition.log.log_end_offset if partition.log else -1,
+                    high_watermark=partition.high_watermark,
+                )
+                self._tell(partition, state.leader_epoch)
+            return
+        led = partition.is_leader
+        if partition.become_follower(state):
+            if led:
+                self._tell(partition, None)
+            if state.leader >= 0 and partition.is_online:
+                self.fetchers.follow(partition)
+            else:
+                self.fetchers.stop(partition)
+
+    def _create(self, topic: Topic, state: PartitionState) -> Partition:
+        name = TopicPartition(topic.name, state.partition)
+        former = self.by_name.get((name.topic, name.partition))
+        if former is not None:  # a topic of this name was deleted in the same batch
+            self._remove(former)
+        log: PartitionLog | None = None
+        try:
+            log = self._open_log(name, topic.id, state)
+        except KafkaError as error:
+            self.ports.log("error", "replica.offline", partition=str(name), reason=error.message)
+        partition = Partition(self, topic.name, topic.id, state.partition, log)
+        partition.min_isr = self._config(topic.name)[1]
+        self.by_id[topic.id, state.partition] = partition
+        self.by_name[name.topic, name.partition] = partition
+        if log is not None:
+            self._check_directory(partition, state)
+        return partition
+
+    def _open_log(
+        self, name: TopicPartition, topic_id: Uuid, state: PartitionState
+    ) -> PartitionLog:
+        known = self.logs.logs.get(name)
+        if known is not None:
+            if known.topic_id in (None, topic_id):
+                return known
+            self.ports.log("info", "replica.log_of_former_topic_deleted", partition=str(name))
+            self.logs.delete(name)
+        directory = state.directory_of(self.node_id)
+        if directory == DIRECTORY_LOST:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
+            )
+        if self.logs.by_id(directory) is None and any(
+            d.offline_reason for d in self.logs.directories
+        ):
+            # The log may be in the directory that failed: an empty one elsewhere would be a lie.
+            if directory in self.image.brokers[self.node_id].directories:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
+                )
+        return self.logs.create(name, topic_id, directory)
+
+    def _check_directory(self, partition: Partition, state: PartitionState) -> None:
+        home = self.logs.directory_of(partition.name)
+        if home is not None and home.directory_id != state.directory_of(self.node_id):
+            self._surroundings.on_directory_chosen(partition, home.directory_id)
+
+    def _remove_topic(self, topic_id: Uuid) -> None:
+        for partition in [p for (owner, _), p in self.by_id.items() if owner == topic_id]:
+            self._remove(partition)
+
+    def _remove(self, partition: Partition) -> None:
+        """This broker has no such replica any more: its log goes, too."""
+        self.fetchers.stop(partition)
+        led = partition.is_leader
+        partition.delete()
+        del self.by_id[partition.topic_id, partition.index]
+        self.by_name.pop((partition.topic, partition.index), None)
+        if led:
+            self._tell(partition, None)
+        self.logs.delete(partition.name)
+
+    # -- directories -----------------------------------------------------------------------------
+
+    def on_directory_offline(self, partitions: Iterable[TopicPartition]) -> None:
+        """The logs of `partitions` are gone with their directory."""
+        for topic, index in partitions:
+            partition = self.by_name.get((topic, index))
+            if partition is None:
+                continue
+            self.fetchers.stop(partition)
+            led = partition.is_leader
+            partition.go_offline()
+            if led:
+                self._tell(partition, None)
+
+    # -- leadership ------------------------------------------------------------------------------
+
+    def on_leadership(self, topic: str, callback: OnLeadership) -> None:
+        """Have `callback` called when this broker begins to lead a partition of `topic`, in a new
+        epoch, or ends to. What it leads now is told at once."""
+        self._listeners.setdefault(topic, []).append(callback)
+        for (name, _), partition in sorted(self.by_name.items()):
+            if name == topic and partition.leader is not None:
+                callback(partition, partition.leader.epoch)
+
+    def _tell(self, partition: Partition, epoch: int | None) -> None:
+        for callback in self._listeners.get(partition.topic, ()):
+            callback(partition, epoch)
+
+    # -- upkeep ----------------------------------------------------------------------------------
+
+    def shrink_isrs(self) -> int:
+        """Ask to drop lagging members everywhere; how many partitions asked."""
+        return sum(partition.maybe_shrink_isr() for partition in self.by_id.values())
+
+    def describe(self) -> dict[str, object]:
+        leading = sum(partition.is_leader for partition in self.by_id.values())
+        return {
+            "replicas": len(self.by_id),
+            "leading": leading,
+            "offline": sum(not partition.is_online for partition in self.by_id.values()),
+            "fetchers": len(self.fetchers),
+        }
+
+    def __repr__(self) -> str:
+        return f"ReplicaTable({len(self.by_id)} replicas on {self.node_id})"
