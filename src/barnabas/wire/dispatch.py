@@ -171,15 +171,22 @@ def call(
     try:
         return entry.handle(request, ctx, entry.role)
     except KafkaError as error:
-        return refuse(entry, request, error)
+        return refuse(entry, request, error, ctx, on_fault)
     except Exception as error:  # noqa: BLE001 - a fault of one handler ends neither node nor connection
         on_fault(ctx, error)
-        return refuse(entry, request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+        unknown = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        return refuse(entry, request, unknown, ctx, on_fault)
 
 
-def refuse(entry: Entry, request: Message, error: KafkaError) -> Message:
+def refuse(
+    entry: Entry, request: Message, error: KafkaError, ctx: RequestContext, on_fault: OnFault
+) -> Message:
     """The API's response that carries `error`. Raises `NoAnswerError`."""
-    response = entry.api.error_response(request, error.code, error.message)
+    try:
+        response = entry.api.error_response(request, error.code, error.message)
+    except Exception as fault:  # noqa: BLE001 - an API that cannot say no is a fault as any other
+        on_fault(ctx, fault)
+        response = None
     if response is None:
         raise NoAnswerError(str(error))
     return response
@@ -194,11 +201,12 @@ def encode_or_error(
         return encode_response(entry, response, ctx.api_version, ctx.correlation_id)
     except UnsupportedFieldError as error:
         on_fault(ctx, error)
-    substitute = entry.api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
-    if substitute is None:
-        return None
     try:
+        unknown = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        substitute = refuse(entry, request, unknown, ctx, on_fault)
         return encode_response(entry, substitute, ctx.api_version, ctx.correlation_id)
+    except NoAnswerError:
+        return None
     except UnsupportedFieldError as error:
         on_fault(ctx, error)
         return None

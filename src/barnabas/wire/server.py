@@ -375,7 +375,8 @@ class ServerConnection:
             if self.server.authorize(ctx, entry.api):
                 result = call(entry, request, ctx, self.server.on_fault)
             else:
-                result = refuse(entry, request, KafkaError(_refusal(entry.api)))
+                refusal = KafkaError(_refusal(entry.api))
+                result = refuse(entry, request, refusal, ctx, self.server.on_fault)
         except NoAnswerError as error:
             self.end("request.failed_unanswered", request=repr(ctx), error=str(error))
             return

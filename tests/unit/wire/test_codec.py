@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from kio.serial import entity_reader, entity_writer
-from tests.unit.wire.random_messages import messages, random_message, versions_of
 
 from barnabas.wire.codec import (
     MalformedError,
@@ -28,6 +27,7 @@ from barnabas.wire.messages.fetch_response import (
 from barnabas.wire.messages.metadata_request import MetadataRequest
 from barnabas.wire.messages.metadata_response import MetadataResponse
 from barnabas.wire.schema import Message
+from tests.unit.wire.random_messages import messages, random_message, versions_of
 
 EVERY = [(cls, version) for cls in messages() for version in versions_of(cls)]
 

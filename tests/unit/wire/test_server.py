@@ -1,0 +1,136 @@
+"""What a listener says of itself, and what it makes of bytes that nobody should send."""
+
+from __future__ import annotations
+
+from random import Random
+from struct import pack
+from typing import Any
+
+from barnabas.types import Endpoint
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
+from barnabas.wire.api_versions import Features
+from barnabas.wire.codec import decode, encode_bytes
+from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
+from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
+from barnabas.wire.request import Api
+from barnabas.wire.server import RequestServer, ServerConnection
+from tests.unit.client.fake_cluster import FakeCluster
+from tests.unit.client.loopback import Stream, World
+from tests.unit.wire.random_messages import messages, random_message, versions_of
+
+
+def open_connection(server: RequestServer) -> tuple[ServerConnection, Stream]:
+    stream = Stream(server.ports, Endpoint("peer", 1))  # type: ignore[arg-type]
+    connection = server.accept()
+    stream.receiver = connection
+    connection.on_connected(stream)
+    return connection, stream
+
+
+def feed(connection: ServerConnection, data: bytes) -> None:
+    position = 0
+    while position < len(data) and connection.is_open:
+        buffer = connection.get_buffer()
+        taken = min(len(buffer), len(data) - position)
+        buffer[:taken] = data[position : position + taken]
+        connection.buffer_updated(taken)
+        position += taken
+
+
+def frame(key: int, version: int, body: bytes, correlation: int = 7) -> bytes:
+    head = pack(">hhih", key, version, correlation, 1) + b"c"
+    if key in API_SCHEMAS and version >= API_SCHEMAS[key].first_flexible:
+        head += b"\x00"
+    return pack(">i", len(head) + len(body)) + head + body
+
+
+def ask_versions(
+    version: int, software: str = "test", features: Features | None = None
+) -> ApiVersionsResponse:
+    world = World()
+    table = ApiTable()
+    for key in (ApiKey.PRODUCE, ApiKey.FETCH):
+        cls = next(c for c in messages() if key == c.API_KEY)
+        api = Api(key, cls, lambda request, code, text: None)
+        table.add_handler(api, lambda request, ctx, role: None, None)
+    server = RequestServer(world, "P", table, features=lambda: features or Features())
+    connection, stream = open_connection(server)
+    if 0 <= version <= 4:
+        request = ApiVersionsRequest(client_software_name=software, client_software_version="1.0")
+        if version < 3:
+            request = ApiVersionsRequest()
+        body = encode_bytes(request, version)
+    else:
+        body = b"whatever a later version may be"
+    feed(connection, frame(ApiKey.API_VERSIONS, version, body))
+    (answer,) = stream.unsent
+    assert answer[:8] == pack(">ii", len(answer) - 4, 7)
+    return decode(ApiVersionsResponse, version if 0 <= version <= 4 else 0, answer[8:])
+
+
+def test_api_versions_tell_the_table_in_every_version() -> None:
+    for version in range(5):
+        told = ask_versions(version)
+        ranges = {k.api_key: (k.min_version, k.max_version) for k in told.api_keys}
+        assert ranges == {0: (0, 13), 1: (4, 18), 18: (0, 4)}
+
+
+def test_an_unknown_version_of_api_versions_is_told_the_range() -> None:
+    for version in (5, 99, 32767, -1):
+        told = ask_versions(version)
+        assert told.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert [(k.api_key, k.min_version, k.max_version) for k in told.api_keys] == [(18, 0, 4)]
+
+
+def test_software_names_are_checked_where_they_are_told() -> None:
+    assert ask_versions(3, "confluent-kafka-python.2").error_code == 0
+    for name in ("", "-x", "x y", "x-", "ä"):
+        assert ask_versions(3, name).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_features_stand_from_version_3_and_zero_from_4() -> None:
+    features = Features({"transaction.version": (0, 2)}, {"transaction.version": 2}, epoch=9)
+    assert ask_versions(2, features=features).supported_features == ()
+    for version, lowest in ((3, 1), (4, 0)):
+        told = ask_versions(version, features=features)
+        assert [(f.name, f.min_version) for f in told.supported_features] == [
+            ("transaction.version", lowest)
+        ]
+        assert [(f.max_version_level) for f in told.finalized_features] == [2]
+        assert told.finalized_features_epoch == 9
+
+
+def test_no_bytes_bring_a_listener_down() -> None:
+    """Whole requests, damaged ones, noise: answered or the connection ends; nothing is raised."""
+    rng = Random(11)
+    cluster = FakeCluster(nodes=1)
+    server = cluster.servers[1]
+    answered = ended = 0
+    for cls in messages():
+        if not cls.__name__.endswith("Request"):
+            continue
+        for version in versions_of(cls):
+            connection, stream = open_connection(server)
+            message: Any = random_message(cls, version, rng)
+            data = bytearray(frame(cls.API_KEY, version, encode_bytes(message, version)))
+            for _ in range(rng.choice((0, 1, 3))):
+                data[rng.randrange(4, len(data))] = rng.randrange(256)
+            feed(connection, bytes(data))
+            answered += bool(stream.unsent)
+            ended += not connection.is_open
+    assert answered > 20 and ended > 100
+
+
+def test_noise_ends_the_connection() -> None:
+    rng = Random(12)
+    cluster = FakeCluster(nodes=1)
+    for _ in range(200):
+        connection, _ = open_connection(cluster.servers[1])
+        feed(connection, rng.randbytes(rng.randrange(1, 300)))
+        while connection.is_open:
+            feed(connection, bytes([0xFF]) * 5000)
+    assert {event for _, event, _ in cluster.world.lines} <= {
+        "connection.malformed", "connection.unknown_api", "connection.unknown_version",
+    }  # fmt: skip
