@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.coordinators import java_string_hash
+from barnabas.broker.coordinators import partition_of
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -72,7 +72,7 @@ def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) -> Coord
     if topic is None:
         broker.auto_topics.create([name], ctx)
         return _not_available(key)
-    index = (java_string_hash(key) & 0x7FFFFFFF) % len(topic)
+    index = partition_of(key, len(topic))
     leader = topic.leader[index]
     at = ClusterView(broker.image, ctx.listener).endpoint(leader)
     if at is None:
