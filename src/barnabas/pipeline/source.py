@@ -196,10 +196,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._lost(f"{gone[0]} was deleted")
         for each in sorted(begin.keys() & end.keys()):
             if end[each] < begin[each]:
-                # A final end of an earlier `availableNow` is behind by design.
-                if self._final is None:
-                    self._lost(f"{each} ends at {end[each]}, the query is at {begin[each]}")
-                end[each] = begin[each]
+                self._lost(f"{each} ends at {end[each]}, the query is at {begin[each]}")
 
     def _lost(self, what: str) -> None:
         text = f"{what}: records may be lost; set failOnDataLoss to false to go on all the same"

@@ -1,0 +1,177 @@
+"""Writing topics with Spark: each row once, also where tasks, batches or the driver run again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from barnabas.pipeline.each_batch import publish_each_batch
+from tests.spark.conftest import MakeTopic
+from tests.spark.topics import read, write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def append(frame: DataFrame, bootstrap: str, **options: Any) -> None:
+    writer = frame.write.format("barnabas").mode("append")
+    writer.option("kafka.bootstrap.servers", bootstrap).options(**options).save()
+
+
+def values_in(bootstrap: str, topic: str) -> list[int]:
+    return sorted(int(each.value or b"-1") for each in read(bootstrap, topic))
+
+
+def test_a_batch_write_lands_once_in_the_partitions_of_its_keys(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    by_spark, by_client = make_topic(3), make_topic(3)
+    frame = spark.range(5000).selectExpr("cast(id as string) key", "cast(id as string) value")
+    append(frame, bootstrap, topic=by_spark, **{"kafka.compression.type": "zstd"})
+    assert values_in(bootstrap, by_spark) == list(range(5000))
+    write(bootstrap, by_client, (b"%d" % n for n in range(5000)), partitioner="murmur2_random")
+    assert {(each.partition, each.key) for each in read(bootstrap, by_spark)} == {
+        (each.partition, each.key) for each in read(bootstrap, by_client)
+    }
+
+
+def test_columns_choose_topic_and_partition(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topics = [make_topic(2), make_topic(2)]
+    frame = spark.range(100).selectExpr(
+        "cast(id as string) value",
+        f"if(id % 2 = 0, '{topics[0]}', '{topics[1]}') topic",
+        "cast(1 as int) partition",
+    )
+    append(frame, bootstrap)
+    for parity, topic in enumerate(topics):
+        assert values_in(bootstrap, topic) == list(range(parity, 100, 2))
+        assert {each.partition for each in read(bootstrap, topic)} == {1}
+
+
+def test_a_task_that_is_retried_lands_once(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(2)
+
+    def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Half of the rows, then an error: in the first attempt of each task."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for each in batches:
+            if context.attemptNumber() == 0:
+                yield each.slice(0, each.num_rows // 2)
+                raise RuntimeError("the first attempt fails")
+            yield each
+
+    frame = spark.range(4000).selectExpr("cast(id as string) value")
+    append(frame.mapInArrow(fail_once, "value string"), bootstrap, topic=topic)
+    assert values_in(bootstrap, topic) == list(range(4000))
+
+
+def test_a_failed_write_leaves_nothing(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    frame = spark.range(1000).selectExpr("cast(id as string) value", "if(id = 999, 7, 0) partition")
+    with pytest.raises(Exception, match="partition 7"):
+        append(frame, bootstrap, topic=topic)
+    assert read(bootstrap, topic) == []
+
+
+def test_an_update_stream_by_foreach_batch_lands_each_batch_once(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(2)
+    publish = publish_each_batch(
+        {"kafka.bootstrap.servers": bootstrap, "topic": topic},
+        application="updates",
+        staging=str(tmp_path),
+    )
+    frame = spark.range(300).selectExpr("cast(id as string) value")
+    for batch in (0, 0, 1, 0, 1):
+        publish(
+            frame.selectExpr(f"cast(value + {300 * batch} as int) v").selectExpr(
+                "cast(v as string) value"
+            ),
+            batch,
+        )
+    assert values_in(bootstrap, topic) == list(range(600))
+
+
+def test_a_stream_in_complete_mode_appends_whole_results(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, target = make_topic(2), make_topic(1)
+    write(bootstrap, source, (b"%d" % n for n in range(90)))
+    frame = (
+        spark.readStream.format("barnabas")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    query = (
+        frame.selectExpr("cast(cast(value as string) as int) % 3 as k")
+        .groupBy("k")
+        .count()
+        .selectExpr("cast(k as string) key", "cast(count as string) value")
+        .writeStream.format("barnabas")
+        .outputMode("complete")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", target)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(60)
+    assert query.exception() is None
+    assert {each.key: each.value for each in read(bootstrap, target)} == {
+        b"0": b"30", b"1": b"30", b"2": b"30"
+    }  # fmt: skip
+
+
+def run_job(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.copy_job", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def killed_while_publishing(job: subprocess.Popen[bytes], directory: Path, batch: int) -> bool:
+    """kill -9 of driver, JVM and workers at once, as soon as the manifest of `batch` stands."""
+    ledger = directory / "checkpoint" / "barnabas"
+    deadline = time.monotonic() + 60
+    while job.poll() is None and time.monotonic() < deadline:
+        if any(ledger.glob(f"*/{batch}.manifest")):
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+            return True
+    return False
+
+
+@pytest.mark.timeout(180)
+def test_a_driver_that_is_killed_while_it_publishes_lands_each_row_once(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, target = make_topic(2), make_topic(3)
+    write(bootstrap, source, (b"%d" % n for n in range(10_000)))
+    job = run_job(bootstrap, source, target, str(tmp_path))
+    assert killed_while_publishing(job, tmp_path, batch=1)
+    job = run_job(bootstrap, source, target, str(tmp_path))
+    assert job.wait(90) == 0
+    assert values_in(bootstrap, target) == list(range(10_000))

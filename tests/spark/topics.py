@@ -1,0 +1,73 @@
+"""Topics written and read by confluent-kafka: the other side of what Spark reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+READ_S = 30.0
+
+
+class Record(NamedTuple):
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+
+
+def write(
+    bootstrap: str, topic: str, values: Iterable[bytes], *, partition: int = -1, **settings: Any
+) -> None:
+    """One record per value with the value as key, acknowledged by all."""
+    failures: list[str] = []
+
+    def on_delivery(error: Any, _: Any) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **settings})
+    where = {} if partition < 0 else {"partition": partition}
+    for value in values:
+        producer.produce(topic, value=value, key=value, on_delivery=on_delivery, **where)
+        producer.poll(0)
+    assert producer.flush(READ_S) == 0
+    assert not failures, failures[0]
+
+
+def read(bootstrap: str, topic: str) -> list[Record]:
+    """Everything up to the present end, by partition and offset."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "tests", "enable.auto.commit": False}
+    )
+    found: list[Record] = []
+    try:
+        partitions = sorted(consumer.list_topics(topic, READ_S).topics[topic].partitions)
+        left = 0
+        for each in partitions:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, each), READ_S)
+            left += high - low
+        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
+        tries = 60
+        while len(found) < left and tries:
+            messages = consumer.consume(10_000, 0.5)
+            tries -= not messages
+            for message in messages:
+                assert message.error() is None, message.error()
+                found.append(
+                    Record(
+                        message.partition(),
+                        message.offset(),
+                        message.key(),
+                        message.value(),
+                        tuple(message.headers() or ()),
+                        message.timestamp()[1],
+                    )
+                )
+    finally:
+        consumer.close()
+    assert len(found) == left, f"{left - len(found)} records of {topic} do not come"
+    return sorted(found)
