@@ -1,0 +1,269 @@
+"""The runtime: who is active, what is undone, when answers come, work in slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.controller.isr import SLICE
+from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.metadata.codec import encode_records
+from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.types import Endpoint
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
+from barnabas.wire.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+)
+from tests.unit.controller.harness import Committed, World, uuid
+from tests.unit.metadata.strategies import holds
+
+CREATE = CreateTopicsRequest(
+    topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
+)
+
+
+def test_the_first_leader_commits_the_bootstrap_records_once() -> None:
+    world = World()
+    assert world.image.features["metadata.version"] == 30
+    before = world.quorum.log_end_offset
+    world.failover()
+    assert world.quorum.log_end_offset == before
+
+
+def test_a_standby_refuses_and_names_the_active_controller() -> None:
+    world = World()
+    world.controller.on_leader_change(2, 9)
+    answer = world.ask(CREATE)
+    assert answer.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert "node 2" in answer.topics[0].error_message
+
+
+def test_what_is_not_committed_is_undone_when_leadership_is_lost() -> None:
+    world = World()
+    world.join(1)
+    before = holds(world.image)
+    parked = world.start(CREATE)
+    box: list[Any] = []
+    parked.attach(box.append)
+    assert "t" in world.image.topics_by_name
+    world.controller.on_leader_change(-1, 2)
+    assert box[0].topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert holds(world.image) == before
+
+
+def test_records_that_a_later_leader_commits_are_replayed_after_being_undone() -> None:
+    world = World()
+    world.join(1)
+    world.start(CREATE)
+    world.controller.on_leader_change(2, 2)
+    assert "t" not in world.image.topics_by_name
+    world.quorum.commit()
+    assert "t" in world.image.topics_by_name
+
+
+def test_a_transaction_left_open_is_aborted_by_the_next_controller() -> None:
+    world = World()
+    records = [BeginTransactionRecord(name="half"), TopicRecord(name="x", topic_id=uuid(1))]
+    world.quorum.batches.append(
+        Committed(world.quorum.log_end_offset + 1, 1, 0, list(encode_records(records, 30)))
+    )
+    world.quorum.commit()
+    assert world.image.transaction is not None
+    world.failover()
+    assert world.image.transaction is None and "x" not in world.image.topics_by_name
+
+
+def test_the_snapshot_of_the_active_controller_is_what_is_committed() -> None:
+    world = World()
+    world.join(1, 2)
+    committed = holds(world.image)
+    world.start(CREATE)
+    chunks = world.controller.snapshot()
+    assert chunks is not None
+    values = [value for chunk in chunks for value in chunk]
+
+    class Snapshot:
+        id = (world.controller.committed_offset + 1, 1)
+        last_contained_timestamp = 0
+
+        def values(self) -> Any:
+            yield values
+
+    other = world.new_controller()
+    other.on_snapshot(Snapshot())
+    assert holds(other.image) == committed
+    world.settle()
+    assert "t" in world.image.topics_by_name
+
+
+def test_reads_wait_for_what_they_were_made_on() -> None:
+    world = World()
+    world.join(1)
+    assert not hasattr(world.start(ListPartitionReassignmentsRequest(topics=None)), "attach")
+    world.start(CREATE)
+    assert hasattr(world.start(ListPartitionReassignmentsRequest(topics=None)), "attach")
+
+
+def big_world(partitions: int) -> World:
+    world = World()
+    world.join(1, 2, 3)
+    for i in range(0, partitions, 500):
+        count = min(500, partitions - i)
+        world.create(f"t{i}", [[1, 2, 3] if p % 2 else [2, 3, 1] for p in range(count)])
+    return world
+
+
+def test_a_broker_with_many_partitions_is_fenced_in_slices_leaders_first() -> None:
+    world = big_world(3 * SLICE)
+    world.ports.network.refusing.add(Endpoint("h", 9001))
+    start = len(world.quorum.batches)
+    world.controller.on_connection_closed(501)
+    turns = 0
+    while world.ports.wakeups.soon:
+        world.ports.wakeups.soon.pop(0)()
+        turns += 1
+        # Served in between, and the dying broker cannot come back.
+        assert not world.controller.cluster.is_active(1)
+    world.settle()
+    assert turns > 3
+    assert max(len(b.values) for b in world.quorum.batches[start:]) <= SLICE + 1
+    assert world.image.brokers[1].fenced and not world.controller.cluster.departing
+    for topic in world.image.topics_by_id.values():
+        assert all(1 not in isr for isr in topic.isr) and 1 not in topic.leader
+
+
+def test_a_controller_that_dies_between_slices_leaves_nothing_undone() -> None:
+    world = big_world(3 * SLICE)
+    world.ports.network.refusing.add(Endpoint("h", 9001))
+    world.controller.on_connection_closed(501)
+    world.ports.wakeups.soon.pop(0)()
+    world.ports.wakeups.soon.pop(0)()
+    world.quorum.commit()
+    world.ports.wakeups.soon.clear()
+    assert any(1 in topic.leader for topic in world.image.topics_by_id.values())
+    world.failover()
+    assert world.image.brokers[1].fenced
+    for topic in world.image.topics_by_id.values():
+        assert all(1 not in isr for isr in topic.isr) and 1 not in topic.leader
+
+
+def test_a_big_broker_is_registered_again_after_its_partitions_are_taken_over() -> None:
+    world = big_world(2 * SLICE)
+    world.controller.on_connection_closed(501)
+    answer = world.register(1, incarnation=5)
+    assert not answer.error_code
+    assert world.image.brokers[1].epoch == answer.broker_epoch
+    assert not world.controller.cluster.departing
+    for topic in world.image.topics_by_id.values():
+        assert all(1 not in isr for isr in topic.isr) and 1 not in topic.leader
+    assert not world.heartbeat(1).is_fenced
+
+
+def test_registration_in_slices_is_answered_when_leadership_is_lost() -> None:
+    world = big_world(2 * SLICE)
+    world.controller.on_connection_closed(501)
+    from barnabas.wire.messages import broker_registration_request as messages
+
+    request = messages.BrokerRegistrationRequest(
+        broker_id=1, cluster_id="castle", incarnation_id=uuid(5),
+        listeners=[messages.Listener(name="PLAINTEXT", host="h", port=9001)],
+        features=[
+            messages.Feature(name=n, min_supported_version=r.lowest, max_supported_version=r.highest)
+            for n, r in world.image.brokers[1].features.items()
+        ],
+        log_dirs=[uuid(2001)],
+    )  # fmt: skip
+    box: list[Any] = []
+    world.start(request).attach(box.append)
+    world.controller.on_leader_change(-1, 3)
+    assert box[0].error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_everything_can_be_given_back_to_its_preferred_leaders_in_slices() -> None:
+    world = big_world(2 * SLICE)
+    world.kill(1)
+    world.revive(1, clean=True)
+    from barnabas.controller.decision import Decision
+    from barnabas.controller.partitions import PartitionChange
+
+    for topic in world.image.topics_by_id.values():
+        for index in range(len(topic)):
+            change = PartitionChange(world.controller.cluster, topic, index)
+            change.isr = topic.replicas[index]
+            record = change.build()
+            assert record is not None
+            world.controller.commit(Decision(None, [record]))
+    world.settle()
+    answer = world.ask(ElectLeadersRequest(election_type=0, topic_partitions=None))
+    assert sum(len(t.partition_result) for t in answer.replica_election_results) == SLICE
+    for topic in world.image.topics_by_id.values():
+        assert list(topic.leader) == [r[0] for r in topic.replicas]
+
+
+def test_preferred_leaders_come_back_by_themselves_when_they_are_in_sync() -> None:
+    world = World({"leader.imbalance.check.interval.seconds": "5"})
+    world.join(1, 2, 3)
+    world.create("t", [[1, 2, 3], [2, 3, 1], [1, 3, 2]])
+    world.kill(1)
+    world.revive(1, clean=True)
+
+    def beat(seconds: int) -> None:
+        for _ in range(seconds):
+            world.advance(1000)
+            for broker in (1, 2, 3):
+                world.heartbeat(broker)
+
+    beat(6)
+    assert world.partition("t", 0).leader == 2
+    notes = world.controller.refusals.since()
+    assert any("has not caught up" in note.reason for note in notes)
+    for index in (0, 2):
+        topic = world.image.topics_by_name["t"]
+        enter(world, topic, index, [*topic.isr[index], 1])
+    beat(6)
+    assert list(world.image.topics_by_name["t"].leader) == [1, 2, 1]
+
+
+def enter(world: World, topic: Any, index: int, isr: list[int]) -> None:
+    from barnabas.wire.messages import alter_partition_request as alter
+
+    leader = topic.leader[index]
+    answer = world.ask(
+        alter.AlterPartitionRequest(
+            broker_id=leader,
+            broker_epoch=world.epochs[leader],
+            topics=[
+                alter.TopicData(
+                    topic_id=topic.id,
+                    partitions=[
+                        alter.PartitionData(
+                            partition_index=index,
+                            leader_epoch=topic.leader_epoch[index],
+                            partition_epoch=topic.partition_epoch[index],
+                            new_isr_with_epochs=[
+                                alter.BrokerState(broker_id=b, broker_epoch=world.epochs[b])
+                                for b in isr
+                            ],
+                        )
+                    ],
+                )
+            ],
+        )
+    )
+    assert not answer.topics[0].partitions[0].error_code
+
+
+def test_the_log_of_an_older_metadata_version_is_written_in_its_records() -> None:
+    world = World(bootstrap=bootstrap_records(metadata_version=14))
+    world.join(1, 2)
+    assert not world.image.elr_enabled
+    world.create("t", [[1, 2]])
+    world.kill(1)
+    assert world.partition("t").isr == (2,)
+    world.kill(2)
+    state = world.partition("t")
+    assert (state.leader, state.isr) == (-1, (2,)), "without ELR the last member stays"
+    versions = {value[1]: value[2] for b in world.quorum.batches for value in b.values}
+    assert versions[3] == 0 and versions[5] == 0 and versions[0] == 2
