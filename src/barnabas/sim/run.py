@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from barnabas.sim.checkers import all_checkers
+from barnabas.sim.checkers.high_watermark import led_partitions
 from barnabas.sim.cluster import SimCluster, Topology
 from barnabas.sim.faults import FaultSchedule, draw_mix
 from barnabas.sim.history import History, Violation
@@ -125,7 +126,7 @@ class Run:
             assert node.node is not None
             if node.node.broker is None:
                 continue
-            for partition, _, high_watermark, _ in node.node.broker.led_partitions():
+            for partition, _, high_watermark, _ in led_partitions(node.node.broker):
                 if partition.topic == topic:
                     found = ends.get(partition.partition, 0)
                     ends[partition.partition] = max(found, high_watermark)

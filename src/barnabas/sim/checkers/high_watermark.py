@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from barnabas.broker.broker import Broker
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import Violation
+from barnabas.types import TopicPartition
+
+
+def led_partitions(broker: Broker) -> Iterator[tuple[TopicPartition, int, int, int]]:
+    """(partition, leader epoch, high watermark, log end offset) of what a broker leads."""
+    for partition in broker.replicas.leaders():
+        if partition.log is not None and partition.leader is not None:
+            log = partition.log
+            yield partition.name, partition.leader.epoch, log.high_watermark, log.log_end_offset
 
 
 class HighWatermarkNeverGoesBack:
@@ -17,7 +29,7 @@ class HighWatermarkNeverGoesBack:
             if broker is None:
                 continue
             life = node.machine.starts
-            for partition, epoch, high_watermark, end in broker.led_partitions():
+            for partition, epoch, high_watermark, end in led_partitions(broker):
                 name = str(partition)
                 if high_watermark > end:
                     raise Violation(
