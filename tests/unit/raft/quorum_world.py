@@ -42,7 +42,7 @@ class Journal:
                 raise AssertionError(f"offset {batch.base_offset} after {self.ends[-1]}")
             self.values += map(bytes, batch.values)
             self.ends.append((batch.last_offset, batch.epoch))
-        for callback in self.on_applied:
+        for callback in list(self.on_applied):
             callback()
 
     def on_snapshot(self, snapshot: SnapshotReader) -> None:
