@@ -6,6 +6,7 @@ All have a version line (0), a count and one line per entry. They are replaced a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from barnabas.ports import Disk
 from barnabas.types import TopicPartition
@@ -39,7 +40,7 @@ def write_offsets(
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
     """(leader epoch, start offset), ascending."""
     entries = [(int(a), int(b)) for a, b in _entries(disk, path, 2)]
-    if any(later[0] <= earlier[0] for earlier, later in zip(entries, entries[1:], strict=False)):
+    if any(later[0] <= earlier[0] for earlier, later in pairwise(entries)):
         raise MalformedCheckpoint(f"{path}: the epochs do not ascend")
     return entries
 

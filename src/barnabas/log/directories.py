@@ -103,6 +103,7 @@ class LogDirectories:
                 )
             self._open_log(directory, found.partition, found.topic_id)
             opened += 1
+        directory.forget_old_checkpoints()
         directory.mark_open()
         self.ports.log(
             "info",
@@ -140,6 +141,7 @@ class LogDirectories:
         return log
 
     def _adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
+        log.on_recovery_point_lowered = directory.lower_recovery_points
         directory.logs[log.partition] = log
         self.logs[log.partition] = log
         self._home[log.partition] = directory
@@ -181,13 +183,15 @@ class LogDirectories:
                 ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {partition} is offline"
             )
         try:
+            if partition in directory.in_checkpoints:
+                directory.write_all_checkpoints()  # of its predecessor by this name
             opened = open_log(
                 self.ports.disk,
                 self.files,
                 f"{directory.path}/{partition}",
                 partition,
                 self.config_of(partition.topic),
-                clean=True,
+                clean=False,
                 topic_id=topic_id,
             )
             directory.write_topic_id(str(partition), topic_id)
@@ -267,8 +271,8 @@ class LogDirectories:
         self.ports.background.run(f"sync {directory.path}", job, finish)
 
     def after_append(self, log: PartitionLog) -> None:
-        """``flush.messages``: sync where enough was appended."""
-        if log.unsynced_messages >= log.config.flush_messages:
+        """``flush.messages``, and segments that were rolled: sync where that is due."""
+        if log.sync_is_due:
             self.sync(log)
 
     def checkpoint(self, name: str) -> None:
@@ -278,19 +282,18 @@ class LogDirectories:
                 self._checkpoint(directory, name)
 
     def _checkpoint(self, directory: LogDirectory, name: str) -> None:
-        entries = {
-            checkpoints.RECOVERY_POINT: directory.recovery_point_entries,
-            checkpoints.HIGH_WATERMARK: directory.high_watermark_entries,
-            checkpoints.LOG_START: directory.log_start_entries,
-        }[name]()
+        queue = f"checkpoint {directory.path}"
+        write = directory.checkpoint_job(name)
 
         def finish(result: object) -> None:
-            if isinstance(result, BaseException):
-                self.fail(directory, f"writing {name} failed: {result}")
+            try:
+                if isinstance(result, BaseException):
+                    raise OSError(str(result))
+                write.finish()
+            except OSError as error:
+                self.fail(directory, f"writing {name} failed: {error}")
 
-        self.ports.background.run(
-            f"checkpoint {directory.path}", lambda: directory.write_offsets(name, entries), finish
-        )
+        self.ports.background.run(queue, write.job, finish)
 
     # -- upkeep ----------------------------------------------------------------------------------
 
@@ -329,6 +332,7 @@ class LogDirectories:
             if now >= self._due[name]:
                 self._due[name] = now + max(interval, TICK_MS)
                 action()
+        self._sync_rolled()
         self._remove_doomed(now)
         self._arm()
 
@@ -355,6 +359,12 @@ class LogDirectories:
         now = self.ports.clock.now_ms()
         for log in list(self.logs.values()):
             if log.unsynced_messages and now - log.last_sync_ms >= log.config.flush_ms:
+                self.sync(log)
+
+    def _sync_rolled(self) -> None:
+        """A segment that is full becomes durable soon, so that recovery after a crash stays short."""
+        for log in list(self.logs.values()):
+            if log.rolled_since_sync:
                 self.sync(log)
 
     def _expire_producers(self) -> None:

@@ -6,20 +6,31 @@ A directory that fails goes offline with a reason and takes only its own logs al
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.log import checkpoints
 from barnabas.log.checkpoints import MalformedCheckpoint
+from barnabas.log.files import PARTITION_METADATA
 from barnabas.log.partition_log import PartitionLog
 from barnabas.ports import Disk
 from barnabas.types import METADATA_TOPIC, TopicPartition, Uuid, uuid_from_text, uuid_text
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
-PARTITION_METADATA = "partition.metadata"
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
+NEXT_SUFFIX = ".next"
+"""A checkpoint that is durable but not yet in its place."""
+
+
+class CheckpointJob(NamedTuple):
+    """A checkpoint on its way to disk."""
+
+    job: Callable[[], None]
+    """Blocks; for another thread."""
+    finish: Callable[[], None]
 
 
 class PartitionDirectory(NamedTuple):
@@ -46,6 +57,10 @@ class LogDirectory:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
+        self.in_checkpoints: set[TopicPartition] = set()
+        """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
+        self._lowered = 0
+        """How often a recovery point was lowered: an older checkpoint must not come after that."""
 
     @property
     def is_online(self) -> bool:
@@ -56,6 +71,7 @@ class LogDirectory:
         self.recovery_points = self._offsets(checkpoints.RECOVERY_POINT)
         self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARK)
         self.log_starts = self._offsets(checkpoints.LOG_START)
+        self.in_checkpoints = {*self.recovery_points, *self.high_watermarks, *self.log_starts}
         path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
         self.was_clean = self.disk.exists(path)
         if self.was_clean:
@@ -66,6 +82,7 @@ class LogDirectory:
         path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
         if self.disk.exists(path):
             self.disk.remove(path)
+            self.disk.sync_dir(self.path)
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         try:
@@ -120,13 +137,56 @@ class LogDirectory:
             if log.log_start_offset > log.segments[0].base_offset
         }
 
+    def checkpoint_job(self, name: str) -> CheckpointJob:
+        """The present offsets as a job that writes them durably beside the file, and what to do then on
+        the owner's thread: put them in its place, unless something newer stands there."""
+        path = f"{self.path}/{name}"
+        if name == checkpoints.RECOVERY_POINT:
+            entries = self.recovery_point_entries()
+            for partition, offset in entries.items():
+                log = self.logs[partition]
+                log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, offset)
+        elif name == checkpoints.HIGH_WATERMARK:
+            entries = self.high_watermark_entries()
+        else:
+            entries = self.log_start_entries()
+        self.in_checkpoints.update(entries)
+        lowered = self._lowered
+
+        def job() -> None:
+            checkpoints.write_offsets(self.disk, path + NEXT_SUFFIX, entries)
+
+        def finish() -> None:
+            if self.is_online and (name != checkpoints.RECOVERY_POINT or lowered == self._lowered):
+                self.disk.rename(path + NEXT_SUFFIX, path)
+
+        return CheckpointJob(job, finish)
+
+    def lower_recovery_points(self) -> None:
+        """A log is about to write below the recovery point that the checkpoint has: make a lower one
+        durable first. Blocks."""
+        self._lowered += 1
+        self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
+        for log in self.logs.values():
+            log.checkpointed_recovery_point = log.recovery_point
+
+    def forget_old_checkpoints(self) -> None:
+        """What the files say of logs that are gone, or of more than recovery found, must not be
+        believed at the next start. Blocks where there is such a thing."""
+        stale = any(
+            log.checkpointed_recovery_point > log.recovery_point for log in self.logs.values()
+        )
+        if stale or not self.in_checkpoints <= self.logs.keys():
+            self.write_all_checkpoints()
+
     def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         checkpoints.write_offsets(self.disk, f"{self.path}/{name}", offsets)
 
     def write_all_checkpoints(self) -> None:
-        self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
+        self.lower_recovery_points()
         self.write_offsets(checkpoints.HIGH_WATERMARK, self.high_watermark_entries())
         self.write_offsets(checkpoints.LOG_START, self.log_start_entries())
+        self.in_checkpoints = set(self.logs)
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
         text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

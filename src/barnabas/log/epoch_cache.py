@@ -1,13 +1,15 @@
 """Where each leader epoch of a partition begins (``leader-epoch-checkpoint``).
 
 A follower that asks for the end of an epoch learns from it where its log parts from the leader's
-(KIP-101, KIP-279). Entries ascend in epoch and in start offset. The file is written at each change
-without a sync: recovery rebuilds what a power loss takes from the batches themselves.
+(KIP-101, KIP-279). Entries ascend in epoch and in start offset. The file is written behind: with every
+sync of the log and when it closes, always before the recovery point moves over what an entry speaks of.
+Recovery drops entries from the recovery point on and reads them anew from the batches.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 
 from barnabas.log.checkpoints import MalformedCheckpoint, read_epochs, write_epochs
 from barnabas.ports import Disk
@@ -16,21 +18,24 @@ UNDEFINED = -1
 
 
 class EpochCache:
-    """The epochs of one log."""
+    """The epochs of one log. `is_dirty`: the file says something else."""
 
-    __slots__ = ("_disk", "_path", "epochs", "starts")
+    __slots__ = ("_disk", "_path", "epochs", "is_dirty", "starts")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._path = path
         self.epochs: list[int] = []
         self.starts: list[int] = []
+        self.is_dirty = False
 
     def load(self) -> bool:
         """Read the file. False where it cannot be believed and has to be rebuilt."""
         try:
             entries = read_epochs(self._disk, self._path)
         except MalformedCheckpoint:
+            return False
+        if any(later <= earlier for (_, earlier), (_, later) in pairwise(entries)):
             return False
         self.epochs = [epoch for epoch, _ in entries]
         self.starts = [start for _, start in entries]
@@ -40,7 +45,7 @@ class EpochCache:
     def latest(self) -> int:
         return self.epochs[-1] if self.epochs else UNDEFINED
 
-    def assign(self, epoch: int, start: int, *, write: bool = True) -> bool:
+    def assign(self, epoch: int, start: int) -> bool:
         """Epoch `epoch` begins at offset `start`, if that is news. Later entries that contradict go."""
         if epoch < 0 or (self.epochs and epoch == self.epochs[-1]):
             return False
@@ -48,8 +53,7 @@ class EpochCache:
         del self.epochs[keep:], self.starts[keep:]
         self.epochs.append(epoch)
         self.starts.append(start)
-        if write:
-            self.write()
+        self.is_dirty = True
         return True
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
@@ -75,7 +79,7 @@ class EpochCache:
         keep = bisect_left(self.starts, offset)
         if keep < len(self.epochs):
             del self.epochs[keep:], self.starts[keep:]
-            self.write()
+            self.is_dirty = True
 
     def truncate_from_start(self, offset: int) -> None:
         """The log begins at `offset` now."""
@@ -83,15 +87,26 @@ class EpochCache:
         if at > 0 or (at == 0 and self.starts[0] < offset):
             del self.epochs[:at], self.starts[:at]
             self.starts[0] = offset
-            self.write()
+            self.is_dirty = True
 
     def clear(self) -> None:
         if self.epochs:
             self.epochs, self.starts = [], []
-            self.write()
+            self.is_dirty = True
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self.epochs, self.starts, strict=True))
 
-    def write(self, *, durable: bool = False) -> None:
-        write_epochs(self._disk, self._path, self.entries(), durable=durable)
+    def write(self, *, durable: bool = True) -> None:
+        """Write the file where it says something else. Blocks where `durable`."""
+        if self.is_dirty:
+            write_epochs(self._disk, self._path, self.entries(), durable=durable)
+            self.is_dirty = False
+
+    def write_job(self) -> tuple[list[tuple[int, int]], str] | None:
+        """What a sync has to write to which path; None where the file is right. The caller sets
+        `is_dirty` again where writing failed."""
+        if not self.is_dirty:
+            return None
+        self.is_dirty = False
+        return self.entries(), self._path

@@ -7,6 +7,7 @@ files open: they ask :class:`OpenFiles`, which closes those that were not used f
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Protocol
 
 from barnabas.ports import Disk, File
 
@@ -19,7 +20,11 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+PARTITION_METADATA = "partition.metadata"
+"""The topic's id."""
 OPEN_FILES_MAX = 4096
+LOADED_TABLES_MAX = 512
+"""Index tables in memory at once: of a full 1 GiB segment they take 2 and 3 MiB."""
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -32,13 +37,26 @@ def offset_of(name: str) -> int | None:
     return int(head) if len(name) > 20 and name[20] == "." and head.isdigit() else None
 
 
+class Releasable(Protocol):
+    @property
+    def path(self) -> str: ...
+    def release(self) -> None: ...
+
+
 class OpenFiles:
-    """At most `limit` files of one disk, opened on demand."""
+    """At most `limit` files of one disk, opened on demand; and which index tables are in memory."""
 
     def __init__(self, disk: Disk, limit: int = OPEN_FILES_MAX) -> None:
         self.disk = disk
         self.limit = limit
         self._files: OrderedDict[str, File] = OrderedDict()
+        self._loaded: OrderedDict[str, Releasable] = OrderedDict()
+
+    def keep_loaded(self, table: Releasable) -> None:
+        """`table` came to memory; the one loaded longest ago may have to go."""
+        self._loaded[table.path] = table
+        while len(self._loaded) > LOADED_TABLES_MAX:
+            self._loaded.popitem(last=False)[1].release()
 
     def get(self, path: str) -> File:
         """The open file; created where missing."""
@@ -53,6 +71,7 @@ class OpenFiles:
         return file
 
     def close(self, path: str) -> None:
+        self._loaded.pop(path, None)
         file = self._files.pop(path, None)
         if file is not None:
             file.close()

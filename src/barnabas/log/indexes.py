@@ -1,206 +1,197 @@
 """The sparse indexes of a segment: offset → position, and timestamp → offset.
 
-Entries are kept in memory as arrays once somebody asks, and written behind: what is not on disk yet is
-lost with the process, which costs a scan at recovery, never an answer. Offsets are relative to the
-segment's base. Format: big-endian (int32, int32) and (int64, int32), as Kafka's.
+An index keeps its last entry and what is not in its file yet; the whole table comes to memory when somebody
+looks something up, and goes again when :class:`barnabas.log.files.OpenFiles` needs room. Entries are
+written behind: what is not on disk is lost with the process, which costs a scan at recovery, never an
+answer. Offsets are relative to the segment's base. Format: big-endian (int32, int32) and
+(int64, int32), as Kafka's.
 """
 
 from __future__ import annotations
 
-import sys
-from array import array
 from bisect import bisect_right
+from operator import lt
 from struct import Struct
+from typing import ClassVar
 
 from barnabas.log.files import OpenFiles
-from barnabas.types import Buffer
 
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
-_SWAP = sys.byteorder == "little"
+Entry = tuple[int, int]
 
 
-class OffsetIndex:
-    """Relative offset of a batch's last record → position of the batch."""
+class SparseIndex:
+    """Entries of two numbers, ascending in the first."""
 
-    __slots__ = ("_files", "_loaded", "_written", "offsets", "path", "positions")
+    __slots__ = ("_count", "_files", "_last", "_pending", "_table", "path")
+    FORMAT: ClassVar[Struct]
 
     def __init__(self, files: OpenFiles, path: str) -> None:
         self._files = files
         self.path = path
-        self.offsets = array("i")
-        self.positions = array("i")
-        self._loaded = False
-        self._written = 0
+        self._count = -1
+        """Entries, the pending ones included; -1 while nobody has looked."""
+        self._last: Entry | None = None
+        self._pending = b""
+        self._table: bytearray | None = None
 
-    def load(self) -> bool:
-        """Read the file. False where it is no index (wrong size, not ascending)."""
-        self._loaded = True
-        data = self._files.disk.read_file(self.path) if self._files.disk.exists(self.path) else b""
-        usable = len(data) - len(data) % 8
-        raw = array("i", data[:usable])
-        if _SWAP:
-            raw.byteswap()
-        self.offsets, self.positions = raw[0::2], raw[1::2]
-        self._trim_padding()
-        self._written = len(self.offsets)
-        return usable == len(data) and self._ascends()
+    def make(self) -> None:
+        """Begin with an empty file."""
+        self._files.get(self.path).truncate(0)
+        self._count, self._last, self._pending, self._table = 0, None, b"", None
 
-    def _trim_padding(self) -> None:
-        """A preallocated file (Kafka's, after a crash) ends in zeros."""
-        count = len(self.offsets)
-        while count > 1 and self.offsets[count - 1] == 0 and self.positions[count - 1] == 0:
-            count -= 1
-        if count == 1 and self.positions[0] == 0 and self.offsets[0] == 0:
-            count = 0
-        del self.offsets[count:], self.positions[count:]
+    @property
+    def count(self) -> int:
+        if self._count < 0:
+            self._open()
+        return self._count
 
-    def _ascends(self) -> bool:
-        offsets, positions = self.offsets, self.positions
-        return all(
-            offsets[i] < offsets[i + 1] and positions[i] < positions[i + 1]
-            for i in range(len(offsets) - 1)
-        )
-
-    def ensure(self) -> None:
-        if not self._loaded:
-            self.load()
-
-    def append(self, relative: int, position: int) -> None:
-        self.ensure()
-        if not self.offsets or relative > self.offsets[-1]:
-            self.offsets.append(relative)
-            self.positions.append(position)
-
-    def floor(self, relative: int) -> int:
-        """Position of the last indexed batch that begins at or before what is looked for; 0 where none."""
-        self.ensure()
-        at = bisect_right(self.offsets, relative)
-        return self.positions[at - 1] if at else 0
+    @property
+    def last(self) -> Entry | None:
+        if self._count < 0:
+            self._open()
+        return self._last
 
     def size(self) -> int:
-        return len(self.offsets) * 8
+        """Bytes of all entries."""
+        return self.count * self.FORMAT.size
+
+    def _open(self) -> None:
+        """Learn the number of entries and the last one. A file preallocated by Kafka ends in zeros."""
+        disk, width = self._files.disk, self.FORMAT.size
+        size = disk.size(self.path) if disk.exists(self.path) else 0
+        self._count = size // width
+        self._last = None
+        if not self._count:
+            return
+        tail = self._files.get(self.path).read_at((self._count - 1) * width, width)
+        self._last = self._unpack(tail, 0)
+        if self._last == (0, 0):
+            self._trim_padding()
+
+    def _trim_padding(self) -> None:
+        data = self._files.disk.read_file(self.path)
+        count = self._count
+        while count and self._unpack(data, (count - 1) * self.FORMAT.size) == (0, 0):
+            count -= 1
+        self._cut(count)
+        self._last = self._unpack(data, (count - 1) * self.FORMAT.size) if count else None
+
+    def _cut(self, count: int) -> None:
+        self._files.get(self.path).truncate(count * self.FORMAT.size)
+        self._count = count
+
+    def _unpack(self, data: bytes | bytearray, position: int) -> Entry:
+        first, second = self.FORMAT.unpack_from(data, position)
+        return first, second
+
+    def is_sound(self) -> bool:
+        """Whether the file is there, has whole entries, and they ascend. Reads all of it."""
+        disk, width = self._files.disk, self.FORMAT.size
+        if not disk.exists(self.path) or disk.size(self.path) % width:
+            return False
+        firsts = [first for first, _ in self.FORMAT.iter_unpack(self.table())]
+        return all(map(lt, firsts, firsts[1:]))
+
+    def table(self) -> bytearray:
+        """All entries as bytes."""
+        if self._table is None:
+            stored = self.count * self.FORMAT.size - len(self._pending)
+            data = self._files.disk.read_file(self.path)[:stored] if stored else b""
+            self._table = bytearray(data + self._pending)
+            self._files.keep_loaded(self)
+        return self._table
+
+    def entries(self) -> list[Entry]:
+        return [(first, second) for first, second in self.FORMAT.iter_unpack(self.table())]
+
+    def append(self, first: int, second: int) -> None:
+        """Add an entry; one that does not ascend is passed over."""
+        last = self.last
+        if last is not None and first <= last[0]:
+            return
+        entry = self.FORMAT.pack(first, second)
+        self._pending += entry
+        if self._table is not None:
+            self._table += entry
+        self._last = first, second
+        self._count += 1
+
+    def floor(self, first: int) -> Entry | None:
+        """The last entry whose first number is at most `first`."""
+        last = self.last
+        if last is None or last[0] <= first:
+            return last
+        table, width = self.table(), self.FORMAT.size
+        unpack = self.FORMAT.unpack_from
+        at = bisect_right(range(self._count), first, key=lambda i: unpack(table, i * width)[0])
+        return self._unpack(table, (at - 1) * width) if at else None
+
+    def keep(self, count: int) -> None:
+        """Drop all but the first `count` entries."""
+        if count >= self.count:
+            return
+        width = self.FORMAT.size
+        table = self.table()[: count * width]
+        stored = self._count - len(self._pending) // width
+        if count < stored:
+            self._cut(count)
+            stored = count
+        self._count = count
+        self._pending = bytes(table[stored * width :])
+        self._table = table
+        self._last = self._unpack(table, (count - 1) * width) if count else None
+
+    def write(self) -> bool:
+        """Bring the file up to date; whether there was anything to write."""
+        if not self._pending:
+            return False
+        stored = self._count * self.FORMAT.size - len(self._pending)
+        self._files.get(self.path).write_at(stored, self._pending)
+        self._pending = b""
+        return True
+
+    def release(self) -> None:
+        """Give the table's memory back."""
+        self._table = None
+
+
+class OffsetIndex(SparseIndex):
+    """Relative offset of a batch's last record → position of the batch."""
+
+    __slots__ = ()
+    FORMAT = Struct(">ii")
+
+    def position_below(self, relative: int) -> int:
+        """Position of the last indexed batch that ends at or before `relative`; 0 where none."""
+        entry = self.floor(relative)
+        return 0 if entry is None else entry[1]
 
     def truncate(self, relative: int) -> None:
         """Drop entries at or above `relative`."""
-        self.ensure()
-        count = len(self.offsets)
-        while count and self.offsets[count - 1] >= relative:
-            count -= 1
-        del self.offsets[count:], self.positions[count:]
-        if count < self._written:
-            self._files.get(self.path).truncate(count * 8)
-            self._written = count
-
-    def reset(self) -> None:
-        """Empty, in memory and on disk."""
-        self._loaded = True
-        self.offsets, self.positions, self._written = array("i"), array("i"), 0
-        self._files.get(self.path).truncate(0)
-
-    def write(self) -> None:
-        """Bring the file up to date."""
-        if self._loaded and self._written < len(self.offsets):
-            new = array("i")
-            for at in range(self._written, len(self.offsets)):
-                new.append(self.offsets[at])
-                new.append(self.positions[at])
-            if _SWAP:
-                new.byteswap()
-            self._files.get(self.path).append([new.tobytes()])
-            self._written = len(self.offsets)
-
-    def release(self) -> None:
-        """Give back memory; the file has everything."""
-        self.write()
-        self.offsets, self.positions, self._loaded = array("i"), array("i"), False
+        while (last := self.last) is not None and last[0] >= relative:
+            below = bisect_right(
+                range(self.count),
+                relative - 1,
+                key=lambda i: self._unpack(self.table(), i * self.FORMAT.size)[0],
+            )
+            self.keep(below)
 
 
-class TimeIndex:
+class TimeIndex(SparseIndex):
     """Largest timestamp so far → relative offset of the record that has it."""
 
-    __slots__ = ("_files", "_loaded", "_written", "offsets", "path", "timestamps")
+    __slots__ = ()
+    FORMAT = Struct(">qi")
 
-    def __init__(self, files: OpenFiles, path: str) -> None:
-        self._files = files
-        self.path = path
-        self.timestamps = array("q")
-        self.offsets = array("i")
-        self._loaded = False
-        self._written = 0
-
-    def load(self) -> bool:
-        """Read the file. False where it is no time index."""
-        self._loaded = True
-        data: Buffer = b""
-        if self._files.disk.exists(self.path):
-            data = self._files.disk.read_file(self.path)
-        usable = len(data) - len(data) % 12
-        self.timestamps, self.offsets = array("q"), array("i")
-        for timestamp, relative in _TIME_ENTRY.iter_unpack(data[:usable]):
-            if self.timestamps and (timestamp <= 0 and relative == 0):
-                break  # the zeros behind a preallocated file
-            self.timestamps.append(timestamp)
-            self.offsets.append(relative)
-        if len(self.timestamps) == 1 and self.timestamps[0] == 0 and self.offsets[0] == 0:
-            del self.timestamps[:], self.offsets[:]
-        self._written = len(self.timestamps)
-        stamps = self.timestamps
-        return usable == len(data) and all(
-            stamps[i] <= stamps[i + 1] for i in range(len(stamps) - 1)
-        )
-
-    def ensure(self) -> None:
-        if not self._loaded:
-            self.load()
-
-    def append(self, timestamp: int, relative: int) -> None:
-        self.ensure()
-        if not self.timestamps or timestamp > self.timestamps[-1]:
-            self.timestamps.append(timestamp)
-            self.offsets.append(relative)
-
-    def last(self) -> tuple[int, int]:
-        """(largest timestamp, relative offset); (-1, 0) where empty."""
-        self.ensure()
-        if not self.timestamps:
-            return -1, 0
-        return self.timestamps[-1], self.offsets[-1]
-
-    def floor(self, timestamp: int) -> int:
+    def offset_below(self, timestamp: int) -> int:
         """Relative offset from which to look for the first record at or after `timestamp`."""
-        self.ensure()
-        at = bisect_right(self.timestamps, timestamp - 1)
-        return self.offsets[at - 1] if at else 0
-
-    def size(self) -> int:
-        return len(self.timestamps) * 12
+        entry = self.floor(timestamp - 1)
+        return 0 if entry is None else entry[1]
 
     def truncate(self, relative: int) -> None:
-        self.ensure()
-        count = len(self.offsets)
-        while count and self.offsets[count - 1] >= relative:
+        """Drop entries of records at or above `relative`."""
+        count = self.count
+        table = self.table()
+        while count and self._unpack(table, (count - 1) * self.FORMAT.size)[1] >= relative:
             count -= 1
-        del self.timestamps[count:], self.offsets[count:]
-        if count < self._written:
-            self._files.get(self.path).truncate(count * 12)
-            self._written = count
-
-    def reset(self) -> None:
-        self._loaded = True
-        self.timestamps, self.offsets, self._written = array("q"), array("i"), 0
-        self._files.get(self.path).truncate(0)
-
-    def write(self) -> None:
-        if self._loaded and self._written < len(self.timestamps):
-            pack = _TIME_ENTRY.pack
-            new = b"".join(
-                pack(self.timestamps[at], self.offsets[at])
-                for at in range(self._written, len(self.timestamps))
-            )
-            self._files.get(self.path).append([new])
-            self._written = len(self.timestamps)
-
-    def release(self) -> None:
-        self.write()
-        self.timestamps, self.offsets, self._loaded = array("q"), array("i"), False
+        self.keep(count)

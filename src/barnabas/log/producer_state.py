@@ -1,7 +1,11 @@
 """What a partition knows of its producers: their epoch and last five batches, and open transactions.
 
 Rebuilt from batch headers (and control records), or read from a ``.snapshot`` file, which holds the state
-before its offset. Source: KIP-98; ``ProducerStateManager`` for behaviour; file schema ``ProducerSnapshot``.
+before its offset. :meth:`ProducerStates.check` and :meth:`ProducerStates.check_marker` decide,
+:meth:`ProducerStates.update` takes note and never refuses.
+
+Source: KIP-98, KIP-360; ``ProducerAppendInfo`` and ``ProducerStateManager`` for behaviour; file schema
+``ProducerSnapshot``.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ _VERSION = 1
 
 
 class WrittenBatch(NamedTuple):
-    """One of a producer's last batches."""
+    """One of a producer's last batches. Coordinators write without sequences (-1)."""
 
     first_sequence: int
     last_sequence: int
@@ -67,101 +71,138 @@ class CompletedTransaction(NamedTuple):
 class ProducerStates:
     """All producers of one partition. `end_offset` is the offset behind what it has seen."""
 
-    __slots__ = ("end_offset", "entries", "unreplicated")
+    __slots__ = ("end_offset", "entries", "open_transactions", "unreplicated")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.end_offset = 0
+        self.open_transactions: dict[int, int] = {}
+        """First offset by producer id, in order of the offsets."""
         self.unreplicated: list[CompletedTransaction] = []
         """Completed, but the marker is not below the high watermark yet."""
 
+    # -- deciding --------------------------------------------------------------------------------
+
     def check(self, header: BatchHeader) -> WrittenBatch | None:
-        """May this batch of an idempotent producer be appended? The earlier batch where it is a
-        duplicate. Raises :class:`KafkaError`."""
+        """May this data batch be appended? The earlier batch where it is a duplicate. Batches without
+        a sequence (a coordinator's) are held to the epoch only. Raises :class:`KafkaError`."""
         entry = self.entries.get(header.producer_id)
-        first, last = header.base_sequence, header.last_sequence
         if entry is None:
             # Its state may have expired or gone with deleted segments: any start is accepted (KIP-360).
             return None
-        if header.producer_epoch < entry.epoch:
+        first = header.base_sequence
+        if header.producer_epoch == entry.epoch and first >= 0:
+            last = header.last_sequence
+            for batch in entry.batches:
+                if batch.first_sequence == first and batch.last_sequence == last:
+                    return batch
+        _check_epoch(header, entry)
+        if first >= 0:
+            _check_sequence(header, entry)
+        if entry.transaction_start is not None and not header.is_transactional:
             raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} has epoch {entry.epoch}, not {header.producer_epoch}",
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has an open transaction and wrote outside of it",
             )
-        if header.producer_epoch > entry.epoch:
-            if first != 0:
-                raise _out_of_order(header, "a new epoch begins with sequence 0")
-            return None
-        for batch in entry.batches:
-            if batch.first_sequence == first and batch.last_sequence == last:
-                return batch
-        if not entry.batches:
-            return None
-        expected = (entry.last_sequence + 1) & 0x7FFFFFFF
-        if first != expected:
-            if last <= entry.last_sequence and entry.last_sequence - last < 1 << 30:
-                raise KafkaError(
-                    ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-                    f"producer {header.producer_id}: sequence {first} was written before",
-                )
-            raise _out_of_order(header, f"{expected} is next")
         return None
 
-    def update(self, header: BatchHeader, marker: tuple[bool, int] | None = None) -> None:
-        """Take note of an appended batch; `marker` is (aborted, coordinator epoch) of a control batch."""
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """May this transaction marker be appended? Raises :class:`KafkaError`."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return
+        _check_epoch(header, entry)
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"the coordinator of producer {header.producer_id} has epoch"
+                f" {entry.coordinator_epoch}, not {coordinator_epoch}",
+            )
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        entry = self.entries.get(producer_id)
+        return (
+            entry is not None
+            and entry.transaction_start is not None
+            and entry.epoch == producer_epoch
+        )
+
+    # -- taking note -----------------------------------------------------------------------------
+
+    def update(
+        self, header: BatchHeader, marker: tuple[bool, int] | None = None
+    ) -> CompletedTransaction | None:
+        """Take note of an appended batch; `marker` is (aborted, coordinator epoch) of a control batch.
+        The transaction that it ended, if any."""
         self.end_offset = header.next_offset
         producer_id = header.producer_id
         if producer_id < 0:
-            return
+            return None
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(header.producer_epoch)
-        elif header.producer_epoch > entry.epoch:
+        elif header.producer_epoch != entry.epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
         entry.last_timestamp = header.max_timestamp
         if header.is_control:
-            if marker is not None:
-                self._complete(header, entry, *marker)
-            return
-        if header.base_sequence >= 0:
-            entry.batches.append(
-                WrittenBatch(
-                    header.base_sequence,
-                    header.last_sequence,
-                    header.base_offset,
-                    header.last_offset,
-                    header.max_timestamp,
-                )
+            return None if marker is None else self._complete(header, entry, *marker)
+        entry.batches.append(
+            WrittenBatch(
+                header.base_sequence,
+                header.last_sequence,
+                header.base_offset,
+                header.last_offset,
+                header.max_timestamp,
             )
+        )
         if header.is_transactional and entry.transaction_start is None:
             entry.transaction_start = header.base_offset
+            self.open_transactions[producer_id] = header.base_offset
+        return None
 
     def _complete(
         self, header: BatchHeader, entry: ProducerEntry, aborted: bool, coordinator_epoch: int
-    ) -> None:
-        entry.coordinator_epoch = max(entry.coordinator_epoch, coordinator_epoch)
-        if entry.transaction_start is not None:
-            self.unreplicated.append(
-                CompletedTransaction(
-                    header.producer_id, entry.transaction_start, header.last_offset, aborted
-                )
-            )
-            entry.transaction_start = None
+    ) -> CompletedTransaction | None:
+        entry.coordinator_epoch = coordinator_epoch
+        if entry.transaction_start is None:
+            return None
+        done = CompletedTransaction(
+            header.producer_id, entry.transaction_start, header.last_offset, aborted
+        )
+        self.unreplicated.append(done)
+        entry.transaction_start = None
+        del self.open_transactions[header.producer_id]
+        return done
+
+    def stable_behind(self, done: CompletedTransaction) -> int:
+        """The last stable offset once `done` is replicated: the first open transaction, or behind its
+        marker."""
+        return next(iter(self.open_transactions.values()), done.last_offset + 1)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """First offset of a transaction that is open, or completed but not replicated."""
+        first = next(iter(self.open_transactions.values()), None)
         if self.unreplicated:
-            self.unreplicated = [
-                done for done in self.unreplicated if done.last_offset >= high_watermark
-            ]
-        starts = [done.first_offset for done in self.unreplicated]
-        starts += [
-            entry.transaction_start
+            if self.unreplicated[0].last_offset < high_watermark:
+                self.unreplicated = [
+                    done for done in self.unreplicated if done.last_offset >= high_watermark
+                ]
+            for done in self.unreplicated:
+                if first is None or done.first_offset < first:
+                    first = done.first_offset
+        return first
+
+    def knows_of(self, offset: int) -> bool:
+        """Whether anything here came from `offset` or behind it."""
+        if any(done.last_offset >= offset for done in self.unreplicated):
+            return True
+        return self.end_offset > offset and any(
+            entry.coordinator_epoch >= 0  # a marker leaves no offset behind
+            or not entry.batches
+            or entry.batches[-1].last_offset >= offset
             for entry in self.entries.values()
-            if entry.transaction_start is not None
-        ]
-        return min(starts) if starts else None
+        )
 
     def expire(self, wall_ms: int, expiration_ms: int) -> int:
         """Forget producers that were silent for longer and have no open transaction; how many."""
@@ -176,6 +217,7 @@ class ProducerStates:
 
     def clear(self, end_offset: int) -> None:
         self.entries.clear()
+        self.open_transactions.clear()
         self.unreplicated.clear()
         self.end_offset = end_offset
 
@@ -217,18 +259,49 @@ class ProducerStates:
             raise ValueError(str(error)) from error
         self.clear(end_offset)
         for row in snapshot.producer_entries:
-            entry = ProducerEntry(row.epoch)
-            entry.coordinator_epoch = row.coordinator_epoch
-            entry.last_timestamp = row.timestamp
-            if row.current_txn_first_offset >= 0:
-                entry.transaction_start = row.current_txn_first_offset
-            if row.last_offset >= 0:
-                first = row.last_offset - row.offset_delta
-                sequence = (row.last_sequence - row.offset_delta) & 0x7FFFFFFF
-                entry.batches.append(
-                    WrittenBatch(sequence, row.last_sequence, first, row.last_offset, row.timestamp)
-                )
-            self.entries[row.producer_id] = entry
+            self.entries[row.producer_id] = _entry_of(row)
+        starts = [
+            (entry.transaction_start, producer_id)
+            for producer_id, entry in self.entries.items()
+            if entry.transaction_start is not None
+        ]
+        self.open_transactions = {producer_id: start for start, producer_id in sorted(starts)}
+
+
+def _entry_of(row: EntryRecord) -> ProducerEntry:
+    entry = ProducerEntry(row.epoch)
+    entry.coordinator_epoch = row.coordinator_epoch
+    entry.last_timestamp = row.timestamp
+    if row.current_txn_first_offset >= 0:
+        entry.transaction_start = row.current_txn_first_offset
+    if row.last_offset >= 0:
+        first = row.last_offset - row.offset_delta
+        sequence = (
+            -1 if row.last_sequence < 0 else (row.last_sequence - row.offset_delta) & 0x7FFFFFFF
+        )
+        entry.batches.append(
+            WrittenBatch(sequence, row.last_sequence, first, row.last_offset, row.timestamp)
+        )
+    return entry
+
+
+def _check_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
+    if header.producer_epoch < entry.epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {header.producer_id} has epoch {entry.epoch}, not {header.producer_epoch}",
+        )
+
+
+def _check_sequence(header: BatchHeader, entry: ProducerEntry) -> None:
+    first = header.base_sequence
+    if header.producer_epoch != entry.epoch:
+        if first != 0 and entry.epoch >= 0:
+            raise _out_of_order(header, "a new epoch begins with sequence 0")
+        return
+    expected = (entry.last_sequence + 1) & 0x7FFFFFFF
+    if first != expected:
+        raise _out_of_order(header, f"{expected} is next")
 
 
 def _out_of_order(header: BatchHeader, why: str) -> KafkaError:
@@ -243,7 +316,7 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
     found = []
     for name in disk.list_dir(directory):
         offset = offset_of(name)
-        if offset is not None and name.endswith(SNAPSHOT):
+        if offset is not None and name == file_name(offset, SNAPSHOT):
             found.append(offset)
     return found
 

@@ -1,24 +1,40 @@
 """Opens a partition's log: trusts what the recovery point vouches for, and reads the rest.
 
 After a clean shutdown nothing is scanned but the tail behind the last index entry. After a crash the
-segments from the recovery point on are read whole: the first batch that is cut off or whose CRC does
-not match ends the log, later segments are dropped, indexes, epochs and producers are made anew. Nothing
-below the recovery point is touched.
+batches from the recovery point on are read and checked: the first one that is cut off or whose CRC
+does not match ends the log, later segments are dropped, and indexes, leader epochs, producers and
+aborted transactions from there on are made anew. Nothing below the recovery point is touched. Where an
+older segment reaches into a newer one (a cut that a power loss undid), the newer one holds.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.log import transactions
+from barnabas.log import cutting, transactions
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.files import CLEANED, DELETED, LOG, SWAP, OpenFiles, offset_of
+from barnabas.log.files import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    OpenFiles,
+    file_name,
+    offset_of,
+)
 from barnabas.log.partition_log import PartitionLog
+from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.log.segment import Segment
 from barnabas.ports import Disk
-from barnabas.record.batch import HEADER_SIZE
+from barnabas.record.batch import HEADER_SIZE, read_header
 from barnabas.types import TopicPartition, Uuid
+
+TEMPORARY = ".tmp"
 
 
 class Opened(NamedTuple):
@@ -29,6 +45,13 @@ class Opened(NamedTuple):
     """Dropped at the end because they were no whole batch."""
     fault: str
     """Why, in one sentence; empty where nothing was dropped."""
+
+
+class Cut(NamedTuple):
+    """What recovery dropped."""
+
+    size: int = 0
+    fault: str = ""
 
 
 def open_log(
@@ -44,120 +67,230 @@ def open_log(
     topic_id: Uuid | None = None,
 ) -> Opened:
     """Open or create the log in `directory`. Blocks on the disk. Raises ``OSError``."""
-    fresh = not disk.exists(directory)
-    disk.make_dirs(directory)
     log = PartitionLog(disk, files, directory, partition, config, topic_id)
-    names = [] if fresh else _clear_leftovers(disk, directory)
-    for name in names:
-        base = offset_of(name)
-        if base is not None and name.endswith(LOG):
-            path = f"{directory}/{name}"
-            log.segments.append(
-                Segment(files, directory, base, disk.size(path), config.index_interval_bytes)
-            )
-    log.index_segments()
-    epochs_usable = log.epochs.load() if not fresh else True
-    if not log.segments:
-        log.truncate_fully_and_start_at(log_start_offset)
+    log.checkpointed_recovery_point = recovery_point
+    if not disk.exists(directory):
+        disk.make_dirs(directory)
+        cutting.start_empty(log, log_start_offset)
         return Opened(log, 0, "")
-    log.new_files = False
-    cut, fault = 0, ""
-    if not clean:
-        cut, fault = _recover(log, recovery_point)
-    _find_end(log, log_start_offset)
+    for name in clear_leftovers(disk, directory):
+        base = offset_of(name)
+        if base is not None and name == file_name(base, LOG):
+            size = disk.size(f"{directory}/{name}")
+            log.segments.append(Segment(files, directory, base, size, config.index_interval_bytes))
+    log.index_segments()
+    if not log.segments:
+        cutting.truncate_fully_and_start_at(log, log_start_offset)
+        return Opened(log, 0, "")
+    epochs_usable = log.epochs.load()
+    # After a crash nobody knows what was made durable besides what the recovery point says.
+    log.new_files = log.epochs.is_dirty = not clean
+    cut = Cut() if clean else _recover(log, recovery_point)
+    cut = _find_end(log, log_start_offset) or cut
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
-    if not epochs_usable or not clean:
-        _rebuild_epochs(log, 0 if not epochs_usable else recovery_point)
-    log.epochs.truncate_from_end(log.log_end_offset)
-    log.epochs.truncate_from_start(log.log_start_offset)
+    _fit_epochs(log, 0 if not epochs_usable else log.log_end_offset if clean else recovery_point)
     log.high_watermark = log.log_start_offset
-    log.rebuild_producers()
-    return Opened(log, cut, fault)
+    _fit_producers(log, clean, recovery_point)
+    log.note_first_timestamp()
+    return Opened(log, cut.size, cut.fault)
 
 
-def _clear_leftovers(disk: Disk, directory: str) -> list[str]:
-    """Finish or undo what a crash interrupted; the names that are left, sorted."""
+def clear_leftovers(disk: Disk, directory: str) -> list[str]:
+    """Finish or undo what a crash interrupted; the names that are left, sorted.
+
+    A compacted segment is written as ``.cleaned``; once it is whole and durable its files become
+    ``.swap``, the batches last; then the old segments go and the names lose the suffix. So a
+    ``.log.swap`` stands for a swap to be finished, and anything else of the kind is dropped.
+    """
     names = disk.list_dir(directory)
-    cleaned = [name for name in names if name.endswith(CLEANED)]
+    swapped = {offset_of(name) for name in names if name.endswith(LOG + SWAP)}
+    changed = False
     for name in names:
         path = f"{directory}/{name}"
-        if name.endswith((DELETED, CLEANED)):
+        undone = name.endswith(SWAP) and offset_of(name) not in swapped
+        if undone or name.endswith((DELETED, CLEANED, TEMPORARY)):
             disk.remove(path)
-        elif name.endswith(SWAP) and not cleaned:
-            # The new segment was whole before its files were renamed to .swap: finish the swap.
-            disk.rename(path, path.removesuffix(SWAP))
-        elif name.endswith(SWAP):
-            disk.remove(path)
-    return disk.list_dir(directory)
+            changed = True
+    for base in sorted(base for base in swapped if base is not None):
+        finish_swap(disk, directory, base)
+        changed = True
+    names = disk.list_dir(directory) if changed else names
+    return _drop_orphans(disk, directory, names)
 
 
-def _recover(log: PartitionLog, recovery_point: int) -> tuple[int, str]:
-    """Read what the recovery point does not vouch for; (bytes dropped, why)."""
-    at = max(
-        (i for i, segment in enumerate(log.segments) if segment.base_offset <= recovery_point),
-        default=0,
-    )
+def finish_swap(disk: Disk, directory: str, base: int) -> None:
+    """Put the compacted segment at `base` in place of those that it covers."""
+    log_path = f"{directory}/{file_name(base, LOG)}"
+    end = end_of_batches(disk, log_path + SWAP)
+    for name in reversed(disk.list_dir(directory)):
+        other = offset_of(name)
+        if other is not None and base < other < end and not name.endswith((SWAP, SNAPSHOT)):
+            disk.remove(f"{directory}/{name}")
+    for suffix in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
+        path = f"{directory}/{file_name(base, suffix)}"
+        if disk.exists(path + SWAP):
+            disk.rename(path + SWAP, path)
+        elif suffix == TXN_INDEX and disk.exists(path):
+            disk.remove(path)
+
+
+def end_of_batches(disk: Disk, path: str) -> int:
+    """The offset behind the last whole batch of a file; reads headers only."""
+    file, position, end = disk.open(path), 0, 0
+    try:
+        while position + HEADER_SIZE <= file.size():
+            header = read_header(file.read_at(position, HEADER_SIZE))
+            position += header.size
+            end = header.next_offset
+    finally:
+        file.close()
+    return end
+
+
+def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Indexes whose batches are gone go as well."""
+    logs = {name[:20] for name in names if name.endswith(LOG)}
+    left = []
+    for name in names:
+        if name.endswith((INDEX, TIME_INDEX, TXN_INDEX)) and name[:20] not in logs:
+            disk.remove(f"{directory}/{name}")
+        else:
+            left.append(name)
+    return left
+
+
+# -- after a crash -----------------------------------------------------------------------------------
+
+
+def _recover(log: PartitionLog, recovery_point: int) -> Cut:
+    """Check what the recovery point does not vouch for."""
+    size = 0
+    at = log.segment_index(recovery_point)
     while at < len(log.segments):
-        segment = log.segments[at]
-        cut, fault = _recover_segment(log, segment, recovery_point)
-        if fault:
-            for later in log.segments[at + 1 :]:
-                cut += later.size
+        following = log.bases[at + 1] if at + 1 < len(log.segments) else None
+        cut = _recover_segment(log.segments[at], recovery_point, following)
+        size += cut.size
+        if cut.fault:
+            for later in reversed(log.segments[at + 1 :]):
+                size += later.size
                 later.remove()
+            if at + 1 < len(log.segments):
+                log.disk.sync_dir(log.directory)
             del log.segments[at + 1 :]
             log.index_segments()
-            return cut, fault
+            return Cut(size, cut.fault)
         at += 1
-    return 0, ""
+    return Cut(size, "")
 
 
-def _recover_segment(log: PartitionLog, segment: Segment, recovery_point: int) -> tuple[int, str]:
-    end, next_offset, fault = 0, segment.base_offset, ""
+def _recover_segment(segment: Segment, recovery_point: int, following: int | None) -> Cut:
+    """Cut `segment` behind its last sound batch, or where the segment that begins at `following` goes
+    on. A fault is told only where the log has to end here."""
+    start, known_end = _position_of_recovery_point(segment, recovery_point)
+    end, next_offset, fault = start, known_end, ""
     try:
-        for batch in segment.headers(crc=True):
-            if batch.header.base_offset < next_offset:
+        for batch in segment.headers(start, crc=True):
+            header = batch.header
+            if header.base_offset < max(next_offset, segment.base_offset):
                 raise CorruptLogError(segment.path, batch.position, "the offsets do not ascend")
-            end = batch.position + batch.header.size
-            next_offset = batch.header.next_offset
+            if following is not None and header.next_offset > following:
+                break
+            end = batch.position + header.size
+            next_offset = header.next_offset
     except CorruptLogError as error:
         fault = str(error)
     cut = segment.size - end
-    if cut and not fault:
-        fault = f"{segment.path}: {cut} bytes at the end are no whole batch"
+    if following is None:
+        fault = fault or (
+            f"{segment.path}: {cut} bytes at the end are no whole batch" if cut else ""
+        )
+    elif next_offset == following:
+        fault = ""
+    else:
+        # A segment begins where the one before it ended: something is missing in between.
+        fault = fault or f"{segment.path} ends before offset {following}, where the log goes on"
     if cut:
         segment.file().truncate(end)
         segment.size = end
-    segment.rebuild_indexes()
-    transactions.truncate_aborted(log.files, segment.transaction_index_path, next_offset)
-    return cut, fault
+    if start:
+        segment.rebuild_indexes(start, min(recovery_point, next_offset))
+    else:
+        segment.rebuild_indexes()
+    segment.trust_from(start)
+    return Cut(cut, fault)
 
 
-def _find_end(log: PartitionLog, log_start_offset: int) -> None:
-    active = log.active
+def _position_of_recovery_point(segment: Segment, recovery_point: int) -> tuple[int, int]:
+    """(position, offset) of the first batch that ends behind the recovery point, without a look at
+    the CRCs before it; (0, base) where the way there is not sound."""
+    if recovery_point <= segment.base_offset:
+        return 0, segment.base_offset
+    if not segment.index.is_sound() or not segment.time_index.is_sound():
+        try:
+            segment.rebuild_indexes()
+        except CorruptLogError:
+            pass  # the tail is torn; the entries before it are right
     try:
-        if not active.index.load() or not active.time_index.load():
-            active.rebuild_indexes()
-        end = active.last_offset_scan()
-    except CorruptLogError:
+        position = segment.index.position_below(recovery_point - segment.base_offset)
+        next_offset = segment.base_offset
+        for batch in segment.headers(position):
+            position = batch.position
+            if batch.header.next_offset > recovery_point:
+                return position, next_offset
+            next_offset = batch.header.next_offset
+            position += batch.header.size
+        return position, next_offset
+    except CorruptLogError as error:
+        return min(error.position, segment.size), segment.base_offset
+
+
+# -- what follows from the batches -------------------------------------------------------------------
+
+
+def _find_end(log: PartitionLog, log_start_offset: int) -> Cut | None:
+    active, cut = log.active, None
+    try:
+        end = active.find_end()
+    except CorruptLogError as error:
         # The index points into nothing, or the tail is torn though the shutdown was clean.
-        _recover_segment(log, active, 0)
-        end = active.last_offset_scan()
+        cut = _recover_segment(active, 0, None)
+        cut = Cut(cut.size, cut.fault or str(error))
+        end = active.find_end()
     first = log.segments[0].base_offset
-    log.log_start_offset = min(max(log_start_offset, first), max(end, first))
-    log.log_end_offset = max(end, log.log_start_offset)
-    if active.size >= HEADER_SIZE and active.first_timestamp is None:
-        active.first_timestamp = next(active.headers()).header.max_timestamp
+    log.log_end_offset = max(end, first)
+    log.log_start_offset = min(max(log_start_offset, first), log.log_end_offset)
+    return cut
 
 
-def _rebuild_epochs(log: PartitionLog, from_offset: int) -> None:
-    """The leader epochs as the batches say them."""
-    changed = False
-    for segment in log.segments:
-        if segment is not log.active and segment.base_offset < from_offset:
-            continue
-        for batch in segment.headers():
-            header = batch.header
-            if header.leader_epoch > log.epochs.latest:
-                changed |= log.epochs.assign(header.leader_epoch, header.base_offset, write=False)
-    if changed:
-        log.epochs.write()
+def _fit_epochs(log: PartitionLog, from_offset: int) -> None:
+    """Leader epochs from `from_offset` on as the batches say them; none beyond the log."""
+    epochs = log.epochs
+    epochs.truncate_from_end(min(from_offset, log.log_end_offset))
+    if from_offset < log.log_end_offset:
+        for segment in log.segments[log.segment_index(from_offset) :]:
+            for batch in segment.headers(
+                segment.position_of_batch_with(max(from_offset, segment.base_offset)) or 0
+            ):
+                if batch.header.leader_epoch > epochs.latest:
+                    epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+    epochs.truncate_from_start(log.log_start_offset)
+
+
+def _fit_producers(log: PartitionLog, clean: bool, recovery_point: int) -> None:
+    """Producer state at the log's end; the entries of aborted transactions that a crash took."""
+    if clean:
+        cutting.rebuild_producers(log)
+        return
+    for offset in snapshot_offsets(log.disk, log.directory):
+        if offset > recovery_point:
+            # It may be of batches that were cut, or not be whole.
+            log.disk.remove(f"{log.directory}/{file_name(offset, SNAPSHOT)}")
+    for segment in log.segments[log.segment_index(recovery_point) :]:
+        transactions.truncate_aborted(log.files, segment.transaction_index_path, recovery_point)
+
+    def on_aborted(segment: Segment, done: CompletedTransaction) -> None:
+        if done.last_offset >= recovery_point:
+            stable = log.producers.stable_behind(done)
+            transactions.append_aborted(log.files, segment.transaction_index_path, done, stable)
+
+    cutting.rebuild_producers(log, on_aborted)

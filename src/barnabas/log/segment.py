@@ -1,10 +1,13 @@
 """One segment: a file of batches with its two sparse indexes.
 
 Knows positions; knows nothing of epochs, producers or watermarks. Offsets given to it are absolute.
+Indexes are helps, not truth: one that is missing or wrong is made anew from the batches. Batches that an
+earlier life of the process wrote are checked by CRC when they are first read.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -31,12 +34,15 @@ from barnabas.record.batch import (
     CorruptBatchError,
     check_crc,
     check_shape,
+    iterate,
     read_header,
 )
 from barnabas.types import Buffer
 
 SCAN_BYTES = 16 * 1024
-RECENT_MAX = 512
+CHECK_BYTES = 1 << 20
+RECENT_MAX = 128
+"""Batches at the end whose positions are kept in memory: what followers and consumers ask for."""
 
 
 class Located(NamedTuple):
@@ -50,12 +56,16 @@ class Segment:
     """Batches from `base_offset` on. `size` is known from the start, the rest when asked."""
 
     __slots__ = (
+        "_checked_from",
+        "_checked_to",
         "_files",
         "_max_timestamp",
         "_prefix",
-        "_recent_offsets",
+        "_rebuilt",
+        "_recent_ends",
         "_recent_positions",
         "_since_index",
+        "_trusted_from",
         "base_offset",
         "first_timestamp",
         "index",
@@ -76,12 +86,18 @@ class Segment:
         self.index = OffsetIndex(files, self._prefix + INDEX)
         self.time_index = TimeIndex(files, self._prefix + TIME_INDEX)
         self._since_index = 0
+        self._rebuilt = False
         self._max_timestamp: int | None = None
         self.offset_of_max_timestamp = base_offset
         self.first_timestamp: int | None = None
         """Largest timestamp of its first batch: what rolling by time counts from."""
-        self._recent_offsets: list[int] = []
-        self._recent_positions: list[int] = []
+        self._recent_ends = array("q")
+        """Offset behind each of the last batches."""
+        self._recent_positions = array("q")
+        self._trusted_from = size
+        """From here on this process wrote the batches, or has checked them."""
+        self._checked_from = self._checked_to = 0
+        """Readers have checked the batches between."""
 
     @property
     def path(self) -> str:
@@ -98,25 +114,34 @@ class Segment:
     def max_timestamp(self) -> int:
         """Largest timestamp in it; -1 where none."""
         if self._max_timestamp is None:
-            timestamp, relative = self.time_index.last()
+            timestamp, relative = self.time_index.last or (-1, 0)
             self._max_timestamp = timestamp
             self.offset_of_max_timestamp = self.base_offset + relative
         return self._max_timestamp
 
     # -- writing ---------------------------------------------------------------------------------
 
+    def make(self) -> None:
+        """Begin with empty files."""
+        self.file().truncate(0)
+        self.index.make()
+        self.time_index.make()
+        self._max_timestamp = -1
+
     def append(self, parts: Sequence[Buffer], size: int, header: BatchHeader) -> None:
-        """Write one batch (in `parts`, together `size` bytes). Raises ``OSError``."""
+        """Write one batch (in `parts`, together `size` bytes). Raises ``OSError``; the file may then
+        have more bytes than `size` says."""
         position = self.file().append(parts)
         self.note(header, position, size)
         self.size = position + size
 
     def note(self, header: BatchHeader, position: int, size: int) -> None:
         """Take note of a batch that stands at `position`."""
+        timestamp = header.max_timestamp
         if self.first_timestamp is None:
-            self.first_timestamp = header.max_timestamp
-        if header.max_timestamp > self.max_timestamp:
-            self._max_timestamp = header.max_timestamp
+            self.first_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self._max_timestamp = timestamp
             self.offset_of_max_timestamp = header.last_offset
         if self._since_index > self.index_interval:
             self.index.append(header.last_offset - self.base_offset, position)
@@ -125,9 +150,9 @@ class Segment:
             )
             self._since_index = 0
         self._since_index += size
-        if len(self._recent_offsets) >= RECENT_MAX:
-            del self._recent_offsets[: RECENT_MAX // 2], self._recent_positions[: RECENT_MAX // 2]
-        self._recent_offsets.append(header.base_offset)
+        if len(self._recent_ends) >= RECENT_MAX:
+            del self._recent_ends[: RECENT_MAX // 2], self._recent_positions[: RECENT_MAX // 2]
+        self._recent_ends.append(header.next_offset)
         self._recent_positions.append(position)
 
     def would_overflow(self, last_offset: int) -> bool:
@@ -136,55 +161,82 @@ class Segment:
 
     def finish(self) -> None:
         """No more appends: complete the indexes on disk."""
+        self._complete_time_index()
+        self.write_indexes()
+        self._forget_recent(0)
+        self.index.release()
+        self.time_index.release()
+
+    def _complete_time_index(self) -> None:
         if self.size and self.max_timestamp >= 0:
             self.time_index.append(
                 self.max_timestamp, self.offset_of_max_timestamp - self.base_offset
             )
-        self.write_indexes()
-        self._recent_offsets.clear()
-        self._recent_positions.clear()
 
     def write_indexes(self) -> None:
         self.index.write()
         self.time_index.write()
 
-    def release(self) -> None:
-        """Give back what memory an idle segment does not need."""
-        self.index.release()
-        self.time_index.release()
-
-    def paths_to_sync(self) -> list[str]:
-        return [self.path, self.index.path, self.time_index.path]
-
     # -- finding ---------------------------------------------------------------------------------
 
     def locate(self, offset: int) -> Located | None:
         """The first batch whose last offset is at or behind `offset`; None where there is none."""
-        for batch in self.headers(self._floor(offset)):
+        for batch in self._from_floor(offset):
             if batch.header.last_offset >= offset:
                 return batch
         return None
 
+    def end_before(self, offset: int) -> int:
+        """The offset behind the last batch that ends at or before `offset`; the base where none does."""
+        end = self.base_offset
+        for batch in self._from_floor(offset - 1):
+            if batch.header.next_offset > offset:
+                break
+            end = batch.header.next_offset
+        return end
+
     def position_of(self, offset: int) -> int:
         """Position of the first batch that begins at or behind `offset`; the size where none does."""
-        at = bisect_right(self._recent_offsets, offset) - 1
-        if at >= 0 and self._recent_offsets[at] == offset:
-            return self._recent_positions[at]
-        for batch in self.headers(self._floor(offset)):
+        ends = self._recent_ends
+        at = bisect_right(ends, offset)
+        if at and ends[at - 1] == offset:
+            return self._recent_positions[at] if at < len(ends) else self.size
+        for batch in self._from_floor(offset):
             if batch.header.base_offset >= offset:
                 return batch.position
         return self.size
 
     def position_of_batch_with(self, offset: int) -> int | None:
         """Position of the first batch that ends at or behind `offset`; None where there is none."""
-        at = bisect_right(self._recent_offsets, offset) - 1
-        if 0 <= at < len(self._recent_offsets) - 1 and (
-            self._recent_offsets[at + 1] > offset >= self._recent_offsets[at]
-        ):
-            # Compaction leaves gaps only in segments that are not appended to any more.
-            return self._recent_positions[at]
+        ends = self._recent_ends
+        at = bisect_right(ends, offset)
+        if at:
+            return self._recent_positions[at] if at < len(ends) else None
+        if ends and offset >= self.base_offset and not self._recent_positions[0]:
+            return 0
         batch = self.locate(offset)
         return None if batch is None else batch.position
+
+    def _from_floor(self, offset: int) -> Iterator[Located]:
+        """The batches from somewhere at or before `offset` on. An index that points into nothing is
+        made anew."""
+        ends = self._recent_ends
+        at = bisect_right(ends, offset)
+        if at:
+            yield from self.headers(self._recent_positions[at - 1])
+            return
+        if self.index.last is None and self.size > 2 * self.index_interval and not self._rebuilt:
+            self.rebuild_indexes()  # the file is missing, or there are only large batches
+        position = self.index.position_below(offset - self.base_offset)
+        try:
+            first = next(self.headers(position), None)
+            sound = first is None or first.header.base_offset <= offset
+        except CorruptLogError:
+            sound = False
+        if not sound and position:
+            self.rebuild_indexes()
+            position = self.index.position_below(offset - self.base_offset)
+        yield from self.headers(position)
 
     def batch_size_at(self, position: int) -> int:
         """Size of the batch that begins at `position`."""
@@ -196,20 +248,16 @@ class Segment:
         data = memoryview(self.file().read_at(batch.position, batch.header.size))
         return BatchView(batch.header, batch.position, data)
 
-    def _floor(self, offset: int) -> int:
-        """Where to begin looking for `offset`."""
-        at = bisect_right(self._recent_offsets, offset) - 1
-        if at >= 0:
-            return self._recent_positions[at]
-        return self.index.floor(offset - self.base_offset)
-
     def headers(self, position: int = 0, *, crc: bool = False) -> Iterator[Located]:
         """The batches from `position` on, read in pieces. With `crc` whole batches are read and
         checked. Raises :class:`CorruptLogError` where the bytes are no batch."""
         file, window, start = self.file(), memoryview(b""), position
+        least = HEADER_SIZE
         while self.size - position >= HEADER_SIZE:
             if position - start + HEADER_SIZE > len(window):
-                start, window = position, memoryview(file.read_at(position, SCAN_BYTES))
+                # Where batches are large only their headers are worth reading.
+                ahead = least if least > HEADER_SIZE else SCAN_BYTES
+                start, window = position, memoryview(file.read_at(position, ahead))
                 if len(window) < HEADER_SIZE:
                     return
             header = read_header(window, position - start)
@@ -221,9 +269,10 @@ class Segment:
                     start, window = self._whole(file, window, start, position, header.size)
                     check_crc(header, window, position - start)
             except CorruptBatchError as error:
-                raise CorruptLogError(self.path, error.position, error.why) from error
+                raise CorruptLogError(self.path, position, error.why) from error
             yield Located(header, position)
             position += header.size
+            least = HEADER_SIZE + 3 if header.size > SCAN_BYTES else HEADER_SIZE
         if position < self.size:
             raise CorruptLogError(self.path, position, "the file ends inside a batch")
 
@@ -234,70 +283,102 @@ class Segment:
         """A window that holds the whole batch at `position`."""
         if position - start + size <= len(window):
             return start, window
-        window = memoryview(file.read_at(position, max(size, 1 << 20)))
+        window = memoryview(file.read_at(position, max(size, CHECK_BYTES)))
         if len(window) < size:
             raise CorruptBatchError(position, "the file ends inside a batch")
         return position, window
 
-    def last_offset_scan(self) -> int:
-        """The offset behind the last batch, by index and a scan of the tail; trusts the file."""
-        end = self.base_offset
-        self.index.ensure()
-        position = self.index.positions[-1] if self.index.positions else 0
-        self._since_index = 0
-        for batch in self.headers(position):
-            end = batch.header.next_offset
-            self._since_index += batch.header.size
+    def find_end(self) -> int:
+        """The offset behind the last batch, by index and a scan of the tail; trusts the file. Raises
+        :class:`CorruptLogError`."""
+        end, last = self.base_offset, self.index.last
+        self._since_index, stamp = 0, self.max_timestamp
+        for batch in self.headers(0 if last is None else last[1]):
+            header = batch.header
+            end = header.next_offset
+            self._since_index += header.size
+            if header.max_timestamp > stamp:
+                stamp = self._max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset
+        if last is not None and end <= self.base_offset + last[0]:
+            raise CorruptLogError(self.path, last[1], "the index does not fit the batches")
         return end
+
+    # -- checking --------------------------------------------------------------------------------
+
+    def check_read(self, position: int, data: Buffer) -> None:
+        """Check the whole batches of what was read at `position`, unless they are known to be sound.
+        Raises :class:`CorruptLogError`."""
+        end = position + len(data)
+        if position >= self._trusted_from:
+            return
+        if self._checked_from <= position and end <= self._checked_to:
+            return
+        if end > self._trusted_from:
+            data = memoryview(data)[: self._trusted_from - position]
+        end = position
+        try:
+            for batch in iterate(data, crc=True):
+                end = position + batch.position + batch.header.size
+        except CorruptBatchError as error:
+            raise CorruptLogError(self.path, position + error.position, error.why) from error
+        if self._checked_from <= position <= self._checked_to:
+            self._checked_to = max(self._checked_to, end)
+        else:
+            self._checked_from, self._checked_to = position, end
+        if self._checked_to >= self._trusted_from:
+            self._trusted_from = self._checked_from
+
+    def trust_from(self, position: int) -> None:
+        """Batches from `position` on were checked just now."""
+        self._trusted_from = min(self._trusted_from, position)
 
     # -- cutting ---------------------------------------------------------------------------------
 
-    def truncate(self, offset: int) -> int:
-        """Drop the batch that holds `offset` and all behind it; the position where it ends now."""
+    def truncate(self, offset: int) -> None:
+        """Drop the batch that holds `offset` and all behind it."""
         batch = self.locate(offset)
-        if batch is None:
-            return self.size
-        self.cut(batch.position, batch.header.base_offset)
-        return batch.position
+        if batch is not None:
+            self.cut(batch.position, batch.header.base_offset)
 
     def cut(self, position: int, next_offset: int) -> None:
         """End the file at `position`, where the batch from `next_offset` on would stand."""
         self.file().truncate(position)
         self.size = position
         relative = next_offset - self.base_offset
-        self.index.ensure()
         self.index.truncate(relative)
-        self.time_index.ensure()
         self.time_index.truncate(relative)
-        self._max_timestamp = None
         self._forget_recent(position)
-        self._rescan_timestamps()
+        self._max_timestamp = None
+        self._trusted_from = min(self._trusted_from, position)
+        self._checked_to = min(self._checked_to, position)
+        if self.size == 0:
+            self.first_timestamp, self._max_timestamp = None, -1
+        self.find_end()
 
     def _forget_recent(self, position: int) -> None:
         while self._recent_positions and self._recent_positions[-1] >= position:
             self._recent_positions.pop()
-            self._recent_offsets.pop()
+            self._recent_ends.pop()
 
-    def _rescan_timestamps(self) -> None:
-        """The largest timestamp behind the last index entry counts too."""
-        timestamp, relative = self.time_index.last()
-        self._max_timestamp = timestamp
-        self.offset_of_max_timestamp = self.base_offset + relative
-        position = self.index.positions[-1] if self.index.positions else 0
+    def rebuild_indexes(self, position: int = 0, next_offset: int | None = None) -> None:
+        """Make the entries for the batches from `position` (with offsets from `next_offset` on) anew."""
+        if position == 0 or next_offset is None:
+            position = 0
+            self.index.make()
+            self.time_index.make()
+            self._max_timestamp, self.first_timestamp = -1, None
+        else:
+            self.index.truncate(next_offset - self.base_offset)
+            self.time_index.truncate(next_offset - self.base_offset)
+            self._max_timestamp = None
+            last = self.index.last
+            position = position if last is None else last[1]
+        self._since_index, self._rebuilt = 0, True
+        self._forget_recent(0)
         for batch in self.headers(position):
-            if batch.header.max_timestamp > self._max_timestamp:
-                self._max_timestamp = batch.header.max_timestamp
-                self.offset_of_max_timestamp = batch.header.last_offset
-
-    def rebuild_indexes(self) -> None:
-        """Forget both indexes and make them anew from the batches."""
-        self.index.reset()
-        self.time_index.reset()
-        self._max_timestamp, self._since_index, self.first_timestamp = -1, 0, None
-        self._recent_offsets.clear()
-        self._recent_positions.clear()
-        for batch in self.headers():
             self.note(batch.header, batch.position, batch.header.size)
+        self._complete_time_index()
         self.write_indexes()
 
     # -- going -----------------------------------------------------------------------------------
@@ -318,7 +399,7 @@ class Segment:
         return gone
 
     def remove(self) -> None:
-        """Remove its files now."""
+        """Remove its files now, the batches first: indexes alone are nothing."""
         self.close()
         for suffix in SEGMENT_SUFFIXES:
             path = self._prefix + suffix

@@ -1,0 +1,138 @@
+"""Cutting a log short, and making producer state fit what is left.
+
+After a cut the log goes on in a new file: bytes that were cut may come back after a power loss, but
+never between or behind newer ones (see :mod:`barnabas.log.partition_log`). Whole segments that go are
+gone on the device before anything else is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.log import transactions
+from barnabas.log.files import SNAPSHOT, file_name
+from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
+from barnabas.log.segment import Segment
+
+if TYPE_CHECKING:
+    from barnabas.log.partition_log import PartitionLog
+
+OnAborted = Callable[[Segment, CompletedTransaction], None]
+
+
+def truncate_to(log: PartitionLog, offset: int) -> bool:
+    """See :meth:`PartitionLog.truncate_to`."""
+    if offset >= log.log_end_offset:
+        return False
+    if offset <= log.log_start_offset:
+        truncate_fully_and_start_at(log, offset)
+        return True
+    end = log.segments[log.segment_index(offset)].end_before(offset)
+    if end <= log.log_start_offset:
+        truncate_fully_and_start_at(log, log.log_start_offset)
+        return True
+    # One below the end: the file that was cut has to be synced and looked at, whatever follows it.
+    _lower_recovery_point(log, end - 1)
+    before = len(log.segments)
+    while log.segments and log.segments[-1].base_offset >= end:
+        log.segments.pop().remove()
+    if len(log.segments) < before:
+        log.disk.sync_dir(log.directory)
+    log.index_segments()
+    if log.segments:
+        active = log.active
+        active.truncate(end)
+        active.finish()
+        transactions.truncate_aborted(log.files, active.transaction_index_path, end)
+    log.log_end_offset = end
+    log.epochs.truncate_from_end(end)
+    log.high_watermark = log.high_watermark
+    _remove_snapshots(log, end + 1)
+    if log.producers.knows_of(end):
+        rebuild_producers(log)
+    log.producers.end_offset = end
+    log.add_segment(end)
+    return True
+
+
+def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
+    """See :meth:`PartitionLog.truncate_fully_and_start_at`."""
+    _lower_recovery_point(log, min(offset, log.log_start_offset))
+    while log.segments:
+        log.segments.pop().remove()
+    _remove_snapshots(log, 0)
+    log.disk.sync_dir(log.directory)
+    log.epochs.clear()
+    start_empty(log, offset)
+
+
+def start_empty(log: PartitionLog, offset: int) -> None:
+    """Begin with one empty segment at `offset`."""
+    log.index_segments()
+    log.producers.clear(offset)
+    log.log_start_offset = log.log_end_offset = log.recovery_point = offset
+    log.high_watermark = offset
+    log.add_segment(offset)
+
+
+def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
+    log.cuts += 1
+    log.recovery_point = min(log.recovery_point, offset)
+    if offset < log.checkpointed_recovery_point:
+        log.checkpointed_recovery_point = offset
+        if log.on_recovery_point_lowered is not None:
+            log.on_recovery_point_lowered()
+
+
+def _remove_snapshots(log: PartitionLog, from_offset: int) -> None:
+    if log.snapshot_offset < from_offset:
+        return
+    log.snapshot_offset = -1
+    for offset in snapshot_offsets(log.disk, log.directory):
+        if offset >= from_offset:
+            log.disk.remove(f"{log.directory}/{file_name(offset, SNAPSHOT)}")
+        else:
+            log.snapshot_offset = offset
+
+
+def rebuild_producers(log: PartitionLog, on_aborted: OnAborted | None = None) -> None:
+    """From the newest usable snapshot and the batches behind it. `on_aborted` is told of aborted
+    transactions whose marker is among them."""
+    from_offset = load_producer_snapshot(log)
+    producers = log.producers
+    for at in range(log.segment_index(from_offset), len(log.segments)):
+        segment = log.segments[at]
+        start = segment.position_of_batch_with(max(from_offset, segment.base_offset))
+        if start is None:
+            continue
+        for batch in segment.headers(start):
+            header = batch.header
+            if header.producer_id < 0 or header.next_offset <= from_offset:
+                continue
+            marker = None
+            if header.is_control:
+                marker = transactions.marker_of(header, segment.view(batch).data)
+            done = producers.update(header, marker)
+            if done is not None and done.aborted and on_aborted is not None:
+                on_aborted(segment, done)
+    producers.end_offset = log.log_end_offset
+    producers.first_unstable_offset(log.high_watermark)
+
+
+def load_producer_snapshot(log: PartitionLog) -> int:
+    """Become what the newest usable snapshot says; the offset from which to go on."""
+    for offset in reversed(snapshot_offsets(log.disk, log.directory)):
+        path = f"{log.directory}/{file_name(offset, SNAPSHOT)}"
+        if offset <= log.log_end_offset:
+            try:
+                log.producers.load(log.disk.read_file(path), offset)
+            except ValueError:
+                pass  # corrupt: the one before, or the batches, say the same
+            else:
+                log.snapshot_offset = offset
+                return max(offset, log.log_start_offset)
+        log.disk.remove(path)
+    log.snapshot_offset = -1
+    log.producers.clear(log.log_start_offset)
+    return log.log_start_offset

@@ -1,0 +1,51 @@
+"""Which old segments go: by time, by size, and because the log begins behind them.
+
+Source: ``UnifiedLog.deleteOldSegments`` of Apache Kafka 4.3 for behaviour.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.log.files import SNAPSHOT, file_name
+from barnabas.log.producer_state import snapshot_offsets
+
+if TYPE_CHECKING:
+    from barnabas.log.partition_log import PartitionLog
+    from barnabas.log.segment import Segment
+
+
+def delete_old_segments(log: PartitionLog, wall_ms: int, bound: int) -> list[Segment]:
+    """See :meth:`PartitionLog.delete_old_segments`; nothing at or above offset `bound` goes."""
+    gone = _count_expired(log, wall_ms, bound)
+    if gone == 0:
+        return []
+    if gone == len(log.segments):
+        log.roll()
+    old, log.segments = log.segments[:gone], log.segments[gone:]
+    log.index_segments()
+    log.advance_log_start(log.segments[0].base_offset)
+    for segment in old:
+        log.deleted_paths += segment.mark_deleted()
+    for offset in snapshot_offsets(log.disk, log.directory):
+        if offset < log.segments[0].base_offset:
+            log.disk.remove(f"{log.directory}/{file_name(offset, SNAPSHOT)}")
+    return old
+
+
+def _count_expired(log: PartitionLog, wall_ms: int, bound: int) -> int:
+    config, count = log.config, 0
+    excess = log.size - config.retention_bytes if config.retention_bytes >= 0 else 0
+    for at, segment in enumerate(log.segments):
+        end = log.end_of_segment(at)
+        if end > bound or segment.size == 0:
+            break
+        stamp = segment.max_timestamp
+        by_start = end <= log.log_start_offset
+        by_time = config.delete and stamp >= 0 and 0 <= config.retention_ms < wall_ms - stamp
+        by_size = config.delete and config.retention_bytes >= 0 and excess >= segment.size
+        if not (by_start or by_time or by_size):
+            break
+        excess -= segment.size
+        count += 1
+    return count

@@ -1,0 +1,172 @@
+"""The segments of one log and reading from them, by offset, by timestamp, by transaction.
+
+`segments` ascend by base offset and are never empty once the log is open; the last one is active. Reads
+return one run of bytes of one segment, as it stands on disk. Faults of the disk are ``OSError``;
+batches that are not what was written raise :class:`CorruptLogError` and are never served.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from barnabas.log import transactions
+from barnabas.log.config import LogConfig
+from barnabas.log.errors import OffsetOutOfRange
+from barnabas.log.files import OpenFiles
+from barnabas.log.segment import Segment
+from barnabas.ports import Disk
+from barnabas.record.batch import HEADER_SIZE, CorruptBatchError
+from barnabas.record.decode import records_of
+from barnabas.types import Buffer, TopicPartition
+
+
+class ReadResult(NamedTuple):
+    """A run of bytes that may end inside a batch; `first_position` is where it begins in the segment."""
+
+    records: Buffer
+    first_position: int
+    segment_base: int
+
+
+EMPTY = ReadResult(b"", 0, 0)
+
+
+class SegmentedLog:
+    """What a log has on disk. Writing is :class:`barnabas.log.partition_log.PartitionLog`'s."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        files: OpenFiles,
+        directory: str,
+        partition: TopicPartition,
+        config: LogConfig,
+    ) -> None:
+        self.disk = disk
+        self.files = files
+        self.directory = directory
+        self.partition = partition
+        self.config = config
+        self.segments: list[Segment] = []
+        self.bases: list[int] = []
+        """Base offsets of `segments`."""
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    def index_segments(self) -> None:
+        """After `segments` changed."""
+        self.bases = [segment.base_offset for segment in self.segments]
+
+    def segment_index(self, offset: int) -> int:
+        """Which of `segments` would hold `offset`; the first one where it lies before all."""
+        return max(bisect_right(self.bases, offset) - 1, 0)
+
+    def end_of_segment(self, at: int) -> int:
+        """The offset behind the `at`-th segment: where the next begins, or the log's end."""
+        return self.bases[at + 1] if at + 1 < len(self.bases) else self.log_end_offset
+
+    # -- by offset -------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        up_to: int | None = None,
+        at_least_one: bool = True,
+        block: bool = True,
+    ) -> ReadResult | None:
+        """Bytes from the batch that holds `offset` on, ending below offset `up_to` (the log's end where
+        None), at most `max_bytes` of them, or one whole batch where `at_least_one`. They may end
+        inside a batch. None where reading would block and `block` is False.
+
+        Raises :class:`OffsetOutOfRange`, :class:`CorruptLogError`, ``OSError``.
+        """
+        end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        if offset >= end:
+            return EMPTY
+        found = self._find(offset)
+        if found is None:
+            return EMPTY
+        at, start = found
+        segment = self.segments[at]
+        limit = segment.size if self.end_of_segment(at) <= end else segment.position_of(end)
+        size = min(max_bytes, limit - start)
+        if at_least_one and size < limit - start:
+            size = min(max(size, segment.batch_size_at(start)), limit - start)
+        if size <= 0:
+            return EMPTY
+        file = segment.file()
+        data = file.read_at(start, size) if block else file.try_read_at(start, size)
+        if data is None:
+            return None
+        segment.check_read(start, data)
+        return ReadResult(data, start, segment.base_offset)
+
+    def _find(self, offset: int) -> tuple[int, int] | None:
+        """Segment and position of the first batch that ends at or behind `offset`."""
+        for at in range(self.segment_index(offset), len(self.segments)):
+            start = self.segments[at].position_of_batch_with(offset)
+            if start is not None:
+                return at, start
+        return None
+
+    # -- by timestamp ----------------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """(timestamp, offset) of the first record at or after `timestamp` (ms); None where none.
+        Raises :class:`CorruptLogError`, ``OSError``."""
+        for segment in self.segments:
+            if segment.max_timestamp < timestamp:
+                continue
+            start = segment.base_offset + segment.time_index.offset_below(timestamp)
+            for batch in segment.headers(segment.position_of_batch_with(start) or 0):
+                if batch.header.max_timestamp < timestamp or batch.header.is_control:
+                    continue
+                view = segment.view(batch)
+                segment.check_read(batch.position, view.data)
+                try:
+                    for record in records_of(view):
+                        if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
+                            return record.timestamp, record.offset
+                except CorruptBatchError:
+                    continue  # a count that lies: no consumer can read its records either
+        return None
+
+    def max_timestamp(self) -> tuple[int, int]:
+        """(largest timestamp, offset of the first record that has it); (-1, -1) where none."""
+        best = max(self.segments, key=lambda segment: segment.max_timestamp)
+        if best.max_timestamp < 0:
+            return -1, -1
+        found = self.offset_for_timestamp(best.max_timestamp)
+        return found if found is not None else (-1, -1)
+
+    # -- by transaction --------------------------------------------------------------------------
+
+    def read_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions that touch [start, end)."""
+        found: list[tuple[int, int]] = []
+        for segment in self.segments[self.segment_index(start) :]:
+            if transactions.collect_aborted(
+                self.disk, segment.transaction_index_path, start, end, found
+            ):
+                break
+        return found
+
+    def note_first_timestamp(self) -> None:
+        """Learn from disk what rolling by time counts from."""
+        active = self.active
+        if active.size >= HEADER_SIZE and active.first_timestamp is None:
+            active.first_timestamp = next(active.headers()).header.max_timestamp

@@ -1,0 +1,90 @@
+"""Making a log durable: batches, indexes, leader epochs, names, then the recovery point.
+
+A job runs on another thread while the owner goes on: it gets paths and bytes, never the log. Files that
+are gone when it runs were deleted or cut meanwhile and need no sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.log.checkpoints import write_epochs
+from barnabas.log.files import PARTITION_METADATA
+from barnabas.ports import Disk
+
+if TYPE_CHECKING:
+    from barnabas.log.partition_log import PartitionLog
+    from barnabas.log.segment import Segment
+
+Job = Callable[[], None]
+
+
+def is_dirty(log: PartitionLog) -> bool:
+    """Whether anything may not be on the device."""
+    return log.recovery_point < log.log_end_offset or log.epochs.is_dirty or log.new_files
+
+
+def sync_job(log: PartitionLog) -> tuple[Job, Job]:
+    """See :meth:`PartitionLog.sync_job`."""
+    disk, directory, end = log.disk, log.directory, log.log_end_offset
+    paths: list[str] = []
+    for segment in _unsynced(log):
+        segment.write_indexes()
+        paths += (segment.path, segment.index.path, segment.time_index.path)
+        paths.append(segment.transaction_index_path)
+    epochs = log.epochs.write_job()
+    sync_names, log.new_files = log.new_files, False
+    log.unsynced_messages = 0
+    log.rolled_since_sync = False
+    cuts = log.cuts
+
+    def job() -> None:
+        for path in paths:
+            _sync_file(disk, path)
+        if epochs is not None:
+            write_epochs(disk, epochs[1], epochs[0], durable=True)
+        if sync_names:
+            _sync_file(disk, f"{directory}/{PARTITION_METADATA}")
+            disk.sync_dir(directory)
+            disk.sync_dir(directory.rsplit("/", 1)[0])
+
+    def on_synced() -> None:
+        if log.cuts == cuts:
+            log.recovery_point = max(log.recovery_point, end)
+
+    return job, on_synced
+
+
+def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
+    """See :meth:`PartitionLog.sync_log_job`."""
+    if log.new_files:
+        return sync_job(log)
+    disk = log.disk
+    paths = [segment.path for segment in _unsynced(log)]
+    log.unsynced_messages = 0
+
+    def job() -> None:
+        for path in paths:
+            _sync_file(disk, path)
+
+    return job, _nothing
+
+
+def _unsynced(log: PartitionLog) -> list[Segment]:
+    return log.segments[log.segment_index(log.recovery_point) :]
+
+
+def _nothing() -> None:
+    """The recovery point stays: what recovery believes below it is more than the batches."""
+
+
+def _sync_file(disk: Disk, path: str) -> None:
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return
+    try:
+        file.sync()
+    finally:
+        file.close()

@@ -1,0 +1,348 @@
+"""A real log on a simulated disk beside a list of batches: what every operation may do, and no more.
+
+The list is the truth. A kill must give it back whole; a power loss may give back less, down to the
+recovery point, or the state before a cut that was not synced, but nothing that the log never was.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from barnabas.log.config import LogConfig
+from barnabas.log.files import OpenFiles
+from barnabas.log.partition_log import Origin, PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.record.batch import BatchHeader, iterate
+from barnabas.record.builder import build_batch, end_transaction_marker
+from barnabas.record.decode import records_of
+from barnabas.sim.disk import SimDisk
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import KafkaError
+
+PARTITION = TopicPartition("t", 0)
+ROOT = "/data"
+DIRECTORY = f"{ROOT}/{PARTITION}"
+START_MS = 1_700_000_000_000
+
+
+class Entry(NamedTuple):
+    """One batch as it should stand in the log."""
+
+    header: BatchHeader
+    data: bytes
+
+
+class LogModel:
+    """Plays operations; each checks itself."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.device = SimDisk(random.Random(seed + 1))
+        self.config = LogConfig(
+            segment_bytes=self.rng.choice([600, 1500, 4000]),
+            index_interval_bytes=self.rng.choice([0, 100, 400]),
+            segment_index_bytes=self.rng.choice([24, 1 << 20]),
+            retention_bytes=self.rng.choice([-1, 1000]),
+            cleanup_policy=("delete",),
+        )
+        self.epoch = 0
+        self.now = START_MS
+        self.entries: list[Entry] = []
+        self.log_start = 0
+        self.end = 0
+        self.recovery_point = 0
+        """As a checkpoint has it, durably."""
+        self.earlier: list[list[Entry]] = []
+        """What the log was before cuts that no sync has followed yet."""
+        self.sequences: dict[int, int] = {}
+        self.log = self._open(clean=False)
+        self.log.flush()
+        self._synced()
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def _open(self, *, clean: bool) -> PartitionLog:
+        self.disk = self.device.open_for_process()
+        self.disk.make_dirs(ROOT)
+        self.files = OpenFiles(self.disk, limit=5)
+        opened = open_log(
+            self.disk,
+            self.files,
+            DIRECTORY,
+            PARTITION,
+            self.config,
+            clean=clean,
+            recovery_point=self.recovery_point,
+            log_start_offset=self.log_start,
+        )
+        log = opened.log
+
+        def lower() -> None:
+            self.recovery_point = min(self.recovery_point, log.recovery_point)
+
+        log.on_recovery_point_lowered = lower
+        return log
+
+    def _synced(self) -> None:
+        self.recovery_point = self.log.checkpointed_recovery_point = self.log.recovery_point
+        self.earlier = []
+
+    # -- operations ------------------------------------------------------------------------------
+
+    def append(self, records: int, size: int) -> None:
+        self.now += self.rng.randrange(0, 50)
+        batch = build_batch(
+            [(b"k%d" % at, self.rng.randbytes(size), (), self.now - at) for at in range(records)],
+            timestamp_ms=self.now,
+        )
+        info = self.log.append_as_leader(batch, leader_epoch=self.epoch, wall_ms=self.now)
+        assert (info.first_offset, info.last_offset) == (self.end, self.end + records - 1)
+        self._took(self._read_back(info.first_offset))
+
+    def append_idempotent(self, producer: int, records: int, transactional: bool) -> None:
+        self.now += 1
+        sequence = self.sequences.get(producer, 0)
+        batch = build_batch(
+            [(None, b"x" * 20)] * records,
+            timestamp_ms=self.now,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        append = self.log.append_as_leader
+        try:
+            first = append(batch, leader_epoch=self.epoch, wall_ms=self.now)
+        except KafkaError:
+            # A cut or a power loss took what the producer knows to be written, or a transaction is open.
+            return
+        if first.duplicate:
+            return
+        self.sequences[producer] = sequence + records
+        self._took(self._read_back(first.first_offset))
+        again = append(batch, leader_epoch=self.epoch, wall_ms=self.now)
+        assert again.duplicate and again.first_offset == first.first_offset
+        assert self.log.log_end_offset == self.end
+
+    def end_transaction(self, producer: int, commit: bool) -> None:
+        marker = end_transaction_marker(
+            commit=commit,
+            timestamp_ms=self.now,
+            producer_id=producer,
+            producer_epoch=0,
+            coordinator_epoch=1,
+        )
+        info = self.log.append_as_leader(
+            marker, leader_epoch=self.epoch, wall_ms=self.now, origin=Origin.COORDINATOR
+        )
+        self._took(self._read_back(info.first_offset))
+
+    def append_as_follower(self, gap: int, records: int) -> None:
+        batch = build_batch(
+            [(None, b"f" * 30)] * records,
+            timestamp_ms=self.now,
+            base_offset=self.end + gap,
+            leader_epoch=self.epoch,
+        )
+        self.log.append_as_follower(batch)
+        self._took(batch)
+
+    def _read_back(self, offset: int) -> bytes:
+        found = self.log.read(offset, 1)
+        assert found is not None
+        return bytes(found.records)
+
+    def _took(self, data: bytes) -> None:
+        (batch,) = iterate(data, crc=True, partial_tail=False)
+        self.entries.append(Entry(batch.header, data))
+        self.end = batch.header.next_offset
+        assert self.log.log_end_offset == self.end
+
+    def new_epoch(self) -> None:
+        self.epoch += self.rng.randrange(1, 3)
+
+    def truncate(self, offset: int) -> None:
+        before = list(self.entries)
+        first = self.log.segments[0].base_offset
+        self.log.truncate_to(offset)
+        if offset >= self.end:
+            assert self.log.log_end_offset == self.end
+            return
+        kept = [e for e in before if e.header.next_offset <= offset]
+        end = kept[-1].header.next_offset if kept else first
+        if offset <= self.log_start:
+            self.entries, self.log_start, self.end = [], offset, offset
+        elif end <= self.log_start:
+            self.entries, self.end = [], self.log_start
+        else:
+            self.entries, self.end = kept, end
+        assert self.log.log_end_offset == self.end
+        self.earlier.append(before)
+
+    def start_over(self, offset: int) -> None:
+        self.earlier.append(list(self.entries))
+        self.log.truncate_fully_and_start_at(offset)
+        self.entries, self.log_start, self.end = [], offset, offset
+
+    def sync(self, between: Callable[[], None] | None = None) -> None:
+        job, on_synced = self.log.sync_job()
+        cuts = self.log.cuts
+        job()
+        if between is not None:
+            between()
+        on_synced()
+        if self.log.cuts == cuts:
+            self._synced()
+
+    def roll(self) -> None:
+        if self.log.active.size:
+            self.log.roll()
+
+    def advance_start(self, offset: int) -> None:
+        offset = min(max(offset, 0), self.end)
+        self.log.advance_log_start(offset)
+        self.log_start = max(self.log_start, offset)
+
+    def retain(self) -> None:
+        self.log.high_watermark = self.rng.randrange(self.log_start, self.end + 1)
+        watermark = self.log.high_watermark
+        gone = self.log.delete_old_segments(self.now)
+        assert all(segment.base_offset < watermark for segment in gone)
+        self.log_start = self.log.log_start_offset
+        assert self.log_start <= max(watermark, self.log_start)
+        first = self.log.segments[0].base_offset
+        self.entries = [e for e in self.entries if e.header.base_offset >= first]
+
+    # -- ends of a process -----------------------------------------------------------------------
+
+    def kill(self) -> None:
+        self.device.process_died()
+        self.log = self._open(clean=False)
+        assert self.log.log_end_offset == self.end
+        self.check()
+
+    def restart(self) -> None:
+        self.log.close()
+        self.device.process_died()
+        self.recovery_point = self.log.log_end_offset
+        self.log = self._open(clean=True)
+        self.earlier = []
+        assert self.log.log_end_offset == self.end
+        self.check()
+
+    def lose_power(self) -> None:
+        self.device.process_died(power_loss=True)
+        self.log = self._open(clean=False)
+        found = self.content()
+        for state in [self.entries, *reversed(self.earlier)]:
+            kept = [e for e in state if e.header.next_offset > self.log.log_start_offset]
+            if found == [e.data for e in kept[: len(found)]]:
+                kept = kept[: len(found)]
+                break
+        else:
+            raise AssertionError("after the power loss the log is what it never was")
+        assert self.log.log_end_offset >= min(self.recovery_point, self.end)
+        self.entries = kept
+        self.end = self.log.log_end_offset
+        self.log_start = self.log.log_start_offset
+        self.recovery_point = min(self.recovery_point, self.log.recovery_point)
+        self.sequences.clear()
+        self.check()
+        self.log.flush()
+        self._synced()
+
+    # -- checks ----------------------------------------------------------------------------------
+
+    def content(self) -> list[bytes]:
+        """All batches that reads give, from the log's start."""
+        offset, found = self.log.log_start_offset, []
+        while offset < self.log.log_end_offset:
+            read = self.log.read(offset, self.rng.choice([1, 500, 10_000]))
+            assert read is not None
+            batches = list(iterate(read.records, crc=True))
+            if not batches:
+                break
+            assert batches[0].header.next_offset > offset
+            found += [bytes(batch.data) for batch in batches]
+            offset = batches[-1].header.next_offset
+        return found
+
+    def check(self) -> None:
+        """Everything that can be asked, against the list."""
+        visible = [e for e in self.entries if e.header.next_offset > self.log_start]
+        assert self.log.log_start_offset == self.log_start
+        assert self.content() == [e.data for e in visible]
+        self._check_bounds(visible)
+        self._check_epochs(visible)
+        self._check_timestamps(visible)
+        self._check_indexes()
+        self._check_producers(visible)
+
+    def _check_bounds(self, visible: list[Entry]) -> None:
+        for entry in self.rng.sample(visible, min(len(visible), 4)):
+            header = entry.header
+            offset = self.rng.randrange(header.base_offset, header.next_offset)
+            if offset < self.log_start:
+                continue
+            found = self.log.read(offset, 1)
+            assert found is not None and bytes(found.records) == entry.data
+            found = self.log.read(offset, 1 << 20, up_to=header.next_offset)
+            assert found is not None and bytes(found.records) == entry.data
+
+    def _check_epochs(self, visible: list[Entry]) -> None:
+        starts: dict[int, int] = {}
+        for entry in visible:
+            starts.setdefault(entry.header.leader_epoch, entry.header.base_offset)
+        epochs = sorted(starts)
+        for epoch, after in zip(epochs, [*epochs[1:], None]):
+            end = self.end if after is None else starts[after]
+            assert self.log.epoch_end_offset(epoch) == (epoch, end), (epoch, end, starts)
+        if epochs:
+            assert self.log.last_epoch == epochs[-1]
+
+    def _check_timestamps(self, visible: list[Entry]) -> None:
+        records = [
+            record
+            for entry in visible
+            if not entry.header.is_control
+            for batch in iterate(entry.data)
+            for record in records_of(batch)
+            if record.offset >= self.log_start
+        ]
+        for record in self.rng.sample(records, min(len(records), 3)):
+            wanted = record.timestamp + self.rng.randrange(-1, 2)
+            first = next(((r.timestamp, r.offset) for r in records if r.timestamp >= wanted), None)
+            assert self.log.offset_for_timestamp(wanted) == first
+
+    def _check_indexes(self) -> None:
+        for segment in self.log.segments:
+            where = {batch.position: batch.header for batch in segment.headers()}
+            for relative, position in segment.index.entries():
+                assert where[position].last_offset == segment.base_offset + relative
+
+    def _check_producers(self, visible: list[Entry]) -> None:
+        last: dict[int, int] = {}
+        starts: dict[int, int] = {}
+        for entry in self.entries:
+            header = entry.header
+            if header.producer_id < 0:
+                continue
+            if header.is_control:
+                starts.pop(header.producer_id, None)
+                continue
+            if entry in visible:
+                last[header.producer_id] = header.last_sequence
+            if header.is_transactional:
+                starts.setdefault(header.producer_id, header.base_offset)
+        states = self.log.producers
+        for producer, sequence in last.items():
+            assert states.entries[producer].last_sequence == sequence
+        for producer, start in starts.items():
+            if start >= self.log_start:
+                assert states.open_transactions[producer] == start
+        for producer, start in states.open_transactions.items():
+            assert start < self.log_start or starts[producer] == start or start > starts[producer]
+        found = list(states.open_transactions.values())
+        assert found == sorted(found)

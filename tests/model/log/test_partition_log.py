@@ -1,0 +1,80 @@
+"""The log against a list, through appends, cuts, syncs, kills and power losses in any order."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.model.log.log_model import LogModel
+
+EXAMPLES = int(os.environ.get("BARNABAS_MODEL_EXAMPLES", "2000"))
+
+small = st.integers(0, 40)
+STEPS = st.one_of(
+    st.tuples(st.just("append"), st.integers(1, 4), st.sampled_from([1, 50, 120])),
+    st.tuples(st.just("append"), st.integers(1, 4), st.sampled_from([1, 50])),
+    st.tuples(st.just("idempotent"), st.integers(1, 2), st.integers(1, 3)),
+    st.tuples(st.just("transactional"), st.integers(3, 4), st.integers(1, 3)),
+    st.tuples(st.just("end_transaction"), st.integers(3, 4), st.booleans()),
+    st.tuples(st.just("follow"), st.sampled_from([0, 0, 0, 7]), st.integers(1, 3)),
+    st.tuples(st.just("epoch")),
+    st.tuples(st.just("truncate"), st.integers(0, 12)),
+    st.tuples(st.just("start_over"), st.integers(0, 30)),
+    st.tuples(st.just("sync")),
+    st.tuples(st.just("sync_and_append")),
+    st.tuples(st.just("sync_and_cut"), st.integers(0, 12)),
+    st.tuples(st.just("roll")),
+    st.tuples(st.just("advance"), st.integers(0, 12)),
+    st.tuples(st.just("retain")),
+    st.tuples(st.just("kill")),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("lose_power")),
+    st.tuples(st.just("check")),
+)
+
+
+def play(model: LogModel, step: tuple[Any, ...]) -> None:
+    match step:
+        case ("append", records, size):
+            model.append(records, size)
+        case ("idempotent", producer, records):
+            model.append_idempotent(producer, records, False)
+        case ("transactional", producer, records):
+            model.append_idempotent(producer, records, True)
+        case ("end_transaction", producer, commit):
+            model.end_transaction(producer, commit)
+        case ("follow", gap, records):
+            model.append_as_follower(gap, records)
+        case ("truncate", back):
+            model.truncate(max(model.end - back, 0))
+        case ("start_over", offset):
+            model.start_over(offset)
+        case ("sync_and_append",):
+            model.sync(lambda: model.append(1, 20))
+        case ("sync_and_cut", back):
+            model.sync(lambda: model.truncate(max(model.end - back, 0)))
+        case ("advance", ahead):
+            model.advance_start(model.log_start + ahead)
+        case ("epoch",):
+            model.new_epoch()
+        case (name,):
+            getattr(model, name)()
+        case _:
+            raise AssertionError(step)
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(seed=st.integers(0, 1 << 16), steps=st.lists(STEPS, min_size=5, max_size=30))
+def test_the_log_is_the_list(seed: int, steps: list[tuple[Any, ...]]) -> None:
+    model = LogModel(seed)
+    for step in steps:
+        play(model, step)
+    model.check()
+    model.kill()
