@@ -124,8 +124,8 @@ class NodeProcess:
 
 
 def tune_garbage_collection() -> None:
-    """What is there after the start stays: look at it never again, and at the rest more rarely."""
-    gc.collect()
+    """What is there after the start stays: look at it never again, and at the rest more rarely. (No
+    collection before: it finds next to nothing and takes a tenth of the start.)"""
     gc.freeze()
     gc.set_threshold(GC_YOUNG_THRESHOLD, 20, 20)
     gc.enable()
