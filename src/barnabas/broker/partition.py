@@ -411,6 +411,11 @@ class Partition:
     def on_isr_changed(self) -> None:
         """The controller answered: the high watermark may move, and others may want to join."""
         self.advance_high_watermark()
+        self.maybe_expand_isr()
+
+    def maybe_expand_isr(self) -> None:
+        """Ask to take in a follower that has caught up. Its fetches alone do not bring this about:
+        they name only what moved, and it may have become eligible (unfenced) since its last one."""
         leader, log = self.leader, self.log
         if leader is None or log is None or leader.isr_state.in_flight:
             return

@@ -166,6 +166,8 @@ class ReplicaTable:
         for broker in changes.brokers:
             if broker != self.node_id:
                 self.fetchers.on_broker_changed(broker)
+        if changes.brokers:
+            self.expand_isrs()
         self._apply_configs(changes)
         self.fetchers.pump()
 
@@ -341,6 +343,13 @@ class ReplicaTable:
     def shrink_isrs(self) -> int:
         """Ask to drop lagging members everywhere; how many partitions asked."""
         return sum(partition.maybe_shrink_isr() for partition in self.by_id.values())
+
+    def expand_isrs(self) -> None:
+        """Ask to take in who may join since a broker's state changed."""
+        for partition in self.by_id.values():
+            leader = partition.leader
+            if leader is not None and len(leader.isr) < len(leader.replicas):
+                partition.maybe_expand_isr()
 
     def describe(self) -> dict[str, object]:
         leading = sum(partition.is_leader for partition in self.by_id.values())
