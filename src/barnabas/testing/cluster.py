@@ -153,10 +153,11 @@ class Cluster:
         restarted = self._restarted.get(node_id)
         if restarted is not None:
             return restarted.poll() is None
+        pid = self.node(node_id)["pid"]
+        if pid is None:  # `up` has noticed its end
+            return False
         try:
-            state = (
-                Path(f"/proc/{self.pid(node_id)}/stat").read_text().rpartition(")")[2].split()[0]
-            )
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             return False
         return state != "Z"
