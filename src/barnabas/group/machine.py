@@ -20,7 +20,7 @@ from barnabas.group.classic_group import ClassicGroup, GroupState, Member
 from barnabas.group.group_table import GroupTable, InitialDelay, Timer
 from barnabas.group.join import Joining, join_group
 from barnabas.group.offset_table import CommittedOffset, OffsetTable
-from barnabas.group.outcome import Caller, Instant, Outcome, Settled
+from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import GroupRecord, decode_record, encode_record
 from barnabas.group.records.group_metadata_value import GroupMetadataValue
 from barnabas.group.records.offset_commit_key import OffsetCommitKey
@@ -215,15 +215,10 @@ class GroupMachine:
     def _finish(self, outcome: Outcome) -> Outcome:
         """Put the replies that came up into the outcome, and into what follows it."""
         outcome.replies = self._take_replies() + outcome.replies
-        if outcome.on_settled is not None:
-            outcome.on_settled = self._finishing(outcome.on_settled)
+        settled = outcome.on_settled
+        if settled is not None:
+            outcome.on_settled = lambda error, at: self._finish(settled(error, at))
         return outcome
-
-    def _finishing(self, settled: Settled) -> Settled:
-        def finish(error: ErrorCode, at: Instant) -> Outcome:
-            return self._finish(settled(error, at))
-
-        return finish
 
     def _take_replies(self) -> list[tuple[Parked, Message]]:
         replies = self.table.replies

@@ -22,52 +22,18 @@ from barnabas.wire.messages import offset_commit_request as commit
 from barnabas.wire.messages import offset_delete_request as forget
 from barnabas.wire.messages import offset_fetch_request as fetch
 from barnabas.wire.messages import sync_group_request as sync
+from tests.unit.group.answers import TELL, Client, tell_code
 from tests.unit.group.world import Pending, World
 
 
-class Client:
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.member_id = ""
-        self.generation = -1
-        self.group = "g"
-        self.instance: str | None = None
-        self.options: dict[str, str] = {}
+class Requests:
+    """The commands that send a request."""
 
-
-class Script:
     def __init__(self) -> None:
         self.world = World()
         self.clients: dict[str, Client] = {}
         self.aliases: dict[str, str] = {}
         self.waiting: list[tuple[str, Client, Pending]] = []
-        self.shown = 0
-
-    def run(self, text: str) -> str:
-        out: list[str] = []
-        for line in text.splitlines():
-            if line.startswith(("#", "> ")) or not line.strip():
-                out.append(line)
-            if line.startswith("> "):
-                out += self._command(line[2:].split("#")[0].split())
-        return "\n".join(out) + "\n"
-
-    def _command(self, words: list[str]) -> list[str]:
-        plain = [word for word in words[1:] if "=" not in word]
-        given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-        said = getattr(self, f"do_{words[0]}")(*plain, **given)
-        answers = self._answers()
-        lines = [*self._records(), *([] if said is None else [f"  {line}" for line in said])]
-        return lines + answers
-
-    # -- commands --------------------------------------------------------------------------------
-
-    def do_config(self, **given: str) -> None:
-        """``key=value`` of the broker; begins anew."""
-        self.world = World(**given)
-
-    def do_topic(self, name: str, partitions: str = "4") -> None:
-        self.world.topic(name, int(partitions))
 
     def do_join(self, *names: str, **given: str) -> None:
         """Each client joins with what it said last, or with what is given now."""
@@ -211,11 +177,6 @@ class Script:
         request = delete.DeleteGroupsRequest(groups_names=list(groups))
         self._send("delete", self._client("-"), request)
 
-    def do_delete_topic(self, name: str) -> None:
-        topic = self.world.image.topics_by_name[name]
-        self.world.groups.on_topics_deleted({name: topic.id})
-        self.world.settle()
-
     def do_list(self, states: str = "") -> None:
         request = listing.ListGroupsRequest(states_filter=states.split(",") if states else [])
         self._send("list", self._client("-"), request)
@@ -223,6 +184,66 @@ class Script:
     def do_describe(self, *groups: str, version: str = "6") -> None:
         request = describe.DescribeGroupsRequest(groups=list(groups))
         self._send("describe", self._client("-"), request, version)
+
+    def _client(self, name: str) -> Client:
+        return self.clients.setdefault(name, Client(name))
+
+    def _send(self, what: str, client: Client, request: Any, version: str | None = None) -> None:
+        number = None if version is None else int(version)
+        pending = self.world.send(request, number, client=client.name)
+        self.waiting.append((what, client, pending))
+
+    def _alias(self, member_id: str) -> str:
+        if not member_id:
+            return "nobody"
+        if member_id not in self.aliases:
+            prefix = member_id[:-37]
+            count = sum(alias.startswith(f"{prefix}.") for alias in self.aliases.values())
+            self.aliases[member_id] = f"{prefix}.{count + 1}"
+        return self.aliases[member_id]
+
+    def _id(self, alias: str) -> str:
+        known = {alias: member_id for member_id, alias in self.aliases.items()}
+        return known.get(alias, alias)
+
+
+class Script(Requests):
+    """The commands that move the world, and what is shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = 0
+
+    def run(self, text: str) -> str:
+        out: list[str] = []
+        for line in text.splitlines():
+            if line.startswith(("#", "> ")) or not line.strip():
+                out.append(line)
+            if line.startswith("> "):
+                out += self._command(line[2:].split("#")[0].split())
+        return "\n".join(out) + "\n"
+
+    def _command(self, words: list[str]) -> list[str]:
+        plain = [word for word in words[1:] if "=" not in word]
+        given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+        said = getattr(self, f"do_{words[0]}")(*plain, **given)
+        answers = self._answers()
+        lines = [*self._records(), *([] if said is None else [f"  {line}" for line in said])]
+        return lines + answers
+
+    # -- commands --------------------------------------------------------------------------------
+
+    def do_config(self, **given: str) -> None:
+        """``key=value`` of the broker; begins anew."""
+        self.world = World(1, **given)
+
+    def do_topic(self, name: str, partitions: str = "4") -> None:
+        self.world.topic(name, int(partitions))
+
+    def do_delete_topic(self, name: str) -> None:
+        topic = self.world.image.topics_by_name[name]
+        self.world.groups.on_topics_deleted({name: topic.id})
+        self.world.settle()
 
     def do_wait(self, seconds: str) -> None:
         self.world.advance(float(seconds) * 1000)
@@ -255,116 +276,16 @@ class Script:
 
     # -- what is shown ---------------------------------------------------------------------------
 
-    def _client(self, name: str) -> Client:
-        return self.clients.setdefault(name, Client(name))
-
-    def _send(self, what: str, client: Client, request: Any, version: str | None = None) -> None:
-        number = None if version is None else int(version)
-        pending = self.world.send(request, number, client=client.name)
-        self.waiting.append((what, client, pending))
-
     def _answers(self) -> list[str]:
         lines, waiting = [], []
         for what, client, pending in self.waiting:
             if pending.answer is None:
                 waiting.append((what, client, pending))
             else:
-                tell = getattr(self, f"_tell_{what.replace('-', '_')}", self._tell_code)
-                lines += [f"= {line}" for line in tell(client, pending.answer)]
+                tell = TELL.get(what, tell_code)
+                lines += [f"= {line}" for line in tell(client, pending.answer, self._alias)]
         self.waiting = waiting
         return lines
-
-    def _tell_code(self, client: Client, answer: Any) -> list[str]:
-        return [f"{client.name} {name(answer.error_code)}"]
-
-    def _tell_join(self, client: Client, answer: Any) -> list[str]:
-        code = ErrorCode(answer.error_code)
-        if code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
-            client.member_id = answer.member_id
-        if code is not ErrorCode.NONE:
-            shown = f" {self._alias(answer.member_id)}" if answer.member_id else ""
-            return [f"{client.name} join {code.name}{shown}"]
-        client.generation = answer.generation_id
-        client.options["chosen"] = answer.protocol_name
-        members = ",".join(self._alias(m.member_id) for m in answer.members)
-        return [
-            f"{client.name} joined as {self._alias(answer.member_id)}, generation"
-            f" {answer.generation_id}, {answer.protocol_name}, leader {self._alias(answer.leader)}"
-            + (f", members {members}" if members else "")
-            + (", skip assignment" if answer.skip_assignment else "")
-        ]
-
-    def _tell_sync(self, client: Client, answer: Any) -> list[str]:
-        if answer.error_code:
-            return [f"{client.name} sync {name(answer.error_code)}"]
-        return [f"{client.name} assigned {bytes(answer.assignment).decode() or 'nothing'}"]
-
-    def _tell_leave(self, client: Client, answer: Any) -> list[str]:
-        codes = [answer.error_code, *(member.error_code for member in answer.members)]
-        return [f"{client.name} left: {' '.join(name(code) for code in codes)}"]
-
-    def _tell_commit(self, client: Client, answer: Any) -> list[str]:
-        return [
-            f"{client.name} {topic.name}/{part.partition_index} {name(part.error_code)}"
-            for topic in answer.topics
-            for part in topic.partitions
-        ]
-
-    def _tell_fetch(self, client: Client, answer: Any) -> list[str]:
-        lines = []
-        for group in answer.groups:
-            if group.error_code:
-                lines.append(f"{group.group_id} {name(group.error_code)}")
-            lines += [
-                f"{group.group_id} {topic.name}/{part.partition_index}: {part.committed_offset}"
-                + (f" {name(part.error_code)}" if part.error_code else "")
-                for topic in group.topics
-                for part in topic.partitions
-            ]
-            if not group.error_code and not group.topics:
-                lines.append(f"{group.group_id} nothing")
-        return lines
-
-    def _tell_delete_offsets(self, client: Client, answer: Any) -> list[str]:
-        if answer.error_code:
-            return [name(answer.error_code)]
-        return [
-            f"{topic.name}/{part.partition_index} {name(part.error_code)}"
-            for topic in answer.topics
-            for part in topic.partitions
-        ]
-
-    def _tell_delete(self, client: Client, answer: Any) -> list[str]:
-        return [f"{result.group_id} {name(result.error_code)}" for result in answer.results]
-
-    def _tell_list(self, client: Client, answer: Any) -> list[str]:
-        if answer.error_code:
-            return [name(answer.error_code)]
-        return [
-            f"{group.group_id} {group.group_state} {group.protocol_type or '-'} {group.group_type}"
-            for group in answer.groups
-        ]
-
-    def _tell_describe(self, client: Client, answer: Any) -> list[str]:
-        return [
-            f"{group.group_id} {group.group_state} {name(group.error_code)}"
-            f" {group.protocol_type or '-'}/{group.protocol_data or '-'}:"
-            f" {' '.join(self._alias(m.member_id) + '@' + m.client_host for m in group.members)}"
-            for group in answer.groups
-        ]
-
-    def _alias(self, member_id: str) -> str:
-        if not member_id:
-            return "nobody"
-        if member_id not in self.aliases:
-            prefix = member_id[:-37]
-            count = sum(alias.startswith(f"{prefix}.") for alias in self.aliases.values())
-            self.aliases[member_id] = f"{prefix}.{count + 1}"
-        return self.aliases[member_id]
-
-    def _id(self, alias: str) -> str:
-        known = {alias: member_id for member_id, alias in self.aliases.items()}
-        return known.get(alias, alias)
 
     def _records(self) -> list[str]:
         log = self.world.logs[0]
@@ -398,10 +319,6 @@ def subscription(topics: list[str]) -> bytes:
     for topic in topics:
         parts += [len(topic).to_bytes(2, "big"), topic.encode()]
     return b"".join([*parts, b"\xff\xff\xff\xff"])
-
-
-def name(code: int) -> str:
-    return ErrorCode(code).name
 
 
 def run_file(path: Path) -> tuple[str, str]:

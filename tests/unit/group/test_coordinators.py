@@ -1,0 +1,302 @@
+"""The coordinators of a topic: one batch per turn, loading in slices, limits of a batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.coordinators import RECORDS_PER_LOOK
+from barnabas.limits import SLICE_MS
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
+from barnabas.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from barnabas.wire.messages.list_groups_request import ListGroupsRequest
+from barnabas.wire.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.wire.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from tests.unit.group.world import FakePorts, Pending, World
+
+
+def commit(group: str, offsets: dict[int, int], note: str = "") -> OffsetCommitRequest:
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=offset, committed_metadata=note
+        )
+        for index, offset in offsets.items()
+    ]
+    topic = OffsetCommitRequestTopic(name="t", partitions=partitions)
+    return OffsetCommitRequest(group_id=group, topics=[topic])
+
+
+def unsettled(world: World, request: OffsetCommitRequest) -> Pending:
+    """Sent in the same turn of the loop as what follows."""
+    settle, world.settle = world.settle, lambda: None  # type: ignore[method-assign]
+    try:
+        return world.send(request, 9)
+    finally:
+        world.settle = settle  # type: ignore[method-assign]
+
+
+def code(pending: Pending) -> ErrorCode:
+    return ErrorCode(pending.answer.topics[0].partitions[0].error_code)
+
+
+def fetched(world: World, group: str) -> dict[int, int]:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    answer = world.ask(request, 9)
+    [only] = answer.groups
+    assert only.error_code == 0
+    return {
+        part.partition_index: part.committed_offset
+        for topic in only.topics
+        for part in topic.partitions
+    }
+
+
+def test_commits_of_one_turn_are_one_batch() -> None:
+    world = World()
+    world.topic("t", 100)
+    pending = [unsettled(world, commit(f"g{n}", {n: n})) for n in range(50)]
+    assert not world.logs[0].batches
+    world.settle()
+    assert len(world.logs[0].batches) == 1
+    assert [code(each) for each in pending] == [ErrorCode.NONE] * 50
+
+
+def test_one_refused_append_undoes_the_whole_turn_and_nothing_before() -> None:
+    world = World()
+    world.topic("t", 10)
+    world.ask(commit("g", {0: 1}), 9)
+    world.logs[0].refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    pending = [unsettled(world, commit("g", {n: 5})) for n in range(3)]
+    world.settle()
+    assert [code(each) for each in pending] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+    assert fetched(world, "g") == {0: 1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "answer"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_faults_of_the_log_are_told_in_a_coordinators_words(
+    fault: ErrorCode, answer: ErrorCode
+) -> None:
+    world = World()
+    world.topic("t")
+    world.logs[0].refusal = fault
+    assert code(world.send(commit("g", {0: 1}), 9)) is answer
+
+
+def test_a_turn_larger_than_a_batch_is_several_batches() -> None:
+    world = World()
+    world.topic("t", 200)
+    world.logs[0].batch_bytes_max = 2000
+    pending = [unsettled(world, commit("g", {n: n}, "x" * 300)) for n in range(20)]
+    world.settle()
+    assert len(world.logs[0].batches) > 3
+    assert [code(each) for each in pending] == [ErrorCode.NONE] * 20
+    assert len(fetched(world, "g")) == 20
+
+
+def test_one_decision_larger_than_a_batch_is_refused_and_leaves_nothing() -> None:
+    world = World()
+    world.topic("t", 200)
+    world.logs[0].batch_bytes_max = 2000
+    pending = world.send(commit("g", dict.fromkeys(range(100), 1)), 9)
+    assert code(pending) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert fetched(world, "g") == {}
+    assert code(world.send(commit("g", {0: 1}), 9)) is ErrorCode.NONE
+
+
+def test_expiry_larger_than_a_batch_is_written_in_parts() -> None:
+    world = World(offsets_retention_minutes="30")
+    world.topic("t", 200)
+    world.logs[0].batch_bytes_max = 2000
+    for start in range(0, 100, 10):
+        world.ask(commit("g", dict.fromkeys(range(start, start + 10), 1)), 9)
+    world.advance(3_000_000)
+    assert fetched(world, "g") == {}
+
+
+class SlowPorts(FakePorts):
+    """Every look at the clock takes time."""
+
+    per_look_ms = 0.0
+
+    def now_ms(self) -> float:
+        self.now += self.per_look_ms
+        return self.now
+
+
+def test_loading_gives_way_after_a_slice_and_refuses_requests_meanwhile() -> None:
+    world = World()
+    world.topic("t", 10)
+    for n in range(40 * RECORDS_PER_LOOK):
+        unsettled(world, commit("g", {n % 10: n}))
+    world.settle()
+    world.resign()
+    slow = SlowPorts()
+    slow.now, slow.per_look_ms = world.ports.now, SLICE_MS / 4
+    world.ports = slow
+    world.groups._ports = slow  # type: ignore[assignment]
+    world.groups.on_elected(0, world.logs[0], 2)
+    turns = 0
+    while slow.soon:
+        assert code(unsettled(world, commit("g", {0: 1}))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        soon, slow.soon = slow.soon, []
+        for callback in soon:
+            callback()
+        turns += 1
+    assert turns > 5
+    assert fetched(world, "g") == {n % 10: n for n in range(40 * RECORDS_PER_LOOK)}
+
+
+def test_a_heartbeat_while_loading_asks_nothing_of_the_member() -> None:
+    world = World()
+    world.resign()
+    world.groups.on_elected(0, world.logs[0], 2)
+    world.settle, settle = lambda: None, world.settle  # type: ignore[method-assign]
+    answer = world.ask(HeartbeatRequest(group_id="g", member_id="m", generation_id=1))
+    assert answer.error_code == ErrorCode.NONE
+    answer = world.ask(ListGroupsRequest())
+    assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.settle = settle  # type: ignore[method-assign]
+    world.settle()
+    assert world.ask(ListGroupsRequest()).error_code == ErrorCode.NONE
+
+
+def test_bytes_that_are_not_in_memory_are_read_in_the_background() -> None:
+    world = World()
+    world.topic("t")
+    world.ask(commit("g", {0: 7}), 9)
+    world.resign()
+    world.logs[0].cold = True
+    world.elect()
+    assert fetched(world, "g") == {0: 7}
+
+
+def test_a_log_that_cannot_be_read_has_no_coordinator() -> None:
+    world = World()
+    world.topic("t")
+    world.ask(commit("g", {0: 7}), 9)
+    world.resign()
+    whole = world.logs[0].batches[0]
+    world.logs[0].batches[0] = whole[:-4] + b"\xff" * 4
+    world.elect()
+    assert code(world.send(commit("g", {0: 1}), 9)) is ErrorCode.NOT_COORDINATOR
+    assert world.ask(ListGroupsRequest()).error_code == ErrorCode.NONE
+    assert any(level == "error" for level, _, _ in world.ports.lines)
+    # the next leadership tries anew
+    world.logs[0].batches[0] = whole
+    world.elect()
+    assert fetched(world, "g") == {0: 7}
+
+
+def test_resigning_while_loading_begins_nothing() -> None:
+    world = World()
+    world.resign()
+    world.groups.on_elected(0, world.logs[0], 2)
+    world.groups.on_resigned(0)
+    world.settle()
+    assert world.groups.describe()["shards"] == []
+
+
+def test_the_same_epoch_does_not_load_twice() -> None:
+    world = World()
+    ended: list[int] = []
+    world.groups.on_elected(0, world.logs[0], world.epoch, lambda: ended.append(1))
+    assert ended == [1]
+
+
+def test_a_group_without_a_name_is_refused() -> None:
+    world = World()
+    request = JoinGroupRequest(session_timeout_ms=10000, protocol_type="consumer")
+    assert world.ask(request).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_member_of_many_protocols_gets_an_answer_in_every_version() -> None:
+    for version in range(10):
+        world = World(group_initial_rebalance_delay_ms="0")
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        pending = world.send(request, version)
+        world.advance(1)
+        if version >= 4:
+            assert pending.answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+            request.member_id = pending.answer.member_id
+            pending = world.send(request, version)
+            world.advance(1)
+        assert pending.answer.error_code == 0
+        assert pending.answer.leader == pending.answer.member_id
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_offsets_are_fetched_in_every_version(version: int) -> None:
+    world = World()
+    topic_id = world.topic("t")
+    world.ask(commit("g", {1: 17}, "note"), 9)
+    if version < 8:
+        request = OffsetFetchRequest(
+            group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
+        )
+        topics = world.ask(request, version).topics
+    else:
+        topic = OffsetFetchRequestTopics(name="t", topic_id=topic_id, partition_indexes=[0, 1])
+        group = OffsetFetchRequestGroup(group_id="g", topics=[topic])
+        topics = world.ask(OffsetFetchRequest(groups=[group]), version).groups[0].topics
+    found = {
+        p.partition_index: (p.committed_offset, p.metadata) for t in topics for p in t.partitions
+    }
+    assert found == {0: (-1, ""), 1: (17, "note")}
+    assert all(topic.topic_id == topic_id for topic in topics if version >= 10)
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_a_broker_that_is_not_the_coordinator_says_so_in_every_version(version: int) -> None:
+    world = World()
+    topic_id = world.topic("t")
+    world.resign()
+    if version < 8:
+        request = OffsetFetchRequest(
+            group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+        )
+        answer = world.ask(request, version)
+        told = answer.error_code if version >= 2 else answer.topics[0].partitions[0].error_code
+    else:
+        topic = OffsetFetchRequestTopics(name="t", topic_id=topic_id, partition_indexes=[0])
+        group = OffsetFetchRequestGroup(group_id="g", topics=[topic])
+        told = world.ask(OffsetFetchRequest(groups=[group]), version).groups[0].error_code
+    assert told == ErrorCode.NOT_COORDINATOR
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_not_told_by_id() -> None:
+    world = World()
+    old_id = world.topic("t")
+    world.ask(commit("g", {0: 5}), 9)
+    world.image.topics_by_name.pop("t")
+    world.image.topics_by_id.pop(old_id)
+    request = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id="g",
+                topics=[OffsetFetchRequestTopics(topic_id=old_id, partition_indexes=[0])],
+            )
+        ]
+    )
+    [topic] = world.ask(request, 10).groups[0].topics
+    assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
