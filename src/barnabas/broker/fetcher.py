@@ -326,7 +326,9 @@ class Fetcher:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._find_offset(key, followed)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
-            self._fail(key, state, f"leader epoch {state.leader_epoch} is fenced")
+            # Another leadership began, and the metadata that say so are on their way.
+            state.phase = Phase.FAILED
+            self._unwant(key)
         elif code in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
             self._delay(key, state, LEADER_UNKNOWN_RETRY_MS)
         else:
