@@ -1,0 +1,296 @@
+"""Configurations and feature levels: changes, refusals, and how they are described."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages import alter_configs_request as legacy
+from barnabas.wire.messages import describe_configs_request as describe
+from barnabas.wire.messages import incremental_alter_configs_request as incremental
+from barnabas.wire.messages import update_features_request as features
+from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
+from tests.unit.controller.harness import World, uuid
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World({"log.retention.hours": "3"})
+    world.join(1, 2, 3)
+    world.create("t", [[1, 2, 3]])
+    return world
+
+
+def alter(
+    world: World, kind: int, name: str, *changes: tuple[str, int, str | None], dry: bool = False
+) -> Any:
+    answer = world.ask(
+        incremental.IncrementalAlterConfigsRequest(
+            validate_only=dry,
+            resources=[
+                incremental.AlterConfigsResource(
+                    resource_type=kind,
+                    resource_name=name,
+                    configs=[
+                        incremental.AlterableConfig(name=k, config_operation=op, value=v)
+                        for k, op, v in changes
+                    ],
+                )
+            ],
+        )
+    )
+    return answer.responses[0]
+
+
+def test_set_append_subtract_delete(world: World) -> None:
+    assert not alter(world, TOPIC, "t", ("cleanup.policy", APPEND, "compact")).error_code
+    assert world.image.config(TOPIC, "t") == {"cleanup.policy": "delete,compact"}
+    assert not alter(world, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")).error_code
+    assert world.image.config(TOPIC, "t") == {"cleanup.policy": "compact"}
+    assert not alter(world, TOPIC, "t", ("cleanup.policy", DELETE, None)).error_code
+    assert world.image.config(TOPIC, "t") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "code"),
+    [
+        (TOPIC, "no", ("retention.ms", SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ("retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (TOPIC, "t", ("nope", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        (TOPIC, "t", ("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
+        (TOPIC, "t", ("retention.ms", SET, "1" * 40000), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("unclean.recovery.strategy", SET, "wild"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "one", ("min.insync.replicas", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "", ("node.id", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "", ("min.insync.replicas", SET, "0"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ("min.insync.replicas", SET, "2"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "", ("min.insync.replicas", DELETE, None), ErrorCode.INVALID_CONFIG),
+        (LOGGER, "1", ("root", SET, "INFO"), ErrorCode.INVALID_REQUEST),
+        (METRICS, "", ("interval.ms", SET, "1000"), ErrorCode.INVALID_REQUEST),
+        (METRICS, "m", ("interval.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (METRICS, "m", ("nope", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ("consumer.session.timeout.ms", SET, "45000"), ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (99, "x", ("a", SET, "1"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_changes_that_may_not_be_made_are_refused(
+    world: World, kind: int, name: str, change: tuple[str, int, str | None], code: ErrorCode
+) -> None:
+    before = dict(world.image.configs)
+    answer = alter(world, kind, name, change)
+    assert ErrorCode(answer.error_code) is code and answer.error_message
+    assert world.image.configs == before
+
+
+def test_a_resource_or_key_named_twice_is_refused(world: World) -> None:
+    answer = alter(world, TOPIC, "t", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_validate_only_changes_nothing(world: World) -> None:
+    assert not alter(world, TOPIC, "t", ("retention.ms", SET, "1"), dry=True).error_code
+    assert world.image.config(TOPIC, "t") == {}
+
+
+def test_alter_configs_removes_what_is_not_named(world: World) -> None:
+    alter(world, TOPIC, "t", ("retention.ms", SET, "1"), ("segment.bytes", SET, "1048576"))
+    answer = world.ask(
+        legacy.AlterConfigsRequest(
+            resources=[
+                legacy.AlterConfigsResource(
+                    resource_type=TOPIC,
+                    resource_name="t",
+                    configs=[legacy.AlterableConfig(name="retention.ms", value="2")],
+                )
+            ]
+        )
+    )
+    assert not answer.responses[0].error_code
+    assert world.image.config(TOPIC, "t") == {"retention.ms": "2"}
+
+
+def test_an_election_follows_when_unclean_election_is_allowed(world: World) -> None:
+    world.create("u", [[1]])
+    world.kill(1)
+    world.create("s", [[2, 3]])
+    enter(world, "s", [2])
+    world.kill(2)
+    assert world.partition("s").leader == -1
+    alter(world, TOPIC, "s", ("unclean.leader.election.enable", SET, "true"))
+    assert world.partition("s").leader == 3
+
+
+def enter(world: World, name: str, isr: list[int]) -> None:
+    from tests.unit.controller.test_runtime import enter as request
+
+    request(world, world.image.topics_by_name[name], 0, isr)
+
+
+def described(world: World, kind: int, name: str, **more: Any) -> Any:
+    answer = world.ask(
+        describe.DescribeConfigsRequest(
+            resources=[
+                describe.DescribeConfigsResource(
+                    resource_type=kind,
+                    resource_name=name,
+                    configuration_keys=more.pop("keys", None),
+                )
+            ],
+            **more,
+        )
+    )
+    return answer.results[0]
+
+
+def test_a_topics_configuration_tells_sources_and_synonyms(world: World) -> None:
+    alter(world, TOPIC, "t", ("segment.bytes", SET, "1048576"))
+    alter(world, BROKER, "", ("log.segment.bytes", SET, "2097152"))
+    result = described(
+        world, TOPIC, "t", include_synonyms=True, include_documentation=True,
+        keys=["segment.bytes", "retention.ms"],
+    )  # fmt: skip
+    by_name = {c.name: c for c in result.configs}
+    segment = by_name["segment.bytes"]
+    assert (segment.value, segment.config_source, segment.config_type) == ("1048576", 1, 3)
+    assert [(s.name, s.value, s.source) for s in segment.synonyms] == [
+        ("segment.bytes", "1048576", 1),
+        ("log.segment.bytes", "2097152", 3),
+        ("log.segment.bytes", "1073741824", 5),
+    ]
+    assert segment.documentation
+    retention = by_name["retention.ms"]
+    assert (retention.value, retention.config_source) == (str(3 * 3600 * 1000), 4)
+
+
+def test_a_broker_is_described_by_itself_only(world: World) -> None:
+    mine = described(world, BROKER, "100")
+    assert not mine.error_code
+    by_name = {c.name: c for c in mine.configs}
+    assert by_name["node.id"].value == "100" and by_name["node.id"].read_only
+    other = described(world, BROKER, "1")
+    assert other.error_code == ErrorCode.INVALID_REQUEST
+    common = described(world, BROKER, "")
+    assert [(c.name, c.value) for c in common.configs] == [("min.insync.replicas", "1")]
+
+
+def test_groups_and_unknown_resources(world: World) -> None:
+    alter(world, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    result = described(world, GROUP, "g", keys=["consumer.session.timeout.ms"])
+    assert (result.configs[0].value, result.configs[0].config_source) == ("50000", 8)
+    assert described(world, TOPIC, "no").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert described(world, 77, "x").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_resources_are_listed(world: World) -> None:
+    alter(world, METRICS, "sub", ("interval.ms", SET, "1000"))
+    everything = world.ask(ListConfigResourcesRequest(resource_types=[]))
+    found = {(r.resource_type, r.resource_name) for r in everything.config_resources}
+    assert {(TOPIC, "t"), (BROKER, "1"), (METRICS, "sub")} <= found
+    old = world.ask(ListConfigResourcesRequest(), 0)
+    assert [r.resource_name for r in old.config_resources] == ["sub"]
+
+
+# -- features --------------------------------------------------------------------------------------
+
+
+def update(world: World, name: str, level: int, kind: int = 1, *, dry: bool = False) -> Any:
+    return world.ask(
+        features.UpdateFeaturesRequest(
+            feature_updates=[
+                features.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+            ],
+            validate_only=dry,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind", "says"),
+    [
+        ("no.such", 1, 1, "does not support this feature"),
+        ("group.version", 2, 1, "only supports versions 0-1"),
+        ("group.version", 0, 1, "without setting the upgrade type"),
+        ("group.version", -1, 1, "less than 0"),
+        ("group.version", 1, 7, "upgrade type"),
+        ("transaction.version", 2, 2, None),
+        ("metadata.version", 29, 1, "without setting the upgrade type"),
+        ("metadata.version", 29, 2, "might delete metadata"),
+        ("metadata.version", 29, 3, "Unsafe metadata downgrade"),
+        ("metadata.version", 31, 1, "only supports versions 7-30"),
+        ("metadata.version", 3, 2, "only supports versions 7-30"),
+    ],
+)
+def test_levels_that_may_not_be_set_are_refused(
+    world: World, name: str, level: int, kind: int, says: str | None
+) -> None:
+    answer = update(world, name, level, kind)
+    if says is None:
+        assert not answer.error_code
+        return
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert says in answer.error_message
+
+
+def test_levels_go_down_and_up_again(world: World) -> None:
+    assert not update(world, "share.version", 0, 2).error_code
+    assert "share.version" not in world.image.features
+    assert not update(world, "share.version", 1, dry=True).error_code
+    assert "share.version" not in world.image.features
+    assert not update(world, "share.version", 1).error_code
+    assert world.image.features["share.version"] == 1
+
+
+def test_elr_on_and_off_keeps_what_it_rests_on(world: World) -> None:
+    alter(world, TOPIC, "t", ("min.insync.replicas", SET, "2"))
+    world.kill(3)
+    world.kill(2)
+    assert world.partition("t").elr == (2,)
+    assert not update(world, "eligible.leader.replicas.version", 0, 2).error_code
+    assert world.partition("t").elr == ()
+    assert not update(world, "eligible.leader.replicas.version", 1).error_code
+    assert world.image.config(BROKER, "")["min.insync.replicas"] == "1"
+
+
+def test_a_node_that_lags_holds_a_level_back() -> None:
+    world = World(bootstrap=bootstrap_records(metadata_version=29))
+    world.join(1)
+    world.ask(
+        ControllerRegistrationRequest(
+            controller_id=101, incarnation_id=uuid(1), features=[], listeners=[]
+        )
+    )
+    assert not update(world, "metadata.version", 30).error_code
+    assert world.image.metadata_version == 30
+
+
+def test_controllers_describe_themselves_on_their_listener() -> None:
+    from barnabas.wire.messages.controller_registration_request import Feature, Listener
+
+    world = World()
+    answer = world.ask(
+        ControllerRegistrationRequest(
+            controller_id=100,
+            incarnation_id=uuid(1),
+            listeners=[Listener(name="CONTROLLER", host="c", port=1)],
+            features=[Feature(name="metadata.version", min_supported_version=7,
+                              max_supported_version=30)],
+        )
+    )  # fmt: skip
+    assert not answer.error_code
+    cluster = world.ask(DescribeClusterRequest(endpoint_type=2))
+    assert (cluster.controller_id, cluster.cluster_id) == (100, "castle")
+    assert [(b.broker_id, b.host, b.port) for b in cluster.brokers] == [(100, "c", 1)]
+    wrong = world.ask(DescribeClusterRequest(endpoint_type=1))
+    assert wrong.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
