@@ -46,7 +46,8 @@ class Client:
         return f"Client({self.client_id} brokers={sorted(self.cluster.brokers)})"
 
     def close(self) -> None:
-        """End all connections; whatever waits for an answer gets a `ChannelError`."""
+        """Cancel what is under way and end all connections."""
+        self.tasks.close()
         self.channels.close()
 
     def now_ms(self) -> float:

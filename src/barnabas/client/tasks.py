@@ -88,7 +88,7 @@ class Outcome(Generic[T]):
 class Task(Outcome[T]):
     """A coroutine on its way."""
 
-    __slots__ = ("_coroutine", "_on_lost", "_running", "_waits_for")
+    __slots__ = ("_coroutine", "_on_lost", "_running", "_waits_for", "when_ended")
 
     def __init__(
         self, coroutine: Coroutine[Any, Any, T], on_lost: Callable[[BaseException], None]
@@ -98,6 +98,12 @@ class Task(Outcome[T]):
         self._on_lost = on_lost
         self._waits_for: Outcome[Any] | None = None
         self._running = False
+        self.when_ended: Callable[[Task[T]], None] | None = None
+
+    def _finish(self) -> None:
+        if self.when_ended is not None:
+            self.when_ended(self)
+        super()._finish()
 
     def start(self) -> None:
         self._advance(None)
@@ -133,10 +139,19 @@ class Task(Outcome[T]):
 
 
 class Tasks:
-    """Starts tasks and lets them sleep by the ports' clock."""
+    """Starts tasks, lets them sleep by the ports' clock, and ends those that are left."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
+        self._running: dict[Task[Any], None] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Cancel every task; what is started from now on is cancelled before its first step."""
+        self._closed = True
+        while self._running:
+            task, _ = self._running.popitem()
+            task.cancel()
 
     def start(
         self,
@@ -147,8 +162,20 @@ class Tasks:
         task = Task(coroutine, self._on_lost)
         if on_done is not None:
             task.when_done(on_done)
+        if self._closed:
+            coroutine.close()
+            task.reject(Cancelled())
+            return task
+        self._running[task] = None
         task.start()
+        if task.done:
+            self._running.pop(task, None)
+        else:
+            task.when_ended = self._forget
         return task
+
+    def _forget(self, task: Task[Any]) -> None:
+        self._running.pop(task, None)
 
     async def sleep(self, duration_ms: float) -> None:
         slept: Outcome[None] = Outcome()
@@ -164,39 +191,18 @@ class Tasks:
         """All of them at the same time; their values in order. The first failure is raised once
         all have ended."""
         tasks = [Task(coroutine, lambda error: None) for coroutine in coroutines]
-        for task in tasks:
-            task.start()
-        for task in tasks:
-            if not task.done:
+        try:
+            for task in tasks:
+                task.start()
+            for task in tasks:
                 ended: Outcome[None] = Outcome()
                 task.when_done(lambda _, ended=ended: ended.resolve(None))  # type: ignore[misc]
                 await ended
+        except Cancelled:
+            for task in tasks:
+                task.cancel()
+            raise
         return [task.result() for task in tasks]
 
     def _on_lost(self, error: BaseException) -> None:
         self._ports.log("error", "client.task_failed", error=repr(error))
-
-
-class Signal:
-    """Wakes whoever waits for something to have changed; remembers one change."""
-
-    __slots__ = ("_set", "_waiter")
-
-    def __init__(self) -> None:
-        self._set = False
-        self._waiter: Outcome[None] | None = None
-
-    def set(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is None:
-            self._set = True
-        else:
-            waiter.resolve(None)
-
-    async def wait(self) -> None:
-        """Until `set` was called since the last wait. One waiter at a time."""
-        if self._set:
-            self._set = False
-            return
-        self._waiter = Outcome()
-        await self._waiter
