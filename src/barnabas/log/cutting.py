@@ -24,6 +24,9 @@ OnAborted = Callable[[Segment, CompletedTransaction], None]
 def truncate_to(log: PartitionLog, offset: int) -> bool:
     """See :meth:`PartitionLog.truncate_to`."""
     if offset >= log.log_end_offset:
+        # A former leadership that wrote nothing left an epoch at the very end; the leader that sent us
+        # here does not know it, and would send us here again.
+        log.epochs.truncate_from_end(offset)
         return False
     if offset <= log.log_start_offset:
         truncate_fully_and_start_at(log, offset)
