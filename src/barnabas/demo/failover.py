@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from barnabas.client.connection import ChannelError
 from barnabas.pipeline.cluster import Cluster, Patience
+from barnabas.pipeline.connection import BlockingConnection
 from barnabas.types import METADATA_TOPIC, Endpoint
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_quorum_request import (
     DescribeQuorumRequest,
     PartitionData,
@@ -23,6 +26,8 @@ from barnabas.wire.messages.metadata_response import MetadataResponse, MetadataR
 
 POLL_S = 0.01
 NEW_LEADER_S = 60.0
+CONTROLLER_S = 60.0
+ASK_MS = 500.0
 
 
 def partitions_of(cluster: Cluster, topic: str) -> list[MetadataResponsePartition]:
@@ -42,16 +47,49 @@ def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
     return -1
 
 
-def active_controller(cluster: Cluster) -> int:
-    """Node id of the quorum's leader, -1 while there is none."""
+def leads_the_quorum(controller: Endpoint) -> bool:
+    """Whether the node behind this controller listener is the active controller; only that one
+    answers the question, and only once it leads."""
     request = DescribeQuorumRequest(
         topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])]
     )
-    response = cluster.call_any(request, DescribeQuorumResponse)
-    for topic in response.topics:
-        for partition in topic.partitions:
-            return partition.leader_id
-    return -1
+    try:
+        connection = BlockingConnection(controller, "barnabas-demo", timeout_ms=ASK_MS)
+    except ChannelError:
+        return False  # it does not listen yet
+    try:
+        response = connection.call(request, DescribeQuorumResponse, timeout_ms=ASK_MS)
+    except ChannelError:
+        return False
+    finally:
+        connection.close()
+    answers = [partition for topic in response.topics for partition in topic.partitions]
+    return any(each.error_code == ErrorCode.NONE for each in answers)
+
+
+class ActiveController:
+    """Looks for the active controller in the background while the nodes start. `controllers` gives
+    the controller listeners by node id, as far as they are known. Times are monotonic seconds."""
+
+    def __init__(self, controllers: Callable[[], Mapping[int, Endpoint]]) -> None:
+        self.node = -1
+        self.seen_at: float | None = None
+        self._controllers = controllers
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        deadline = time.monotonic() + CONTROLLER_S
+        while self.seen_at is None and time.monotonic() < deadline:
+            for node, endpoint in self._controllers().items():
+                if leads_the_quorum(endpoint):
+                    self.node, self.seen_at = node, time.monotonic()
+                    return
+            time.sleep(POLL_S)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until it is found, for as long as that."""
+        self._thread.join(timeout_s)
 
 
 def wait_for_whole_isr(cluster: Cluster, topic: str, replicas: int, timeout_s: float) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.demo.failover import NewLeader, active_controller, leader_of, wait_for_whole_isr
+from barnabas.demo.failover import ActiveController, NewLeader, leader_of, wait_for_whole_isr
 from barnabas.demo.flights import Figures, Row, data_file, figures_of, read_rows, to_json
 from barnabas.demo.outcome import Check, compare, read_changelog, read_landed
 from barnabas.demo.producer import TOPIC, FlightProducer, Watched
@@ -21,6 +21,7 @@ from barnabas.demo.spark_process import SparkProcess
 from barnabas.pipeline.cluster import Cluster as KafkaCluster
 from barnabas.pipeline.options import endpoints
 from barnabas.testing.cluster import Cluster
+from barnabas.types import Endpoint
 
 PARTITIONS = 6
 REPLICAS = 3
@@ -28,10 +29,25 @@ KILL_AT = 0.5
 RESTART_AT = 0.75
 """Shares of the stream."""
 READY_S = 60.0
+CONTROLLER_S = 10.0
 SPARK_S = 90.0
 ALL_IN_S = 150.0
 WHOLE_S = 60.0
 SHOW_ROWS = 1000
+CONTROLLER_LISTENER = "CONTROLLER"
+
+
+def controllers_of(cluster: Cluster) -> dict[int, Endpoint]:
+    """Controller listeners by node id; none before the cluster's file is there."""
+    try:
+        nodes = cluster.state["nodes"]
+    except FileNotFoundError:
+        return {}
+    return {
+        each["id"]: endpoint
+        for each in nodes
+        for endpoint in endpoints(each["listeners"][CONTROLLER_LISTENER])
+    }
 
 
 class StoryError(Exception):
@@ -87,16 +103,18 @@ class Story:
         began = time.monotonic()
         cluster = Cluster(REPLICAS, self.settings.directory, start_timeout_s=READY_S)
         stack.callback(cluster.stop)
+        controller = ActiveController(lambda: controllers_of(cluster))
         cluster.start()
         self._cluster = cluster
         self._bootstrap = cluster.bootstrap
         took_s = time.monotonic() - began
-        controller = active_controller(self._view())
-        pids = ", ".join(f"{each}: pid {cluster.pid(each)}" for each in cluster.node_ids)
+        controller.wait(CONTROLLER_S)
+        elected_s = (controller.seen_at or time.monotonic()) - began
+        pids = ", ".join(f"{each} (pid {cluster.pid(each)})" for each in cluster.node_ids)
         self.progress.done(
             "nodes",
-            f"three take writes after {took_s:.2f} s, node {controller} is the active controller"
-            f" ({pids})",
+            f"{pids}; node {controller.node} is the active controller after {elected_s:.2f} s,"
+            f" the cluster takes writes after {took_s:.2f} s",
         )
 
     def _create_topics(self) -> None:
@@ -194,7 +212,7 @@ class Story:
     def _client_endpoint(self, node: int) -> str:
         assert self._cluster is not None
         listeners = self._cluster.node(node)["listeners"]
-        return str(next(each for name, each in listeners.items() if name != "CONTROLLER"))
+        return str(next(each for name, each in listeners.items() if name != CONTROLLER_LISTENER))
 
     def _tell_failover(self, producer: FlightProducer) -> None:
         """Once both are known: the new leader, and the next acknowledgement."""
