@@ -70,14 +70,64 @@ class ScriptSender:
         )
 
 
+class Written:
+    """The records written since it was last looked at, in a short form."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.shown = 0
+        self.image = MetadataImage()
+        self.lines()
+
+    def lines(self) -> list[str]:
+        self.world.settle()
+        return list(self._records())
+
+    def _records(self) -> Iterator[str]:
+        batches, self.shown = (
+            self.world.quorum.batches[self.shown :],
+            len(self.world.quorum.batches),
+        )
+        for batch in batches:
+            for value in batch.values:
+                record = decode_record(value)
+                before = self._before(record)
+                self.image.replay(record)
+                yield from self._line(record, before)
+
+    def _before(self, record: Any) -> Any:
+        if isinstance(record, PartitionChangeRecord):
+            return self.image.partition(Uuid(record.topic_id), record.partition_id)
+        return None
+
+    def _line(self, record: Any, before: Any) -> Iterator[str]:
+        if isinstance(record, PartitionChangeRecord) and before is not None:
+            yield change_line(record, before)
+        elif isinstance(record, (RegisterBrokerRecord, UnregisterBrokerRecord)):
+            verb = "registers" if isinstance(record, RegisterBrokerRecord) else "is forgotten"
+            yield f"  broker {record.broker_id} {verb} | {record.reason}"
+        elif isinstance(record, BrokerRegistrationChangeRecord):
+            if record.fenced:
+                what = "fenced" if record.fenced > 0 else "unfenced"
+            else:
+                what = "leaves" if record.in_controlled_shutdown else "changes"
+            yield f"  broker {record.broker_id} {what} | {record.reason}"
+        elif isinstance(record, TopicRecord):
+            yield f"  topic {record.name}"
+        elif isinstance(record, PartitionRecord):
+            topic = self.image.topics_by_id[Uuid(record.topic_id)]
+            yield f"  {topic.name}-{record.partition_id} leader={record.leader} isr={listed(record.isr)}"
+        elif isinstance(record, RemoveTopicRecord):
+            yield "  topic is gone"
+        elif isinstance(record, ConfigRecord):
+            yield f"  {record.resource_name or 'cluster'}: {record.name}={record.value}"
+
+
 class Script:
     def __init__(self) -> None:
         self.sender = ScriptSender()
         self.world = World(sender=self.sender)
-        self.shown = len(self.world.quorum.batches)
-        self.image = MetadataImage()
-        for batch in self.world.quorum.batches:
-            self._replay(batch)
+        self.written = Written(self.world)
 
     def run(self, text: str) -> str:
         out = []
@@ -90,8 +140,7 @@ class Script:
 
     def _command(self, words: list[str]) -> list[str]:
         answer = getattr(self, f"do_{words[0]}")(*words[1:])
-        self.world.settle()
-        lines = list(self._records())
+        lines = self.written.lines()
         if answer is not None:
             lines.append(f"= {answer}")
         self._check()
@@ -104,7 +153,7 @@ class Script:
         for name in names:
             broker, _, rack = name.partition(":")
             self.world.join(int(broker), racks={int(broker): rack} if rack else None)
-        self._skip()
+        self.written.lines()
 
     def do_create(self, name: str, *words: str) -> str | None:
         """``t 1,2,3 2,3,1 key=value``: a topic with these assignments."""
@@ -134,7 +183,7 @@ class Script:
 
     def do_revive(self, broker: str, how: str = "unclean") -> None:
         """A new process registers after a clean or an unclean shutdown, and catches up."""
-        self.world.revive(int(broker), clean=how == "clean", incarnation=7000 + self.shown)
+        self.world.revive(int(broker), clean=how == "clean", incarnation=7000 + self.written.shown)
 
     def do_register(self, broker: str) -> str | None:
         """A second process registers under the same id."""
@@ -277,59 +326,9 @@ class Script:
                 parts.append(f"{name}={listed(getattr(state, name))}")
         return " ".join(parts + (["recovering"] if state.recovery else []))
 
-    # -- what was written ------------------------------------------------------------------------
-
     def _at(self, partition: str) -> tuple[Any, int]:
         name, _, index = partition.rpartition("-")
         return self.world.image.topics_by_name[name], int(index)
-
-    def _skip(self) -> None:
-        self.world.settle()
-        for _ in self._records():
-            pass
-
-    def _records(self) -> Iterator[str]:
-        batches, self.shown = (
-            self.world.quorum.batches[self.shown :],
-            len(self.world.quorum.batches),
-        )
-        for batch in batches:
-            for value in batch.values:
-                record = decode_record(value)
-                before = self._before(record)
-                self.image.replay(record)
-                yield from self._line(record, before)
-
-    def _replay(self, batch: Any) -> None:
-        for value in batch.values:
-            self.image.replay(decode_record(value))
-
-    def _before(self, record: Any) -> Any:
-        if isinstance(record, PartitionChangeRecord):
-            return self.image.partition(Uuid(record.topic_id), record.partition_id)
-        return None
-
-    def _line(self, record: Any, before: Any) -> Iterator[str]:
-        if isinstance(record, PartitionChangeRecord) and before is not None:
-            yield change_line(record, before)
-        elif isinstance(record, (RegisterBrokerRecord, UnregisterBrokerRecord)):
-            verb = "registers" if isinstance(record, RegisterBrokerRecord) else "is forgotten"
-            yield f"  broker {record.broker_id} {verb} | {record.reason}"
-        elif isinstance(record, BrokerRegistrationChangeRecord):
-            if record.fenced:
-                what = "fenced" if record.fenced > 0 else "unfenced"
-            else:
-                what = "leaves" if record.in_controlled_shutdown else "changes"
-            yield f"  broker {record.broker_id} {what} | {record.reason}"
-        elif isinstance(record, TopicRecord):
-            yield f"  topic {record.name}"
-        elif isinstance(record, PartitionRecord):
-            topic = self.image.topics_by_id[Uuid(record.topic_id)]
-            yield f"  {topic.name}-{record.partition_id} leader={record.leader} isr={listed(record.isr)}"
-        elif isinstance(record, RemoveTopicRecord):
-            yield "  topic is gone"
-        elif isinstance(record, ConfigRecord):
-            yield f"  {record.resource_name or 'cluster'}: {record.name}={record.value}"
 
     def _check(self) -> None:
         """The invariants that hold after every decision (8 and 12 of docs/invariants.md)."""
