@@ -57,7 +57,8 @@ def poll_observer(m: Machine, state: Observer) -> None:
             m.become(state.searching(m.now))
         elif not membership.maybe_change_own_voter(m, state):
             fetch(m, state, state.leader_id, state.leader_endpoint)
-    elif m.now >= state.deadline_ms and len(m.outbox) == 0:
+    elif m.now >= state.deadline_ms:
+        m.outbox.reset()
         _search(m, state)
 
 

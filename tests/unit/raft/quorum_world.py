@@ -165,17 +165,18 @@ class Quorum:
         leader = self.elect()
         assert leader.replica is not None
         offset = leader.replica.append(values)
-        replica = leader.replica
-        self.run_until(lambda: replica.applied_offset > offset, limit_ms)
+        replica, epoch = leader.replica, leader.replica.epoch
+        self.run_until(lambda: replica.applied_offset > offset or replica.epoch > epoch, limit_ms)
         return offset
 
     def settle(self) -> None:
         """Run until everybody who is up has applied what the leader has."""
-        leader = self.elect()
 
         def even() -> bool:
+            leader = self.active()
             ends = {n.replica.applied_offset for n in self.up() if n.replica is not None}
-            assert leader.replica is not None
+            if leader is None or leader.replica is None:
+                return False
             return ends == {leader.replica.log_end_offset}
 
         self.run_until(even)

@@ -34,6 +34,9 @@ HANDLERS = cast(
     ),
 )
 
+FORWARDED = cast("tuple[HandlerModule, ...]", (describe_quorum, add_raft_voter, remove_raft_voter))
+"""Served to clients through any broker as well, in an Envelope (KIP-590)."""
+
 
 def add_to(table: ApiTable, replica: QuorumReplica) -> None:
     """Serve the quorum's APIs on a controller listener."""
