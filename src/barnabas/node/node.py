@@ -99,6 +99,8 @@ class Node:
         for table in self.listeners.tables(config.controller_listeners):
             controller_handlers.add_to(table, controller)
             raft_handlers.add_to(table, self.quorum)
+        for module in raft_handlers.FORWARDED:
+            controller.forwarded.add(module, self.quorum)
 
     def _add_broker(self, meta: MetaProperties, identities: Mapping[str, MetaProperties]) -> None:
         config = self.config

@@ -36,6 +36,7 @@ from barnabas.broker.handlers import (
     sync_group,
 )
 from barnabas.controller.handlers import FORWARDED
+from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.request import HandlerModule
 
@@ -77,6 +78,6 @@ def add_to(table: ApiTable, broker: Broker) -> ApiTable:
     """Serve all of them, and what is forwarded, on one listener."""
     for module in MODULES:
         table.add(module, broker)
-    for module in FORWARDED:
+    for module in FORWARDED + FORWARDED_TO_QUORUM:
         table.add(forwarded(module.API), broker)
     return table
