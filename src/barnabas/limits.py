@@ -28,5 +28,5 @@ TURN_MS_MAX = 20
 SLICE_MS = 5
 """Long computations give way after this much."""
 LOG_LINE_CHARS_MAX = 4096
-SHUTDOWN_MS_MAX = 4_500
+SHUTDOWN_MS_MAX = 4_000
 """A controlled shutdown that takes longer is cut short, so that a node is gone within 5 s."""

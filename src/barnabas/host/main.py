@@ -105,8 +105,8 @@ class NodeProcess:
     def _finish(self, status: int, cut_short_by: str) -> None:
         if cut_short_by:
             self.ports.log("warning", "node.shutdown_cut_short", reason=cut_short_by)
-        else:
-            self.ports.log("info", "node.stopped", **self._loop.times.describe())
+            os._exit(status)  # without waiting for what runs in the background
+        self.ports.log("info", "node.stopped", **self._loop.times.describe())
         self._status = status
         # What was queued in this turn still goes out.
         self._loop.call_soon(self._loop.stop)
