@@ -1,0 +1,134 @@
+"""The commands and the blocking client against three real node processes, one of them killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.main import main
+from barnabas.client.accumulator import ProducerSettings
+from barnabas.client.consumer import ConsumerSettings
+from barnabas.client.records import ProducerRecord
+from barnabas.host.client import connect
+from barnabas.record.compression import Codec
+from barnabas.testing.cluster import Cluster
+from barnabas.types import TopicPartition
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3) as cluster:
+        yield cluster
+
+
+class Command:
+    """Runs commands against the cluster; gives what they print as JSON."""
+
+    def __init__(self, cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
+        self.where = ["--bootstrap", cluster.bootstrap]
+        self.capfd = capfd
+
+    def __call__(self, *words: str, status: int = 0) -> str:
+        self.capfd.readouterr()
+        assert main([*words, *self.where]) == status, self.capfd.readouterr().err
+        printed = self.capfd.readouterr()
+        return printed.err if status else printed.out
+
+
+@pytest.fixture
+def run(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> Command:
+    return Command(cluster, capfd)
+
+
+def test_topics_live_and_die(run: Command) -> None:
+    told = json.loads(run("topics", "create", "x", "-p", "4", "-r", "3", "--json"))
+    assert told[0]["partitions"] == 4 and told[0]["replication_factor"] == 3
+    assert "exists already" in run("topics", "create", "x", status=1)
+    assert [t["name"] for t in json.loads(run("topics", "list", "--json"))] == ["x"]
+    described = json.loads(run("topics", "describe", "x", "--offsets", "--json"))[0]
+    assert [len(p["isr"]) for p in described["partition_list"]] == [3, 3, 3, 3]
+    assert [p["end"] for p in described["partition_list"]] == [0, 0, 0, 0]
+    run("topics", "delete", "x")
+    assert "no such topic" in run("topics", "describe", "x", status=1)
+
+
+def test_lines_go_in_and_come_out(run: Command, tmp_path: Path) -> None:
+    run("topics", "create", "lines", "-p", "3", "-r", "3")
+    file = tmp_path / "lines"
+    file.write_text("".join(f"{i}\n" for i in range(2000)))
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        run("produce", "lines", str(file), "--compression", codec)
+    got = run("consume", "lines", "--exit").split()
+    assert sorted(map(int, got)) == sorted(list(range(2000)) * 5)
+    shared = run("consume", "lines", "--group", "g", "-f", "-n", "10000").split()
+    assert len(shared) == 10_000
+    described = json.loads(run("groups", "describe", "g", "--json"))
+    assert sum(row["committed"] for row in described["partitions"]) == 10_000
+    assert {row["lag"] for row in described["partitions"]} == {0}
+    assert [g["group_id"] for g in json.loads(run("groups", "list", "--json"))] == ["g"]
+
+
+def test_the_cluster_describes_itself(run: Command) -> None:
+    told = json.loads(run("cluster", "describe", "--json"))
+    assert [b["node_id"] for b in told["brokers"]] == [1, 2, 3]
+    quorum = json.loads(run("quorum", "describe", "--json"))
+    assert sorted(v["node_id"] for v in quorum["voters"]) == [1, 2, 3]
+    assert quorum["leader_id"] in (1, 2, 3) and quorum["leader_epoch"] > 0
+
+
+def test_two_consumers_share_and_one_takes_over(cluster: Cluster) -> None:
+    settings = ConsumerSettings(auto_offset_reset="earliest")
+    with connect(cluster.bootstrap) as one, connect(cluster.bootstrap) as two:
+        one.create_topic("shared", 4, 3)
+        first, second = one.consumer("s", settings), two.consumer("s", settings)
+        first.inner.subscribe(["shared"])
+        second.inner.subscribe(["shared"])
+
+        def poll_until(wanted: tuple[int, int]) -> None:
+            for _ in range(600):
+                first.poll(20)
+                second.poll(20)
+                if (len(first.inner.assignment), len(second.inner.assignment)) == wanted:
+                    return
+            raise AssertionError((first.inner.assignment, second.inner.assignment))
+
+        poll_until((2, 2))
+        second.close()
+        poll_until((4, 0))
+        first.close()
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_killed_leader_loses_and_doubles_nothing(cluster: Cluster, codec: Codec) -> None:
+    topic = f"killed-{codec.name.lower()}"
+    with connect(cluster.bootstrap) as client:
+        client.create_topic(topic, 2, 3, {"min.insync.replicas": "2"})
+        settings = ProducerSettings(codec=codec, linger_ms=1)
+        with client.producer(settings) as producer:
+            sent = []
+            for i in range(3000):
+                record = ProducerRecord(topic, b"%d" % i, partition=i % 2)
+                sent.append(producer.send(record))
+                if i % 100 == 0:
+                    client.run_for(5)
+                if i == 1500:
+                    victim = client.topic(topic).partitions[0].leader
+                    cluster.kill(victim)
+        offsets = {(o.result().partition, o.result().offset) for o in sent}
+        assert len(offsets) == 3000
+        read = list(client.read([topic]))
+        for partition in (0, 1):
+            values = [int(r.value or b"") for r in read if r.partition == partition]
+            assert values == list(range(partition, 3000, 2))
+        cluster.restart(victim)
+        cluster.wait_for(
+            lambda: all(len(p.isr) == 3 for p in client.topic(topic).partitions.values()),
+            "the ISR to be whole again",
+        )
+        runs = client.fetch({TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 700})
+        assert {run.error for run in runs.values()} == {None}
