@@ -28,6 +28,8 @@ from barnabas.wire.messages.alter_partition_response import AlterPartitionRespon
 from barnabas.wire.messages.alter_partition_response import PartitionData as PartitionAnswer
 
 RETRY_MS = 50.0
+REFUSED_RETRY_MS = 1000.0
+"""A replica that the controller did not want in the ISR is offered again after this."""
 TAKE_BACK = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 WAIT_FOR_METADATA = frozenset(
     {
@@ -65,6 +67,7 @@ class IsrChanges:
         self._pending: dict[Key, _Pending] = {}
         self._in_flight: dict[Key, _Pending] = {}
         self._scheduled = False
+        self._refused: dict[Partition, None] = {}
         self.shrinks = 0
         self.expands = 0
 
@@ -167,8 +170,22 @@ class IsrChanges:
         )
         if code in TAKE_BACK:
             leader.on_refused(proposal)
+            partition.advance_high_watermark()
+            self._offer_again(partition)
         elif code not in WAIT_FOR_METADATA:
             self._again({(partition.topic_id, partition.index): pending})
+
+    def _offer_again(self, partition: Partition) -> None:
+        """Later: an idle follower's fetches would not bring it up by themselves."""
+        if not self._refused:
+            at = self._ports.clock.now_ms() + REFUSED_RETRY_MS
+            self._ports.wakeups.call_at(at, self._on_offer_again)
+        self._refused[partition] = None
+
+    def _on_offer_again(self) -> None:
+        refused, self._refused = self._refused, {}
+        for partition in refused:
+            partition.maybe_expand_isr()
 
     def _count(self, partition: Partition, before: tuple[int, ...], after: tuple[int, ...]) -> None:
         if len(after) < len(before):

@@ -1,4 +1,4 @@
-"""One replica on this broker: its log, its role, and who waits for it.
+"""One replica on this broker with its role, and who waits for it.
 
 A partition leads, follows, or is offline (its directory failed). As leader it appends what clients
 and coordinators bring, moves the high watermark as followers fetch, and asks for ISR changes. Whoever
@@ -14,32 +14,25 @@ Source: Kafka's Partition; KIP-966 for the high watermark below min.insync.repli
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from barnabas.broker.replica import Replica, ReplicaHost
+from barnabas.broker.waiting import LowWatermarkWaiters, OffsetWaiters, Waiter
 from barnabas.log.errors import OffsetOutOfRange
-from barnabas.log.partition_log import AppendInfo, Origin, PartitionLog, ReadResult
+from barnabas.log.partition_log import AppendInfo, Origin, PartitionLog
 from barnabas.metadata.topic import PartitionState
 from barnabas.replication.leader import FollowerProgress, IsrProposal, LeaderState
 from barnabas.replication.sessions import FetchSession, SessionPartition
-from barnabas.types import NO_NODE, Buffer, TopicPartition, Uuid
+from barnabas.types import Buffer, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 OnHighWatermark = Callable[[int], None]
 
 
-class Waiter(Protocol):
-    """Something that waits until the high watermark reaches an offset."""
-
-    def settle(self, slot: int, code: ErrorCode) -> None:
-        """NONE: reached. Any other code: it will not be, from here."""
-
-
-class PartitionHost(Protocol):
+class PartitionHost(ReplicaHost, Protocol):
     """What a partition needs of the broker around it."""
 
-    node_id: int
     lag_ms_max: float
     marks_moved: bool
 
@@ -48,12 +41,10 @@ class PartitionHost(Protocol):
     def is_eligible(self, broker: int, broker_epoch: int) -> bool: ...
     def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None: ...
     def wake(self, session: FetchSession[Partition]) -> None: ...
-    def on_log_failed(self, partition: Partition, error: OSError) -> None: ...
-    def after_append(self, log: PartitionLog) -> None: ...
 
 
-class Partition:
-    """One replica. `log` is None where it is offline."""
+class Partition(Replica):
+    """One replica, leading or not."""
 
     __slots__ = (
         "_high_watermark_listeners",
@@ -62,74 +53,44 @@ class Partition:
         "_waiting",
         "append_watchers",
         "high_watermark_watchers",
-        "index",
         "leader",
-        "leader_epoch",
-        "leader_id",
-        "log",
         "min_isr",
-        "partition_epoch",
-        "replicas",
-        "topic",
-        "topic_id",
     )
 
     def __init__(
         self, host: PartitionHost, topic: str, topic_id: Uuid, index: int, log: PartitionLog | None
     ) -> None:
+        super().__init__(host, topic, topic_id, index, log)
         self._host = host
-        self.topic = topic
-        self.topic_id = topic_id
-        self.index = index
-        self.log = log
         self.leader: LeaderState | None = None
         """Not None where this replica leads."""
-        self.leader_id = int(NO_NODE)
-        self.leader_epoch = -1
-        self.partition_epoch = -1
-        self.replicas: tuple[int, ...] = ()
         self.min_isr = 1
         """``min.insync.replicas`` of the topic."""
         self.append_watchers: dict[SessionPartition[Partition], None] = {}
         """Followers' sessions: told of every append."""
         self.high_watermark_watchers: dict[SessionPartition[Partition], None] = {}
         """Consumers' sessions: told when there is more to read."""
-        self._waiting: deque[tuple[int, Waiter, int]] = deque()
-        """(offset, waiter, its slot), by offset."""
+        self._waiting = OffsetWaiters()
         self._high_watermark_listeners: list[OnHighWatermark] = []
-        self._low_watermark_waiters: list[Callable[[], bool]] = []
-
-    @property
-    def name(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.index)
+        self._low_watermark_waiters = LowWatermarkWaiters()
 
     @property
     def is_leader(self) -> bool:
         return self.leader is not None
 
-    @property
-    def is_online(self) -> bool:
-        return self.log is not None
-
-    @property
-    def high_watermark(self) -> int:
-        return -1 if self.log is None else self.log.high_watermark
-
-    # -- role ------------------------------------------------------------------------------------
-
     def become_leader(self, state: PartitionState) -> bool:
         """The metadata say that this replica leads. Whether this is a new leadership."""
         log = self.log
         if log is None:
-            self._note(state)
+            self.note(state)
             return False
         leader = self.leader
         if leader is not None and leader.epoch == state.leader_epoch:
             if leader.on_metadata(state.partition_epoch, state.replicas, state.isr, state.recovery):
-                self._note(state)
+                self.note(state)
                 self.advance_high_watermark()
             return False
-        self._note(state)
+        self.note(state)
         log.epochs.assign(state.leader_epoch, log.log_end_offset)
         self.leader = LeaderState(
             self._host.node_id,
@@ -143,14 +104,14 @@ class Partition:
         )
         self._rebind_watchers()
         self.advance_high_watermark()
-        self._low_watermark_moved()
+        self._low_watermark_waiters.look()
         return True
 
     def become_follower(self, state: PartitionState) -> bool:
         """The metadata say that another replica leads, or nobody. Whether the leader or its epoch
         is new."""
         moved = state.leader_epoch != self.leader_epoch or state.leader != self.leader_id
-        self._note(state)
+        self.note(state)
         if self.leader is not None:
             self.leader = None
             self._end_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -175,17 +136,9 @@ class Partition:
         self.append_watchers.clear()
         self.high_watermark_watchers.clear()
 
-    def _note(self, state: PartitionState) -> None:
-        self.leader_id = state.leader
-        self.leader_epoch = state.leader_epoch
-        self.partition_epoch = state.partition_epoch
-        self.replicas = state.replicas
-
     def _end_leadership(self, code: ErrorCode) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for _, waiter, slot in waiting:
-            waiter.settle(slot, code)
-        self._low_watermark_moved()
+        self._waiting.settle_all(code)
+        self._low_watermark_waiters.look()
 
     def _rebind_watchers(self) -> None:
         """The role changed: sessions find the new leader's view of them, and have to be answered."""
@@ -224,11 +177,11 @@ class Partition:
                 records, leader_epoch=leader.epoch, wall_ms=self._host.wall_ms(), origin=origin
             )
         except OSError as error:
-            self._host.on_log_failed(self, error)
+            self._host.on_log_failed(self.name, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         if not info.duplicate:
             self._on_appended(leader, before)
-            if log.unsynced_messages >= log.config.flush_messages:
+            if log.sync_is_due:
                 self._host.after_append(log)
         return info
 
@@ -249,49 +202,6 @@ class Partition:
         """Append one batch of a coordinator's records; all replicas of the ISR will have it once the
         high watermark reaches the offset returned (one behind the batch's last). Raises as `append`."""
         return self.append(batch, acks_all=True, origin=Origin.COORDINATOR).last_offset + 1
-
-    def append_as_follower(self, records: Buffer) -> None:
-        """Append what the leader sent. Raises what the log raises; a disk error takes the directory
-        offline and is raised as KAFKA_STORAGE_ERROR."""
-        log = self._online_log()
-        try:
-            log.append_as_follower(records)
-        except OSError as error:
-            self._host.on_log_failed(self, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        if log.unsynced_messages >= log.config.flush_messages:
-            self._host.after_append(log)
-
-    def follow_watermarks(self, high_watermark: int, log_start: int) -> None:
-        """The leader's marks, as a follower learns them with each fetch."""
-        log = self._online_log()
-        if high_watermark > log.high_watermark:
-            before = log.high_watermark
-            log.high_watermark = high_watermark
-            if log.high_watermark > before:
-                self._on_high_watermark(log.high_watermark)
-        if log_start > log.log_start_offset:
-            log.advance_log_start(min(log_start, log.high_watermark))
-
-    def truncate(self, offset: int) -> None:
-        """As a follower: drop what the leader does not have."""
-        log = self._online_log()
-        try:
-            log.truncate_to(offset)
-        except OSError as error:
-            self._host.on_log_failed(self, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-
-    def start_over_at(self, offset: int) -> None:
-        """As a follower: drop everything; the leader's log begins behind this one's end."""
-        log = self._online_log()
-        try:
-            log.truncate_fully_and_start_at(offset)
-        except OSError as error:
-            self._host.on_log_failed(self, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-
-    # -- high watermark --------------------------------------------------------------------------
 
     def advance_high_watermark(self) -> bool:
         """Move it to where the maximal ISR is; whether it moved."""
@@ -314,12 +224,8 @@ class Partition:
 
     def _on_high_watermark(self, mark: int) -> None:
         self._host.marks_moved = True
-        waiting = self._waiting
-        if waiting and waiting[0][0] <= mark:
-            code = self._reached_code()
-            while waiting and waiting[0][0] <= mark:
-                _, waiter, slot = waiting.popleft()
-                waiter.settle(slot, code)
+        if self._waiting.has_reached(mark):
+            self._waiting.settle_to(mark, self._reached_code())
         for watcher in self.high_watermark_watchers:
             session = watcher.session
             session.dirty[watcher] = None
@@ -344,12 +250,7 @@ class Partition:
         ends. False where it has been reached already (nothing will be settled)."""
         if self.high_watermark >= offset:
             return False
-        waiting = self._waiting
-        if not waiting or waiting[-1][0] <= offset:
-            waiting.append((offset, waiter, slot))
-        else:  # the repetition of an earlier batch
-            at = next(i for i, entry in enumerate(waiting) if entry[0] > offset)
-            waiting.insert(at, (offset, waiter, slot))
+        self._waiting.add(offset, waiter, slot)
         return True
 
     def on_high_watermark(self, callback: OnHighWatermark) -> Callable[[], None]:
@@ -364,6 +265,17 @@ class Partition:
         return end
 
     # -- followers -------------------------------------------------------------------------------
+
+    def follow_watermarks(self, high_watermark: int, log_start: int) -> None:
+        """The leader's marks, as a follower learns them with each fetch."""
+        log = self.online_log()
+        if high_watermark > log.high_watermark:
+            before = log.high_watermark
+            log.high_watermark = high_watermark
+            if log.high_watermark > before:
+                self._on_high_watermark(log.high_watermark)
+        if log_start > log.log_start_offset:
+            log.advance_log_start(min(log_start, log.high_watermark))
 
     def on_follower_fetch(
         self, follower: FollowerProgress, watcher: SessionPartition[Partition], broker_epoch: int
@@ -388,7 +300,7 @@ class Partition:
         if moved:
             self.advance_high_watermark()
         if self._low_watermark_waiters and start_before != follower.log_start_offset:
-            self._low_watermark_moved()
+            self._low_watermark_waiters.look()
 
     def maybe_shrink_isr(self) -> bool:
         """Ask to drop the members that lag; whether something was asked."""
@@ -432,21 +344,6 @@ class Partition:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def check_leader_epoch(self, epoch: int) -> None:
-        """What a client believes. Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; -1 is no
-        belief."""
-        if epoch < 0 or epoch == self.leader_epoch:
-            return
-        if epoch < self.leader_epoch:
-            raise KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"{self.name} has leader epoch {self.leader_epoch}, not {epoch}",
-            )
-        raise KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"{self.name} knows leader epoch {self.leader_epoch}, not yet {epoch}",
-        )
-
     def readable_log(self, epoch: int, *, leader_only: bool) -> PartitionLog:
         """The log for a reader who believes in `epoch`. Raises KafkaError: fenced or unknown epoch,
         NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
@@ -456,39 +353,6 @@ class Partition:
         if leader_only and self.leader is None:
             raise self.not_leader()
         return self.log
-
-    def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
-        """(epoch, end offset) where this log parts from the reader's, or None where it does not.
-        Raises OFFSET_OUT_OF_RANGE where that cannot be said."""
-        if last_fetched_epoch < 0:
-            return None
-        log = self._online_log()
-        epoch, end = log.epoch_end_offset(last_fetched_epoch)
-        if epoch < 0 or end < 0 or fetch_offset < log.log_start_offset:
-            raise OffsetOutOfRange(fetch_offset, log.log_start_offset, log.log_end_offset)
-        if epoch < last_fetched_epoch or end < fetch_offset:
-            return epoch, end
-        return None
-
-    def check_offset(self, offset: int) -> None:
-        """Raises OFFSET_OUT_OF_RANGE where the log has no such offset and does not end there."""
-        log = self._online_log()
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
-
-    def read(
-        self, offset: int, max_bytes: int, up_to: int | None, *, at_least_one: bool, block: bool
-    ) -> ReadResult | None:
-        """From the log; None where it would block and must not. A disk error takes the directory
-        offline and is raised as KAFKA_STORAGE_ERROR."""
-        log = self._online_log()
-        try:
-            return log.read(offset, max_bytes, up_to=up_to, at_least_one=at_least_one, block=block)
-        except OSError as error:
-            self._host.on_log_failed(self, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-
-    # -- log start -------------------------------------------------------------------------------
 
     def delete_records(self, offset: int) -> int:
         """Records below `offset` are gone (-1: below the high watermark). Returns the new log start.
@@ -507,7 +371,7 @@ class Partition:
         if log.advance_log_start(target):
             for watcher in (*self.append_watchers, *self.high_watermark_watchers):
                 self._tell(watcher)
-        self._low_watermark_moved()
+        self._low_watermark_waiters.look()
         return log.log_start_offset
 
     @property
@@ -525,32 +389,7 @@ class Partition:
     def when_low_watermark_moves(self, check: Callable[[], bool]) -> None:
         """Have `check` called whenever the low watermark or the leadership moves, until it returns
         True."""
-        self._low_watermark_waiters.append(check)
-
-    def _low_watermark_moved(self) -> None:
-        if self._low_watermark_waiters:
-            waiters, self._low_watermark_waiters = self._low_watermark_waiters, []
-            self._low_watermark_waiters += [check for check in waiters if not check()]
-
-    # -- errors ----------------------------------------------------------------------------------
-
-    def not_leader(self) -> KafkaError:
-        if self.log is None:
-            return self.offline()
-        return KafkaError(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"broker {self._host.node_id} does not lead {self.name} in epoch {self.leader_epoch}",
-        )
-
-    def offline(self) -> KafkaError:
-        return KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.name} is offline"
-        )
-
-    def _online_log(self) -> PartitionLog:
-        if self.log is None:
-            raise self.offline()
-        return self.log
+        self._low_watermark_waiters.add(check)
 
     def describe(self) -> dict[str, object]:
         log = self.log

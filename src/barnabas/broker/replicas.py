@@ -119,8 +119,8 @@ class ReplicaTable:
     def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None:
         self.isr_changes.submit(partition, proposal)
 
-    def on_log_failed(self, partition: Partition, error: OSError) -> None:
-        self.logs.fail_log(partition.name, error)
+    def on_log_failed(self, name: TopicPartition, error: OSError) -> None:
+        self.logs.fail_log(name, error)
 
     def after_append(self, log: PartitionLog) -> None:
         self.logs.after_append(log)
@@ -341,15 +341,22 @@ class ReplicaTable:
     # -- upkeep ----------------------------------------------------------------------------------
 
     def shrink_isrs(self) -> int:
-        """Ask to drop lagging members everywhere; how many partitions asked."""
-        return sum(partition.maybe_shrink_isr() for partition in self.by_id.values())
+        """Ask to drop lagging members everywhere; how many partitions asked. A replica that was
+        about to join and has fallen behind does not hold up the high watermark any longer."""
+        asked = 0
+        for partition in list(self.by_id.values()):
+            if partition.leader is not None:
+                asked += partition.maybe_shrink_isr()
+                partition.advance_high_watermark()
+        return asked
 
     def expand_isrs(self) -> None:
-        """Ask to take in who may join since a broker's state changed."""
+        """A broker's state changed: ask to take in who may join now, and wait no longer for who may
+        not."""
         for partition in self.by_id.values():
             leader = partition.leader
             if leader is not None and len(leader.isr) < len(leader.replicas):
-                partition.maybe_expand_isr()
+                partition.on_isr_changed()
 
     def describe(self) -> dict[str, object]:
         leading = sum(partition.is_leader for partition in self.by_id.values())

@@ -1,0 +1,170 @@
+"""One replica's log as its readers and its leader see it, whatever its role.
+
+Checks what readers believe (leader epochs, offsets), reads, and does as a follower what the leader's
+answers ask for. A disk error takes the directory offline and becomes KAFKA_STORAGE_ERROR.
+
+Source: Kafka's Partition, the part that is not the leader's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from barnabas.log.errors import OffsetOutOfRange
+from barnabas.log.partition_log import PartitionLog, ReadResult
+from barnabas.metadata.topic import PartitionState
+from barnabas.types import NO_NODE, Buffer, TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+
+
+class ReplicaHost(Protocol):
+    """What a replica needs of the broker around it."""
+
+    node_id: int
+
+    def on_log_failed(self, name: TopicPartition, error: OSError) -> None: ...
+    def after_append(self, log: PartitionLog) -> None: ...
+
+
+class Replica:
+    """Identity, place in the metadata, log. `log` is None where the directory failed."""
+
+    __slots__ = (
+        "_disk",
+        "index",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "partition_epoch",
+        "replicas",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self, disk: ReplicaHost, topic: str, topic_id: Uuid, index: int, log: PartitionLog | None
+    ) -> None:
+        self._disk = disk
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.leader_id = int(NO_NODE)
+        self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.index)
+
+    @property
+    def is_online(self) -> bool:
+        return self.log is not None
+
+    @property
+    def high_watermark(self) -> int:
+        return -1 if self.log is None else self.log.high_watermark
+
+    def note(self, state: PartitionState) -> None:
+        """Where the metadata have it."""
+        self.leader_id = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+
+    # -- readers ---------------------------------------------------------------------------------
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """What a client believes. Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; -1 is no
+        belief."""
+        if epoch < 0 or epoch == self.leader_epoch:
+            return
+        if epoch < self.leader_epoch:
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"{self.name} has leader epoch {self.leader_epoch}, not {epoch}",
+            )
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"{self.name} knows leader epoch {self.leader_epoch}, not yet {epoch}",
+        )
+
+    def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+        """(epoch, end offset) where this log parts from the reader's, or None where it does not.
+        Raises OFFSET_OUT_OF_RANGE where that cannot be said."""
+        if last_fetched_epoch < 0:
+            return None
+        log = self.online_log()
+        epoch, end = log.epoch_end_offset(last_fetched_epoch)
+        if epoch < 0 or end < 0 or fetch_offset < log.log_start_offset:
+            raise OffsetOutOfRange(fetch_offset, log.log_start_offset, log.log_end_offset)
+        if epoch < last_fetched_epoch or end < fetch_offset:
+            return epoch, end
+        return None
+
+    def check_offset(self, offset: int) -> None:
+        """Raises OFFSET_OUT_OF_RANGE where the log has no such offset and does not end there."""
+        log = self.online_log()
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
+
+    def read(
+        self, offset: int, max_bytes: int, up_to: int | None, *, at_least_one: bool, block: bool
+    ) -> ReadResult | None:
+        """From the log; None where it would block and must not. Raises KafkaError."""
+        log = self.online_log()
+        return self._on_disk(
+            lambda: log.read(offset, max_bytes, up_to=up_to, at_least_one=at_least_one, block=block)
+        )
+
+    # -- a follower's log ------------------------------------------------------------------------
+
+    def append_as_follower(self, records: Buffer) -> None:
+        """Append what the leader sent. Raises what the log has against it, KAFKA_STORAGE_ERROR."""
+        log = self.online_log()
+        self._on_disk(lambda: log.append_as_follower(records))
+        if log.sync_is_due:
+            self._disk.after_append(log)
+
+    def truncate(self, offset: int) -> None:
+        """Drop what the leader does not have. Raises KAFKA_STORAGE_ERROR."""
+        log = self.online_log()
+        if not self._on_disk(lambda: log.truncate_to(offset)):
+            # An epoch may have begun here without a record: the leader knows nothing of it.
+            log.epochs.truncate_from_end(log.log_end_offset)
+
+    def start_over_at(self, offset: int) -> None:
+        """Drop everything; the leader's log begins behind this one's end."""
+        log = self.online_log()
+        self._on_disk(lambda: log.truncate_fully_and_start_at(offset))
+
+    def _on_disk(self, action: Callable[[], T]) -> T:
+        try:
+            return action()
+        except OSError as error:
+            self._disk.on_log_failed(self.name, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    # -- errors ----------------------------------------------------------------------------------
+
+    def online_log(self) -> PartitionLog:
+        if self.log is None:
+            raise self.offline()
+        return self.log
+
+    def not_leader(self) -> KafkaError:
+        if self.log is None:
+            return self.offline()
+        return KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"broker {self._disk.node_id} does not lead {self.name} in epoch {self.leader_epoch}",
+        )
+
+    def offline(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.name} is offline"
+        )
