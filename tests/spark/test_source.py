@@ -36,7 +36,8 @@ def test_a_plain_session_reads_what_was_written(
     topic = make_topic(3)
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         values = [codec.encode() + each for each in numbers(0, 200)]
-        write(bootstrap, topic, values, **{"compression.type": codec})
+        settings: dict[str, Any] = {"compression.type": codec}
+        write(bootstrap, topic, values, **settings)
     rows = batch(spark, bootstrap, subscribe=topic, minPartitions=7).collect()
     found = sorted(
         (row.partition, row.offset, bytes(row.key), bytes(row.value), row.topic, row.timestampType)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.each_batch import publish_each_batch
+from barnabas.pipeline.warm_up import warm_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,7 +150,10 @@ def report_until(done: threading.Event, queries: dict[str, StreamingQuery]) -> N
 def run(read_line: Callable[[], str]) -> int:
     """Settings, queries, progress, end. Returns the exit status."""
     directory = sys.argv[1]
+    compiling = threading.Thread(target=warm_up)  # while the JVM starts
+    compiling.start()
     spark = session(directory)
+    compiling.join()
     say(event="session", version=spark.version)
     settings = json.loads(read_line())
     bootstrap = settings["bootstrap"]

@@ -14,6 +14,7 @@ from typing import Any
 
 JAVA_MIN = 17
 END_S = 20.0
+NICENESS = 5
 
 
 class JobFailedError(Exception):
@@ -50,6 +51,8 @@ class SparkProcess:
                 stderr=log,
                 text=True,
             )
+        # Spark takes every core it gets; nodes and the stream of events go before it.
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 

@@ -40,6 +40,7 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 BACKOFF_MS_MIN = 20.0
 BACKOFF_MS_MAX = 500.0
+CREATION_MS = 15_000.0
 
 TRANSIENT = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE}
 """Errors that a new leader or a little time heals. A topic that is not there is an answer."""
@@ -229,6 +230,16 @@ class Cluster:
     def topic(self, name: str, *, create: bool = False) -> Topic | None:
         """One topic, from memory where it is known."""
         return self._topics.get(name) or self.topics([name], create=create).get(name)
+
+    def partition_count(self, name: str) -> int:
+        """How many partitions a topic to write to has; brokers may create it, which takes them a
+        moment. Raises `ClusterUnreachableError` where it does not come into being."""
+        patience = Patience(min(self.patience_ms, CREATION_MS))
+        while True:
+            found = self.topic(name, create=True)
+            if found is not None:
+                return len(found.partitions)
+            patience.wait(f"topic {name!r} does not exist and is not created")
 
     def leader(self, partition: TopicPartition) -> Leader | None:
         """Who leads `partition` as far as this object knows; asks where it does not know."""

@@ -8,7 +8,7 @@ publishes them stamps that in (:func:`barnabas.record.batch.stamp_producer`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from barnabas.pipeline.cluster import Cluster
 from barnabas.pipeline.errors import WriteRefusedError
 from barnabas.pipeline.options import SinkOptions
 from barnabas.record import columnar_kernels as kernels
@@ -48,19 +47,24 @@ class BytesColumn:
     def of(cls, column: Any, rows: int) -> BytesColumn:
         """`column` (null means all null) as it lies in Arrow's buffers, uncopied."""
         if column is None or pa.types.is_null(column.type):
-            empty = np.empty(0, np.uint8)
-            return cls(np.zeros(rows + 1, np.int32), np.zeros(rows, np.uint8), empty)
+            return cls.frozen(
+                np.zeros(rows + 1, np.int32), np.zeros(rows, np.uint8), np.empty(0, np.uint8)
+            )
         if column.type not in (pa.binary(), pa.string()):
             column = column.cast(pa.binary())
         _, ends, data = column.buffers()
         begin = column.offset
-        return cls(
+        return cls.frozen(
             np.frombuffer(ends, np.int32)[begin : begin + rows + 1]
             if rows
             else np.zeros(1, np.int32),
             valid_of(column),
             np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8),
         )
+
+    @classmethod
+    def frozen(cls, ends: kernels.Ints, valid: kernels.Bytes, data: kernels.Bytes) -> BytesColumn:
+        return cls(kernels.frozen(ends), kernels.frozen(valid), kernels.frozen(data))
 
     @property
     def size(self) -> int:
@@ -79,7 +83,7 @@ class HeadersColumn:
     def of(cls, column: Any, rows: int) -> HeadersColumn:
         if column is None or not rows:
             none = BytesColumn.of(None, 0)
-            return cls(np.zeros(rows + 1, np.int32), none, none)
+            return cls(kernels.frozen(np.zeros(rows + 1, np.int32)), none, none)
         items = column.values
         begin = column.offset
         ends = np.frombuffer(column.buffers()[1], np.int32)[begin : begin + rows + 1]
@@ -90,7 +94,11 @@ class HeadersColumn:
         keys, values = items.field(0), items.field(1)
         if keys.null_count:
             raise WriteRefusedError("a header has no key")
-        return cls(ends, BytesColumn.of(keys, len(items)), BytesColumn.of(values, len(items)))
+        return cls(
+            kernels.frozen(ends),
+            BytesColumn.of(keys, len(items)),
+            BytesColumn.of(values, len(items)),
+        )
 
 
 def valid_of(column: Any) -> kernels.Bytes:
@@ -102,12 +110,14 @@ def valid_of(column: Any) -> kernels.Bytes:
 
 
 class BatchEncoder:
-    """Encodes one task's rows. `partition_counts` are asked from the cluster as topics appear."""
+    """Encodes one task's rows. `partitions_of` says how many partitions a topic has."""
 
-    def __init__(self, options: SinkOptions, cluster: Cluster, *, wall_ms: int, turn: int) -> None:
+    def __init__(
+        self, options: SinkOptions, partitions_of: Callable[[str], int], *, wall_ms: int, turn: int
+    ) -> None:
         """`turn` says where rows without a key begin; tasks differ in it so that they spread."""
         self._options = options
-        self._cluster = cluster
+        self._partitions_of = partitions_of
         self._wall_ms = wall_ms
         self._turn = turn
         self._counts: dict[str, int] = {}
@@ -129,7 +139,7 @@ class BatchEncoder:
         )
         self._turn += size
         target = topic_of.astype(np.int64) << 32 | partitions
-        order = np.argsort(target, kind="stable").astype(np.int64)
+        order = kernels.frozen(np.argsort(target, kind="stable").astype(np.int64))
         edges = np.flatnonzero(np.diff(target[order])) + 1
         for group in np.split(order, edges):
             first = int(group[0])
@@ -147,7 +157,7 @@ class BatchEncoder:
 
     def _count(self, topic: str) -> int:
         if topic not in self._counts:
-            self._counts[topic] = len(partitions_of_new(self._cluster, topic))
+            self._counts[topic] = self._partitions_of(topic)
         return self._counts[topic]
 
     def _partitions(
@@ -200,15 +210,3 @@ class BatchEncoder:
         )  # fmt: skip
         write_header(data, header)
         return data
-
-
-def partitions_of_new(cluster: Cluster, topic: str) -> tuple[int, ...]:
-    """The partitions of `topic`, which brokers may create for us; it takes them a moment."""
-    from barnabas.pipeline.cluster import Patience
-
-    patience = Patience(min(cluster.patience_ms, 15_000.0))
-    while True:
-        found = cluster.topic(topic, create=True)
-        if found is not None:
-            return found.partitions
-        patience.wait(f"topic {topic!r} does not exist and is not created")

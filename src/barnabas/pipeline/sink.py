@@ -106,7 +106,8 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
     number = context.getLocalProperty(BATCH_ID) if context is not None else None
     application = options.application or query or ""
     wall_ms = int(time.time() * 1000)
-    encoder = BatchEncoder(options, options.cluster.connect(), wall_ms=wall_ms, turn=task)
+    partitions_of = options.cluster.connect().partition_count
+    encoder = BatchEncoder(options, partitions_of, wall_ms=wall_ms, turn=task)
     chunks: list[Chunk] = []
     parts: list[bytearray] = []
     size = 0

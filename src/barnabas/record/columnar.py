@@ -74,7 +74,7 @@ class AbortedFilter:
 
 def control_type(batch: BatchView) -> int:
     """Type of a control batch's record: 0 abort, 1 commit, above that markers of other kinds."""
-    data = np.frombuffer(batch.payload, np.uint8)
+    data = kernels.frozen(np.frombuffer(batch.payload, np.uint8))
     end = len(data)
     _, position = kernels.read_varint(data, 0, end)
     for skipped in (1, 0):  # attributes and timestamp delta, offset delta
@@ -266,8 +266,10 @@ def payload_of(batch: BatchView) -> kernels.Bytes:
         raise CorruptBatchError(batch.position, f"{len(section)} bytes uncompressed")
     # A record takes at least 7 bytes: a claimed count beyond that would only cost memory.
     if header.record_count * 7 > len(section):
-        raise CorruptBatchError(batch.position, f"{header.record_count} records in {len(section)} bytes")
-    return np.frombuffer(section, np.uint8)
+        raise CorruptBatchError(
+            batch.position, f"{header.record_count} records in {len(section)} bytes"
+        )
+    return kernels.frozen(np.frombuffer(section, np.uint8))
 
 
 def decode_group(

@@ -46,6 +46,16 @@ def compiled(function: F) -> F:
     return made
 
 
+A = TypeVar("A", bound=npt.NDArray[Any])
+
+
+def frozen(array: A) -> A:
+    """`array`, read-only. Machine code is made per type of its arguments, and whether an array can
+    be written to is part of that: inputs are always frozen, so that there is one version of each."""
+    array.flags.writeable = False
+    return array
+
+
 if COMPILED:
 
     @compiled

@@ -66,6 +66,9 @@ class FakeCluster:
         indexes = tuple(each.partition for each in self.logs)
         return Topic(name, TOPIC_ID, indexes, dict.fromkeys(indexes, Leader(BROKER, 1)))
 
+    def partition_count(self, name: str) -> int:
+        return len(self.logs)
+
     def leader(self, partition: TopicPartition) -> Leader:
         return Leader(BROKER, 1)
 

@@ -18,7 +18,7 @@ from barnabas.pipeline.options import ClusterOptions, SinkOptions
 from barnabas.pipeline.sink import check_columns
 from barnabas.pipeline.staging import ArrowStore, DirectoryStore, open_store
 from barnabas.record.decode import records_in
-from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
+from tests.unit.pipeline.fake_cluster import BROKER
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -26,7 +26,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 def encode(rows: pa.RecordBatch, **options: Any) -> list[tuple[int, list[Any]]]:
     """(partition, records) of each batch."""
     chosen = SinkOptions(ClusterOptions((BROKER,)), **{"topic": "t", **options})
-    encoder = BatchEncoder(chosen, FakeCluster(3), wall_ms=77, turn=0)  # type: ignore[arg-type]
+    encoder = BatchEncoder(chosen, lambda _: 3, wall_ms=77, turn=0)
     return [
         (batch.partition.partition, list(records_in(bytes(batch.data))))
         for batch in encoder.encode(rows)

@@ -1,0 +1,23 @@
+"""Compile the pipeline's loops ahead of the first task that needs them.
+
+The compiler's work is kept on disk beside the code (or in the user's cache directory), so this
+costs some seconds once per installation and little afterwards. Without it the first tasks of a
+query compile, each worker for itself.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from barnabas.pipeline.encode import BatchEncoder
+from barnabas.pipeline.options import ClusterOptions, SinkOptions
+from barnabas.record.columnar import decode
+
+
+def warm_up() -> None:
+    """Have every loop compiled, by encoding a row and decoding it again."""
+    rows = pa.RecordBatch.from_pydict({"key": ["key"], "value": ["value"]})
+    options = SinkOptions(ClusterOptions(()), topic="none")
+    encoder = BatchEncoder(options, lambda _: 1, wall_ms=0, turn=0)
+    for batch in encoder.encode(rows):
+        decode(batch.data, 0, 1, include_headers=True)
