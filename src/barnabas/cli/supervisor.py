@@ -8,16 +8,14 @@ use yet (`readiness`).
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles
+from barnabas.cli.spawning import execute_node, fork_node, load_node
 from barnabas.host.loop import Loop
 
 STOP_S = 5.0
@@ -26,7 +24,6 @@ RESTART_MIN_S = 0.2
 RESTART_MAX_S = 30.0
 STEADY_S = 10.0
 """A node that lived this long is started again at once, its history forgotten."""
-_PR_SET_PDEATHSIG = 1
 
 
 class NodeProcess:
@@ -35,7 +32,8 @@ class NodeProcess:
     def __init__(self, files: NodeFiles) -> None:
         self.files = files
         self.pid: int | None = None
-        self.child: subprocess.Popen[bytes] | None = None
+        self.ours = False
+        """Started here, so that its end is ours to take note of."""
         self.pidfd = -1
         self.started_at = 0.0
         self.backoff_s = 0.0
@@ -75,7 +73,6 @@ class Supervisor:
         self._on_change = on_change
         self._on_stopped = on_stopped
         self._stopping = False
-        self._libc = ctypes.CDLL(None, use_errno=True)
         self.nodes = [NodeProcess(files) for files in nodes]
         self.killed = 0
 
@@ -85,8 +82,9 @@ class Supervisor:
 
     def start(self) -> None:
         """Start every node."""
+        load_node()
         for node in self.nodes:
-            self._spawn(node)
+            self._watch(node, fork_node(node.files, self._cluster_id, self._loop.close), ours=True)
         self._directory.write_state(
             [node.files for node in self.nodes],
             {node.files.node_id: node.pid for node in self.nodes},
@@ -113,48 +111,26 @@ class Supervisor:
             if node.is_alive or pid is None:
                 continue
             try:
-                self._watch(node, pid)
+                self._watch(node, pid, ours=False)
             except ProcessLookupError:
                 self._directory.set_pid(node.files.node_id, None)
                 continue
             self._report(f"node {node.files.node_id} was started again: pid {pid}")
             self._on_change()
 
-    def _spawn(self, node: NodeProcess) -> None:
-        command = [sys.executable, "-m", "barnabas.host.main"]
-        command += ["--format-as", self._cluster_id, str(node.files.properties)]
-        parent = os.getpid()
-        with node.files.log.open("ab") as log:
-            node.child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for us; we tell the nodes
-                preexec_fn=lambda: self._die_with(parent),  # noqa: PLW1509 - no thread runs here
-            )
-        self._watch(node, node.child.pid)
-
-    def _die_with(self, parent: int) -> None:
-        """In the child: end when the parent does."""
-        self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    def _watch(self, node: NodeProcess, pid: int) -> None:
+    def _watch(self, node: NodeProcess, pid: int, *, ours: bool) -> None:
         node.pidfd = os.pidfd_open(pid)
         node.pid = pid
+        node.ours = ours
         node.started_at = time.monotonic()
         self._loop.add_reader(node.pidfd, self._on_exit, node)
 
     def _on_exit(self, node: NodeProcess) -> None:
         self._loop.remove_reader(node.pidfd)
         os.close(node.pidfd)
+        assert node.pid is not None
+        how = _how(os.waitpid(node.pid, 0)[1]) if node.ours else "ended"
         node.pid = None
-        how = "ended"
-        if node.child is not None:
-            how = _how(node.child.wait())
-            node.child = None
         self._directory.set_pid(node.files.node_id, None)
         self._on_change()
         if self._stopping:
@@ -175,7 +151,7 @@ class Supervisor:
     def _start_again(self, node: NodeProcess) -> None:
         if self._stopping or node.is_alive:
             return
-        self._spawn(node)
+        self._watch(node, execute_node(node.files, self._cluster_id), ours=True)
         self._directory.set_pid(node.files.node_id, node.pid)
         self._report(f"node {node.files.node_id} was started again: pid {node.pid}")
         self._on_change()
@@ -198,7 +174,8 @@ def last_line(log: Path) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def _how(status: int) -> str:
+def _how(wait_status: int) -> str:
+    status = os.waitstatus_to_exitcode(wait_status)
     if status >= 0:
         return f"ended with status {status}"
     try:

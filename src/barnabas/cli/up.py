@@ -21,6 +21,7 @@ from barnabas.config.meta_properties import (
     parse_meta_properties,
     random_uuid,
 )
+from barnabas.host.disk import HostDisk
 from barnabas.host.loop import new_loop
 from barnabas.types import Endpoint, uuid_text
 
@@ -153,7 +154,8 @@ def await_predecessors(directory: ClusterDirectory) -> None:
     deadline = time.monotonic() + PREDECESSOR_S
     for entry in state["nodes"]:
         pid = entry["pid"]
-        if pid is None or not _runs(pid, entry["properties"]):
+        lock = Path(entry["properties"]).parent / "data" / ".lock"
+        if pid is None or not _is_locked(lock):
             continue
         try:
             descriptor = os.pidfd_open(pid)
@@ -164,6 +166,16 @@ def await_predecessors(directory: ClusterDirectory) -> None:
         os.close(descriptor)
         if not ended:
             raise Failure(f"node {entry['id']} of {directory.path} already runs: pid {pid}")
+
+
+def _is_locked(lock: Path) -> bool:
+    """Whether a node's process has this log directory."""
+    if not lock.exists():
+        return False
+    disk = HostDisk()
+    free = disk.try_lock(str(lock))
+    disk.unlock_all()
+    return not free
 
 
 def cluster_id_of(files: Sequence[NodeFiles]) -> str | None:
@@ -189,13 +201,3 @@ def check(node: NodeFiles) -> None:
         NodeConfig.from_properties(parse_properties(node.properties.read_text()))
     except ConfigError as error:
         raise Failure(str(error)) from error
-
-
-def _runs(pid: int, properties: str) -> bool:
-    """Whether `pid` is a process that was started with `properties`."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    home, name = properties.encode().rsplit(b"/", 2)[-2:]
-    return any(word.endswith(home + b"/" + name) for word in words)
