@@ -96,8 +96,9 @@ class Sessions:
 
     def expired(self, now_ms: float) -> list[int]:
         """Brokers whose session has run out, ascending."""
-        limit = now_ms - self.timeout_ms
-        return sorted(b for b, s in self._sessions.items() if s.last_contact_ms <= limit)
+        # In the form in which `deadline_ms` says it: rounding must not make the two disagree.
+        wait = self.timeout_ms
+        return sorted(b for b, s in self._sessions.items() if s.last_contact_ms + wait <= now_ms)
 
     def deadline_ms(self) -> float | None:
         """When the next session runs out; None without sessions."""
