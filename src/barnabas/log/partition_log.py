@@ -261,6 +261,8 @@ class PartitionLog(SegmentedLog):
         self.active.finish()
         self.write_producer_snapshot(base)
         self.rolled_since_sync = True
+        # The indexes that were completed just now have to be synced along with what follows.
+        self.recovery_point = min(self.recovery_point, max(self.log_end_offset - 1, 0))
         return self.add_segment(base)
 
     def write_producer_snapshot(self, offset: int, *, durable: bool = False) -> None:

@@ -166,6 +166,8 @@ def _recover(log: PartitionLog, recovery_point: int) -> Cut:
     """Check what the recovery point does not vouch for."""
     size = 0
     at = log.segment_index(recovery_point)
+    if at:
+        _complete_indexes(log.segments[at - 1])
     while at < len(log.segments):
         following = log.bases[at + 1] if at + 1 < len(log.segments) else None
         cut = _recover_segment(log.segments[at], recovery_point, following)
@@ -181,6 +183,16 @@ def _recover(log: PartitionLog, recovery_point: int) -> Cut:
             return Cut(size, cut.fault)
         at += 1
     return Cut(size, "")
+
+
+def _complete_indexes(segment: Segment) -> None:
+    """The last segment that the recovery point vouches for: its batches are durable, but the last entry
+    of its time index may have come after that."""
+    try:
+        segment.find_end()
+        segment.finish()
+    except CorruptLogError:
+        segment.rebuild_indexes()
 
 
 def _recover_segment(segment: Segment, recovery_point: int, following: int | None) -> Cut:

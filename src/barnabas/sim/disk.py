@@ -258,6 +258,8 @@ class SimFile:
 
     def truncate(self, size: int) -> None:
         self._check()
+        if self._disk.rng.random() < 0.3:
+            self._node.sync()  # what is cut may have been written back before
         self._node.truncate(size)
 
     def sync(self) -> None:

@@ -239,13 +239,12 @@ class LogModel:
         for state in [self.entries, *reversed(self.earlier)]:
             kept = [e for e in state if e.header.next_offset > self.log.log_start_offset]
             if found == [e.data for e in kept[: len(found)]]:
-                kept = kept[: len(found)]
                 break
         else:
             raise AssertionError("after the power loss the log is what it never was")
         assert self.log.log_end_offset >= min(self.recovery_point, self.end)
-        self.entries = kept
         self.end = self.log.log_end_offset
+        self.entries = [e for e in state if e.header.next_offset <= self.end]
         self.log_start = self.log.log_start_offset
         self.recovery_point = min(self.recovery_point, self.log.recovery_point)
         self.sequences.clear()

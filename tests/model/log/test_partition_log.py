@@ -32,6 +32,7 @@ STEPS = st.one_of(
     st.tuples(st.just("kill")),
     st.tuples(st.just("restart")),
     st.tuples(st.just("lose_power")),
+    st.tuples(st.just("cut_and_lose_power"), st.integers(1, 5), st.booleans()),
     st.tuples(st.just("check")),
 )
 
@@ -60,6 +61,13 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
             model.advance_start(model.log_start + ahead)
         case ("epoch",):
             model.new_epoch()
+        case ("cut_and_lose_power", back, synced):
+            model.sync()
+            model.truncate(max(model.end - back, 0))
+            model.append(2, 50)
+            if synced:
+                model.sync()
+            model.lose_power()
         case (name,):
             getattr(model, name)()
         case _:
