@@ -44,6 +44,8 @@ def session(directory: str) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        # A worker may be slow to come up where nodes and clients share two cores with it.
+        .config("spark.python.authenticate.socketTimeout", "120s")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
         .config("spark.sql.session.timeZone", "UTC")

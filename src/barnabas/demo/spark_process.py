@@ -14,7 +14,7 @@ from typing import Any
 
 JAVA_MIN = 17
 END_S = 20.0
-NICENESS = 5
+NICENESS = 2
 
 
 class JobFailedError(Exception):
