@@ -106,6 +106,13 @@ def on_end_answer(m: Machine, pending: Pending, response: EndEpochResponse) -> N
         m.refine(m.state.acknowledged(pending.node_id))
 
 
+def on_end_failed(m: Machine, pending: Pending) -> None:
+    """Whoever leaves does not wait for a voter that cannot be told: a process that is gone needs no
+    word, and one that lives sees this one's connections end."""
+    if m.leaving and isinstance(m.state, Resigned):
+        m.refine(m.state.acknowledged(pending.node_id))
+
+
 # -- appending -----------------------------------------------------------------------------------
 
 

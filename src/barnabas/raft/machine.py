@@ -132,7 +132,8 @@ class Machine:
 
     @property
     def is_voter(self) -> bool:
-        return self.settings.can_vote and self.me in self.history.voters
+        """Whether this replica may stand for election."""
+        return self.settings.can_vote and self.history.may_stand(self.me, self.high_watermark)
 
     @property
     def leader_id(self) -> int:
@@ -295,6 +296,8 @@ def _on_failed(m: Machine, event: on.Failed) -> None:
         elections.on_vote_failed(m, pending, event.unsupported)
     elif isinstance(pending.request, (FetchRequest, SnapshotRequest)):
         following.on_fetch_failed(m, pending)
+    elif isinstance(pending.request, EndEpochRequest):
+        leading.on_end_failed(m, pending)
 
 
 def _on_peer_gone(m: Machine, event: on.PeerGone) -> None:
