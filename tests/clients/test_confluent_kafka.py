@@ -29,7 +29,8 @@ def admin(cluster: Cluster) -> Any:
 
 def create(cluster: Cluster, topic: str, partitions: int = 3) -> None:
     new = admin_module.NewTopic(topic, partitions, 3, config={"min.insync.replicas": "2"})
-    admin(cluster).create_topics([new])[topic].result(30)
+    client = admin(cluster)
+    client.create_topics([new])[topic].result(30)
 
 
 def producer(cluster: Cluster, **extra: Any) -> Any:
@@ -115,8 +116,9 @@ def test_topics_are_created_listed_and_deleted(cluster: Cluster) -> None:
     create(cluster, topic, 5)
     listed = admin(cluster).list_topics(timeout=10).topics
     assert len(listed[topic].partitions) == 5
-    admin(cluster).delete_topics([topic])[topic].result(30)
-    wait_for(lambda: topic not in admin(cluster).list_topics(timeout=10).topics, "deletion")
+    client = admin(cluster)
+    client.delete_topics([topic])[topic].result(30)
+    wait_for(lambda: topic not in client.list_topics(timeout=10).topics, "deletion")
 
 
 def test_acknowledged_records_survive_the_death_of_a_leader(cluster: Cluster) -> None:

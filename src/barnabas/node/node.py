@@ -27,6 +27,8 @@ from barnabas.raft.settings import settings_from_node
 from barnabas.wire.api_versions import Features
 
 LOCK_FILE = ".lock"
+QUORUM_LEAVES_MS_MAX = 1_000.0
+"""For telling the other voters; those that are gone too do not answer."""
 
 
 class Node:
@@ -140,7 +142,7 @@ class Node:
             on_done()
 
         def broker_left() -> None:
-            self.quorum.shutdown(quorum_left)
+            self.quorum.shutdown(quorum_left, QUORUM_LEAVES_MS_MAX)
 
         if self.broker is not None:
             self.broker.begin_shutdown(broker_left)
