@@ -49,8 +49,9 @@ class Applier:
         self.stopped = False
 
     def load(self, snapshot: SnapshotFile) -> None:
-        """Start over from a snapshot, before anything else is applied."""
-        self._snapshot = snapshot
+        """Start over from a snapshot, before anything else is applied. The one at offset 0 says only
+        who votes."""
+        self._snapshot = snapshot if snapshot.id.offset > 0 else None
         self.applied_offset = snapshot.id.offset
         self.applied_epoch = snapshot.id.epoch
         self.applied_timestamp = snapshot.last_contained_timestamp

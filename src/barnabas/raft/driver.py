@@ -536,6 +536,7 @@ class QuorumReplica:
             path = f"{self.directory}/{snapshots.file_name(effect.id)}"
             snapshot = snapshots.SnapshotFile(self._ports.disk, path, effect.id)
             self._applier.load(snapshot)
+            self._ports.log("info", "raft.snapshot_installed", node=self.node_id, id=str(effect.id))
             self._step(on.SnapshotInstalled(effect.id, snapshot.controls))
 
         self._wait_for("raft-log", job, then)

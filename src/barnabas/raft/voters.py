@@ -168,6 +168,16 @@ class VoterHistory:
     def kraft_version(self) -> int:
         return self._versions[-1][1] if self._versions else 0
 
+    def may_stand(self, key: ReplicaKey, high_watermark: int) -> bool:
+        """Whether `key` votes now, or did before a change that is not known to be committed: a leader
+        that removed itself may be the only one that has the record, and must be able to finish."""
+        if key in self.voters:
+            return True
+        if not self._sets or self._sets[-1][0] < high_watermark:
+            return False
+        before = self._sets[-2][1] if len(self._sets) > 1 else self._static
+        return key in before
+
     def at(self, end_offset: int) -> tuple[VoterSet, int]:
         """What holds before `end_offset`: the set and kraft.version."""
         voters = next((s for o, s in reversed(self._sets) if o < end_offset), self._static)

@@ -7,10 +7,32 @@ import pytest
 from tests.unit.raft.chaos import Chaos
 from tests.unit.raft.quorum_world import Quorum
 
+TIGHT = {
+    "bytes_between_snapshots": 3_000,
+    "retention_bytes": 4_000,
+    "segment_bytes": 4_096,
+    "fetch_snapshot_bytes_max": 700,
+}
+"""So small that snapshots are taken, fetched in pieces and installed all the time."""
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_quorum_under_random_faults_keeps_its_promises(seed: int) -> None:
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_static_quorum_under_random_faults_keeps_its_promises(seed: int) -> None:
     chaos = Chaos(Quorum(seed, voters=5 if seed % 4 == 3 else 3, observers=seed % 2))
     chaos.play()
     assert chaos.totals["elections"] > 1
+    assert chaos.totals["committed"] > 50
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_a_quorum_that_takes_snapshots_all_the_time_keeps_its_promises(seed: int) -> None:
+    chaos = Chaos(Quorum(seed, observers=1, **TIGHT))
+    chaos.play()
+    assert chaos.totals["committed"] > 50
+
+
+@pytest.mark.parametrize("seed", range(200, 205))
+def test_a_quorum_whose_voters_change_keeps_its_promises(seed: int) -> None:
+    chaos = Chaos(Quorum(seed, voters=4, first_voters=1 + seed % 3, **(TIGHT if seed % 2 else {})))
+    chaos.play()
     assert chaos.totals["committed"] > 50

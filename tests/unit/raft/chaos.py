@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from barnabas.raft import messages
+from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.states import Leader
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.vote_response import VoteResponse
+from barnabas.wire.schema import Message
 from tests.unit.raft.quorum_world import NotLeaderError, Quorum, QuorumNode
 
 
@@ -82,14 +87,14 @@ class Chaos:
         assert not self.quorum.halts, self.quorum.halts
         lost = set(self.acknowledged) - set(self.checker.committed)
         assert not lost, f"acknowledged and lost: {sorted(lost)[:5]}"
+        for node in self.quorum.nodes.values():
+            self.totals["snapshots installed"] += node.installed
         self.totals["elections"] = len(self.checker.leaders)
         self.totals["committed"] = len(self.checker.committed)
 
     def _heal(self) -> None:
         self._healing = True
         self.quorum.network.heal()
-        conditions = self.quorum.network.conditions
-        conditions.loss = 0.0
         for node in self.quorum.nodes.values():
             node.start()
 
@@ -98,24 +103,25 @@ class Chaos:
             return
         self.world.after(self.rng.uniform(1, 20), self._propose)
         for node in self.quorum.up():
-            replica = node.replica
-            if replica is None or not replica.is_active:
-                continue
-            values = [b"%d.%d" % (self.proposed, part) for part in range(self.rng.randrange(1, 4))]
-            self.proposed += 1
-            try:
-                offset = replica.append(values)
-            except NotLeaderError:
-                continue
-            epoch, journal = replica.epoch, node.journal
+            if node.replica is not None and node.replica.is_active:
+                self._propose_on(node, node.replica)
 
-            def applied() -> None:
-                if journal.ends and journal.ends[-1][0] >= offset and applied in journal.on_applied:
-                    journal.on_applied.remove(applied)
-                    if journal.ends[-1][1] == epoch:
-                        self.acknowledged.extend(values)
+    def _propose_on(self, node: QuorumNode, replica: QuorumReplica) -> None:
+        values = [b"%d.%d" % (self.proposed, part) for part in range(self.rng.randrange(1, 4))]
+        self.proposed += 1
+        try:
+            offset = replica.append(values)
+        except NotLeaderError:
+            return
+        epoch, journal = replica.epoch, node.journal
 
-            journal.on_applied.append(applied)
+        def applied() -> None:
+            if journal.ends and journal.ends[-1][0] >= offset and applied in journal.on_applied:
+                journal.on_applied.remove(applied)
+                if journal.ends[-1][1] == epoch:
+                    self.acknowledged.extend(values)
+
+        journal.on_applied.append(applied)
 
     def _fault(self) -> None:
         if self._healing:
@@ -123,7 +129,7 @@ class Chaos:
         self.world.after(self.rng.uniform(50, 1500), self._fault)
         nodes = list(self.quorum.nodes.values())
         node = nodes[self.rng.randrange(len(nodes))]
-        kind = self.rng.randrange(8)
+        kind = self.rng.randrange(10 if self.quorum.is_dynamic else 8)
         if kind <= 2:
             self._restart(node, power_loss=kind == 2)
         elif kind == 3 and node.process is not None:
@@ -139,10 +145,33 @@ class Chaos:
         elif kind == 6 and node.replica is not None:
             self.totals["resignations"] += 1
             node.replica.resign("chaos")
+        elif kind >= 8:
+            self._change_voters(node)
         else:
             active = self.quorum.active()
             if active is not None:
                 self._restart(active, power_loss=False)
+
+    def _change_voters(self, node: QuorumNode) -> None:
+        """Add `node` where it is no voter, remove it where it is one."""
+        active = self.quorum.active()
+        if active is None or active.replica is None:
+            return
+        voters = active.replica.machine.voters
+        voter = self.quorum.voter(node.id)
+        request: messages.Request
+        if voter.key in voters and len(voters) > 1:
+            kind, request = "voters removed", messages.RemoveVoterRequest(voter.key, 3_000)
+        else:
+            kind = "voters added"
+            request = messages.AddVoterRequest(voter.key, voter.endpoints, 3_000)
+
+        def answered(response: messages.Response) -> Message:
+            if response.error is ErrorCode.NONE:
+                self.totals[kind] += 1
+            return VoteResponse()
+
+        active.replica.ask(request, answered)
 
     def _restart(self, node: QuorumNode, *, power_loss: bool) -> None:
         if power_loss and sum(n.machine.off for n in self.quorum.nodes.values()) > 0:

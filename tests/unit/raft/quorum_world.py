@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 from barnabas.client.channels import Channels
-from barnabas.raft import handlers
+from barnabas.raft import handlers, messages
 from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.formatting import write_first_snapshot
+from barnabas.raft.replica_log import DIRECTORY
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import CommittedBatch, NotLeaderError, SnapshotReader
-from barnabas.raft.voters import KRAFT_VERSIONS
+from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
 from barnabas.sim.disk import SimDisk
 from barnabas.sim.network import SimNetwork
 from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import World
+from barnabas.sim.world import START_WALL_MS, World
 from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.api_versions import Features
 from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.messages.vote_response import VoteResponse
+from barnabas.wire.schema import Message
 from barnabas.wire.server import RequestServer
 
 PORT = 9093
@@ -65,6 +70,7 @@ class QuorumNode:
         self.quorum = quorum
         self.id = settings.node_id
         self.settings = settings
+        self.port = PORT
         world = quorum.world
         disk = SimDisk(world.rng(f"disk-{self.id}"))
         self.machine = Machine(world, quorum.network, f"n{self.id}", disk)
@@ -88,12 +94,19 @@ class QuorumNode:
         if self.settings.listeners:
             table = ApiTable()
             server = RequestServer(process, LISTENER, table, features=self._features)
-            process.network.listen(Endpoint(f"n{self.id}", PORT), server.accept)
+            process.network.listen(Endpoint(f"n{self.id}", self.port), server.accept)
             handlers.add_to(table, replica)
         replica.start()
 
     def _features(self) -> Features:
         return Features({"kraft.version": KRAFT_VERSIONS}, {}, -1)
+
+    @property
+    def installed(self) -> int:
+        """Snapshots fetched from a leader in the present life."""
+        if self.process is None:
+            return 0
+        return sum("raft.snapshot_installed" in line for line in self.process.log_lines)
 
     def kill(self, *, power_loss: bool = False) -> None:
         if self.process is not None and self.process.alive:
@@ -104,10 +117,20 @@ class QuorumNode:
 class Quorum:
     """`voters` replicas that vote, then `observers` that do not. Not started."""
 
-    def __init__(self, seed: int = 1, voters: int = 3, observers: int = 0, **settings: int) -> None:
+    def __init__(
+        self,
+        seed: int = 1,
+        voters: int = 3,
+        observers: int = 0,
+        *,
+        first_voters: int | None = None,
+        **settings: int,
+    ) -> None:
+        """`first_voters` makes a dynamic quorum (KIP-853) whose first voters are that many."""
         self.world = World(seed)
         self.network = SimNetwork(self.world)
         self.halts: list[str] = []
+        self.is_dynamic = first_voters is not None
         endpoints = {node: Endpoint(f"n{node}", PORT) for node in range(1, voters + 1)}
         self.nodes: dict[int, QuorumNode] = {}
         for node in range(1, voters + observers + 1):
@@ -118,9 +141,28 @@ class Quorum:
                 directory_id=Uuid(bytes([node]) * 16),
                 can_vote=node in endpoints,
                 listeners=listeners,
-                static_voters=endpoints,
+                static_voters=endpoints if first_voters is None else {},
+                bootstrap_servers=() if first_voters is None else tuple(endpoints.values()),
             )
             self.add(replace(base, **settings))  # type: ignore[arg-type]
+        for node in range(1, (first_voters or 0) + 1):
+            self._format(node, first_voters or 0)
+
+    def _format(self, node: int, first_voters: int) -> None:
+        """As ``storage format --initial-controllers`` does."""
+        voters = VoterSet.of(*(self.voter(n) for n in range(1, first_voters + 1)))
+        disk = self.nodes[node].machine.disk.open_for_process()
+        disk.make_dirs("/data")
+        write_first_snapshot(disk, "/data", voters, START_WALL_MS)
+        disk.sync_dir("/data")
+        disk.sync_dir(f"/data/{DIRECTORY}")
+        disk.sync_dir("/")
+
+    def voter(self, node: int) -> VoterNode:
+        """What the voter set should say of a node."""
+        settings = self.nodes[node].settings
+        key = ReplicaKey(node, settings.directory_id)
+        return VoterNode(key, dict(settings.listeners), KRAFT_VERSIONS)
 
     def add(self, settings: ReplicaSettings) -> QuorumNode:
         node = QuorumNode(self, settings)
@@ -168,6 +210,29 @@ class Quorum:
         replica, epoch = leader.replica, leader.replica.epoch
         self.run_until(lambda: replica.applied_offset > offset or replica.epoch > epoch, limit_ms)
         return offset
+
+    def ask(
+        self, request: messages.Request, limit_ms: float = 60_000
+    ) -> messages.ChangeVoterResponse:
+        """Ask the active leader and wait for the answer."""
+        leader = self.elect()
+        assert leader.replica is not None
+        answers: list[messages.Response] = []
+
+        def keep(response: messages.Response) -> Message:
+            answers.append(response)
+            return VoteResponse()
+
+        leader.replica.ask(request, keep)
+        self.run_until(lambda: bool(answers), limit_ms)
+        return cast(messages.ChangeVoterResponse, answers[0])
+
+    def add_voter(self, node: int, timeout_ms: int = 30_000) -> messages.ChangeVoterResponse:
+        voter = self.voter(node)
+        return self.ask(messages.AddVoterRequest(voter.key, voter.endpoints, timeout_ms))
+
+    def remove_voter(self, node: int) -> messages.ChangeVoterResponse:
+        return self.ask(messages.RemoveVoterRequest(self.voter(node).key))
 
     def settle(self) -> None:
         """Run until everybody who is up has applied what the leader has."""

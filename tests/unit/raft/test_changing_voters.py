@@ -1,0 +1,163 @@
+"""Adding, removing and updating voters while the quorum runs (KIP-853)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from barnabas.raft import messages
+from barnabas.raft.voters import ReplicaKey
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.errors import ErrorCode
+from tests.unit.raft.quorum_world import LISTENER, Quorum
+
+
+def voters_of(quorum: Quorum, node: int) -> list[int]:
+    replica = quorum.nodes[node].replica
+    assert replica is not None
+    return list(replica.machine.voters)
+
+
+def test_a_standalone_voter_leads_and_others_join_it() -> None:
+    quorum = Quorum(first_voters=1)
+    quorum.start()
+    quorum.commit(b"alone")
+    assert quorum.add_voter(2).error is ErrorCode.NONE
+    assert quorum.add_voter(3).error is ErrorCode.NONE
+    quorum.commit(b"together")
+    quorum.settle()
+    assert [voters_of(quorum, node) for node in (1, 2, 3)] == [[1, 2, 3]] * 3
+    quorum.nodes[1].kill()
+    quorum.commit(b"without the first")
+    quorum.settle()
+    assert quorum.nodes[2].journal.values == [b"alone", b"together", b"without the first"]
+
+
+def test_a_replica_that_is_not_there_is_not_added() -> None:
+    quorum = Quorum(first_voters=2)
+    quorum.nodes[1].start()
+    quorum.nodes[2].start()
+    answer = quorum.add_voter(3, timeout_ms=3_000)
+    assert answer.error is ErrorCode.REQUEST_TIMED_OUT
+    assert "could not be asked" in answer.message
+    quorum.commit(b"goes on")
+
+
+def test_a_voter_that_is_there_is_not_added_twice() -> None:
+    quorum = Quorum(first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    assert quorum.add_voter(2).error is ErrorCode.DUPLICATE_VOTER
+
+
+def test_a_removed_leader_hands_over_and_stays_an_observer() -> None:
+    quorum = Quorum(first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    leader = quorum.elect()
+    assert quorum.remove_voter(leader.id).error is ErrorCode.NONE
+    quorum.run_until(lambda: (a := quorum.active()) is not None and a.id != leader.id)
+    quorum.commit(b"2")
+    quorum.settle()
+    assert leader.replica is not None
+    assert leader.id not in leader.replica.machine.voters
+    assert leader.replica.describe()["state"] == "Observer"
+    assert leader.journal.values == [b"1", b"2"]
+
+
+def test_only_the_voter_with_that_directory_is_removed() -> None:
+    quorum = Quorum(first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    other = ReplicaKey(2, Uuid(bytes(15) + b"\x77"))
+    assert quorum.ask(messages.RemoveVoterRequest(other)).error is ErrorCode.VOTER_NOT_FOUND
+
+
+def test_the_last_voter_stays() -> None:
+    quorum = Quorum(voters=1, first_voters=1)
+    quorum.start()
+    quorum.commit(b"1")
+    assert quorum.remove_voter(1).error is ErrorCode.INVALID_REQUEST
+
+
+def test_static_voters_cannot_be_changed() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.commit(b"1")
+    assert quorum.remove_voter(2).error is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_static_quorum_becomes_dynamic() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.commit(b"1")
+    leader = quorum.elect()
+    assert leader.replica is not None
+    quorum.world.run(quorum.world.now_ms + 5_000)
+    answers: list[messages.Response] = []
+    replica = leader.replica
+
+    def keep(response: messages.Response) -> messages.Response:
+        answers.append(response)
+        return response
+
+    replica.upgrade_kraft_version(1, keep)  # type: ignore[arg-type]
+    quorum.run_until(lambda: bool(answers))
+    assert answers[0].error is ErrorCode.NONE  # type: ignore[union-attr]
+    follower = next(n for n in quorum.nodes.values() if n is not leader)
+    assert quorum.remove_voter(follower.id).error is ErrorCode.NONE
+    quorum.settle()
+    assert voters_of(quorum, leader.id) == sorted(set(quorum.nodes) - {follower.id})
+    for node in quorum.nodes.values():
+        node.kill()
+        node.start()
+    quorum.commit(b"2")
+    assert voters_of(quorum, leader.id) == sorted(set(quorum.nodes) - {follower.id})
+
+
+def test_a_node_that_lost_its_disk_joins_again_by_itself() -> None:
+    quorum = Quorum(first_voters=3)
+    for node in quorum.nodes.values():
+        node.settings = replace(node.settings, auto_join=True)
+    quorum.start()
+    quorum.commit(b"1")
+    lost = next(n for n in quorum.nodes.values() if n is not quorum.elect())
+    lost.kill()
+    disk = lost.machine.disk.open_for_process()
+    disk.remove_tree("/data")
+    lost.settings = replace(lost.settings, directory_id=Uuid(b"a new directory!"))
+    lost.start()
+
+    def rejoined() -> bool:
+        return all(
+            n.replica is not None
+            and n.replica.machine.voters.key(lost.id).directory_id == b"a new directory!"
+            for n in quorum.up()
+        )
+
+    quorum.run_until(rejoined)
+    quorum.commit(b"2")
+    quorum.settle()
+    assert lost.journal.values == [b"1", b"2"]
+
+
+def test_a_voter_that_moved_is_found_at_its_new_endpoint() -> None:
+    quorum = Quorum(first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    moved = next(n for n in quorum.nodes.values() if n is not quorum.elect())
+    moved.kill()
+    endpoint = Endpoint(f"n{moved.id}", 9999)
+    moved.settings = replace(moved.settings, listeners={LISTENER: endpoint})
+    moved.port = 9999
+    moved.start()
+
+    def known() -> bool:
+        return all(
+            n.replica is not None
+            and n.replica.machine.voters.endpoint(moved.id, LISTENER) == endpoint
+            for n in quorum.up()
+        )
+
+    quorum.run_until(known)
+    quorum.commit(b"2")
+    quorum.settle()
