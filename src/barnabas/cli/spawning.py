@@ -18,7 +18,7 @@ from barnabas.cli.cluster_directory import NodeFiles
 
 _PR_SET_PDEATHSIG = 1
 _FIRST_DESCRIPTOR = 3
-_LAST_DESCRIPTOR = 1024
+_LAST_DESCRIPTOR = 4096
 
 
 def fork_node(files: NodeFiles, cluster_id: str, release: Callable[[], None]) -> int:

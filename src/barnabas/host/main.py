@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import sys
 import time
@@ -123,6 +124,12 @@ class NodeProcess:
         )
 
 
+def allow_many_files() -> None:
+    """As many open files as the system lets this user have: a partition needs several."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def tune_garbage_collection() -> None:
     """What is there after the start stays: look at it never again, and at the rest more rarely. (No
     collection before: it finds next to nothing and takes a tenth of the start.)"""
@@ -144,6 +151,7 @@ def format_missing(config: NodeConfig, cluster_id: str) -> None:
 def run_node(path: str, format_as: str | None = None) -> int:
     """Run the node that `path` describes until it ends; its exit status."""
     gc.disable()
+    allow_many_files()
     try:
         config = load_config(path)
         if format_as is not None:
