@@ -150,7 +150,10 @@ def cancel(cluster: Cluster, topic: Topic, index: int) -> PartitionChangeRecord 
                 f" unclean leader election: of {list(change.replicas)} none is in the ISR"
                 f" {list(topic.isr[index])}.",
             )
-        change.isr = change.replicas[:1]
+        if not cluster.elr_enabled:
+            # Without ELR an ISR is never empty; whoever lives goes first.
+            live = [b for b in change.replicas if cluster.is_active(b)]
+            change.isr = tuple(live[:1]) or change.replicas[:1]
     record = change.build()
     had_leader = topic.leader[index] != NO_LEADER
     if record is not None and record.leader == NO_LEADER and had_leader:
