@@ -69,7 +69,7 @@ bench: venv ## Figures beside Kafka's (where `make peers` brought it), written t
 	$(BIN)/python -m bench $(ARGS)
 
 interop: venv ## Other people's clients against real clusters
-	$(PYTEST) -v tests/interop
+	$(PYTEST) -v tests/clients
 
 peers: ## Apache Kafka 4.3.0 into peers/libs, for benchmarks and comparisons
 	$(PYTHON) tools/peers.py
