@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.log import transactions
+from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import SNAPSHOT, file_name
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.log.segment import Segment
@@ -31,7 +32,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     if offset <= log.log_start_offset:
         truncate_fully_and_start_at(log, offset)
         return True
-    end = log.segments[log.segment_index(offset)].end_before(offset)
+    end, _ = log.segments[log.segment_index(offset)].end_before(offset)
     if end <= log.log_start_offset:
         truncate_fully_and_start_at(log, log.log_start_offset)
         return True
@@ -57,6 +58,20 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     log.producers.end_offset = end
     log.add_segment(end)
     return True
+
+
+def cut_corrupt(log: PartitionLog, error: CorruptLogError) -> int:
+    """See :meth:`PartitionLog.cut_corrupt`."""
+    for segment in log.segments:
+        if segment.path == error.path:
+            end = segment.base_offset
+            for batch in segment.headers():
+                if batch.position >= error.position:
+                    break
+                end = batch.header.next_offset
+            truncate_to(log, end)
+            break
+    return log.log_end_offset
 
 
 def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:

@@ -186,14 +186,18 @@ class Segment:
                 return batch
         return None
 
-    def end_before(self, offset: int) -> int:
-        """The offset behind the last batch that ends at or before `offset`; the base where none does."""
-        end = self.base_offset
-        for batch in self._from_floor(offset - 1):
-            if batch.header.next_offset > offset:
-                break
-            end = batch.header.next_offset
-        return end
+    def end_before(self, offset: int) -> tuple[int, int]:
+        """(offset, position) behind the last batch that ends at or before `offset`; the segment's
+        beginning where none does. A corrupt batch is behind it, too."""
+        end, position = self.base_offset, 0
+        try:
+            for batch in self._from_floor(offset - 1):
+                if batch.header.next_offset > offset:
+                    break
+                end, position = batch.header.next_offset, batch.position + batch.header.size
+        except CorruptLogError:
+            pass  # what cannot be read does not end before anything
+        return end, position
 
     def position_of(self, offset: int) -> int:
         """Position of the first batch that begins at or behind `offset`; the size where none does."""
@@ -316,9 +320,12 @@ class Segment:
             return
         if end > self._trusted_from:
             data = memoryview(data)[: self._trusted_from - position]
-        end = position
+        end, next_offset = position, self.base_offset
         try:
             for batch in iterate(data, crc=True):
+                if batch.header.base_offset < next_offset:  # the CRC does not cover offsets
+                    raise CorruptBatchError(batch.position, "the offsets do not ascend")
+                next_offset = batch.header.next_offset
                 end = position + batch.position + batch.header.size
         except CorruptBatchError as error:
             raise CorruptLogError(self.path, position + error.position, error.why) from error
@@ -337,9 +344,9 @@ class Segment:
 
     def truncate(self, offset: int) -> None:
         """Drop the batch that holds `offset` and all behind it."""
-        batch = self.locate(offset)
-        if batch is not None:
-            self.cut(batch.position, batch.header.base_offset)
+        end, position = self.end_before(offset)
+        if position < self.size:
+            self.cut(position, end)
 
     def cut(self, position: int, next_offset: int) -> None:
         """End the file at `position`, where the batch from `next_offset` on would stand."""

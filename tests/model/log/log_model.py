@@ -85,6 +85,10 @@ class LogModel:
         log.on_recovery_point_lowered = lower
         return log
 
+    def reopen(self, *, clean: bool = False) -> None:
+        """A new life of the process."""
+        self.log = self._open(clean=clean)
+
     def _synced(self) -> None:
         self.recovery_point = self.log.checkpointed_recovery_point = self.log.recovery_point
         self.earlier = []
@@ -295,7 +299,7 @@ class LogModel:
         for entry in visible:
             starts.setdefault(entry.header.leader_epoch, entry.header.base_offset)
         epochs = sorted(starts)
-        for epoch, after in zip(epochs, [*epochs[1:], None]):
+        for epoch, after in zip(epochs, [*epochs[1:], None], strict=True):
             end = self.end if after is None else starts[after]
             assert self.log.epoch_end_offset(epoch) == (epoch, end), (epoch, end, starts)
         if epochs:

@@ -34,21 +34,39 @@ def prepared(seed: int) -> LogModel:
     return model
 
 
+def append_into_a_new_segment(model: LogModel) -> None:
+    for _ in range(6):
+        model.append(2, 120)
+
+
+def abort_a_transaction(model: LogModel) -> None:
+    model.append_idempotent(4, 1, True)
+    model.end_transaction(4, False)
+
+
+def retain(model: LogModel) -> None:
+    model.advance_start(12)
+    model.retain()
+
+
+def open_again(model: LogModel) -> None:
+    model.device.process_died()
+    model.reopen()
+
+
 OPERATIONS: dict[str, Operation] = {
     "append": lambda model: model.append(2, 50),
-    "append_into_a_new_segment": lambda model: [model.append(2, 120) for _ in range(6)] and None,
-    "end_transaction": lambda model: (
-        model.append_idempotent(4, 1, True) or model.end_transaction(4, False)
-    ),
+    "append_into_a_new_segment": append_into_a_new_segment,
+    "abort_a_transaction": abort_a_transaction,
     "append_as_follower": lambda model: model.append_as_follower(3, 2),
-    "roll": lambda model: model.roll(),
-    "sync": lambda model: model.sync(),
+    "roll": LogModel.roll,
+    "sync": LogModel.sync,
     "truncate": lambda model: model.truncate(model.end - 3),
     "truncate_below_the_recovery_point": lambda model: model.truncate(5),
     "start_over": lambda model: model.start_over(100),
-    "retain": lambda model: (model.advance_start(12) or model.retain()),
+    "retain": retain,
     "close": lambda model: model.log.close(),
-    "open": lambda model: (model.device.process_died() or model._open(clean=False) and None),
+    "open": open_again,
 }
 
 
@@ -82,7 +100,7 @@ def test_a_log_survives_any_failing_call(name: str, for_good: bool, power_loss: 
 def check_after_crash(model: LogModel, states: list[list[Entry]], recovery_point: int) -> None:
     model.recovery_point = recovery_point
     model.log_start = 0
-    model.log = model._open(clean=False)
+    model.reopen()
     model.log_start = model.log.log_start_offset
     found = model.content()
     for state in states:
