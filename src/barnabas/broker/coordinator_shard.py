@@ -183,6 +183,7 @@ class Shard(Generic[M]):
         "committed",
         "failed",
         "leader_epoch",
+        "loaded",
         "log",
         "machine",
         "next_offset",
@@ -202,8 +203,11 @@ class Shard(Generic[M]):
         self.log = log
         self.leader_epoch = leader_epoch
         self.machine = machine
+        self.loaded = False
+        """Everything in the log was replayed; queries are answered."""
         self.active = False
-        """Loaded; operations are accepted."""
+        """All of that is committed too; operations are accepted. Before, they would decide, and
+        answer, on what may still be lost."""
         self.failed = False
         """The log could not be read; there is no coordinator until another leader is elected."""
         self.committed = log.high_watermark
@@ -215,11 +219,20 @@ class Shard(Generic[M]):
         self._waiting: deque[_Event] = deque()
 
     def __repr__(self) -> str:
-        state = "active" if self.active else "failed" if self.failed else "loading"
         return (
-            f"Shard({self.partition}, epoch {self.leader_epoch}, {state}, committed {self.committed},"
+            f"Shard({self.partition}, epoch {self.leader_epoch}, {self.state},"
+            f" committed {self.committed},"
             f" written {self.written}, {len(self._waiting)} waiting)"
         )
+
+    @property
+    def state(self) -> str:
+        """loading, catching up, active or failed."""
+        if self.failed:
+            return "failed"
+        if self.active:
+            return "active"
+        return "catching up" if self.loaded else "loading"
 
     @property
     def unflushed(self) -> bool:
@@ -229,7 +242,7 @@ class Shard(Generic[M]):
         return {
             "partition": self.partition,
             "leader_epoch": self.leader_epoch,
-            "state": "active" if self.active else "failed" if self.failed else "loading",
+            "state": self.state,
             "committed": self.committed,
             "written": self.written,
             "waiting": len(self._waiting) + len(self._batch_events),
@@ -293,6 +306,17 @@ class Shard(Generic[M]):
             self.machine.commit_to(high_watermark)
         while self._waiting and self._waiting[0].offset <= self.committed:
             self._settle(self._waiting.popleft(), None, at)
+        if self.loaded and not self.active and self.committed >= self.written:
+            self.active = True
+            self.machine.expect(self.next_offset)
+            for outcome in self.machine.on_loaded(at):
+                self.take(outcome, None, at)
+
+    def on_loaded(self, at: Instant) -> None:
+        """The log was replayed to its end: begin as soon as all of it is committed."""
+        self.written = self.next_offset = self.log.log_end_offset
+        self.loaded = True
+        self.advance(self.log.high_watermark, at)
 
     def on_deadline(self, at: Instant) -> None:
         """Give up what waited too long, and do what the machine has to do by now."""
@@ -310,7 +334,7 @@ class Shard(Generic[M]):
 
     def resign(self, at: Instant) -> None:
         """Another broker leads the partition: tell all who wait."""
-        self.active = False
+        self.active = self.loaded = False
         lost = KafkaError(ErrorCode.NOT_COORDINATOR, "this broker coordinates no longer")
         events = [*self._waiting, *self._batch_events]
         self._waiting.clear()

@@ -4,10 +4,10 @@ Generic over :class:`~barnabas.broker.coordinator_shard.CoordinatorMachine`: gro
 on ``__consumer_offsets``, transaction coordinators on ``__transaction_state``. A shard loads by
 reading its partition's log when this broker becomes leader, in slices of at most ``SLICE_MS``, one
 shard after the other; meanwhile requests are refused with COORDINATOR_LOAD_IN_PROGRESS. An
-*operation* decides on the machine's newest state; its records go with those of all operations of
-the same turn of the loop into one batch, and its reply is given once the high watermark has passed
-them. Records that the log refuses are undone; a shard that resigns answers NOT_COORDINATOR to all
-who wait.
+*operation* decides on the machine's newest state, once all that was loaded is committed; its
+records go with those of all operations of the same turn of the loop into one batch, and its reply
+is given once the high watermark has passed them. Records that the log refuses are undone; a shard
+that resigns answers NOT_COORDINATOR to all who wait.
 
 Invariants: replies are given in the order of the log; `read` sees only what is committed; an
 operation without records is answered after everything decided before it.
@@ -160,13 +160,13 @@ class Coordinators(Generic[M]):
 
     def read(self, key: str, query: Callable[[M], T]) -> T:
         """Ask what is committed about `key`. Raises ``KafkaError``."""
-        return query(self._active(self.partition_for(key)).machine)
+        return query(self._loaded(self.partition_for(key)).machine)
 
     def read_all(self, query: Callable[[M], T]) -> list[T]:
         """Ask every shard of this broker, in the order of partitions. Raises ``KafkaError``
         (COORDINATOR_LOAD_IN_PROGRESS) where one is still loading."""
         return [
-            query(self._active(partition).machine)
+            query(self._loaded(partition).machine)
             for partition, shard in sorted(self._shards.items())
             if not shard.failed
         ]
@@ -223,12 +223,21 @@ class Coordinators(Generic[M]):
         return Instant(clock.now_ms(), clock.wall_ms())
 
     def _active(self, partition: int) -> Shard[M]:
+        shard = self._loaded(partition)
+        if not shard.active:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                f"{self.topic}-{partition} has records that are not committed yet",
+            )
+        return shard
+
+    def _loaded(self, partition: int) -> Shard[M]:
         shard = self._shards.get(partition)
         if shard is None or shard.failed:
             raise KafkaError(
                 ErrorCode.NOT_COORDINATOR, f"this broker does not lead {self.topic}-{partition}"
             )
-        if not shard.active:
+        if not shard.loaded:
             raise KafkaError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{partition} is being loaded"
             )
@@ -352,16 +361,10 @@ class Coordinators(Generic[M]):
             raise ValueError(f"no whole batch at offset {before}")
 
     def _activate(self, shard: Shard[M]) -> None:
-        at = self._instant()
-        shard.written = shard.next_offset = shard.log.log_end_offset
-        shard.advance(shard.log.high_watermark, at)
-        shard.machine.expect(shard.next_offset)
-        shard.active = True
-        for outcome in shard.machine.on_loaded(at):
-            shard.take(outcome, None, at)
+        shard.on_loaded(self._instant())
         self._ports.log(
             "info", "coordinator loaded", topic=self.topic, partition=shard.partition,
-            leader_epoch=shard.leader_epoch, end_offset=shard.written,
+            leader_epoch=shard.leader_epoch, end_offset=shard.written, state=shard.state,
         )  # fmt: skip
         self._after(shard)
 

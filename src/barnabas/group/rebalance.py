@@ -55,7 +55,8 @@ def on_join_deadline(
 ) -> Outcome:
     """A rebalance has waited long enough; a new group waits again while members keep coming."""
     group = table.groups.get(group_id)
-    if group is None:
+    if group is None or group.state is not GroupState.PREPARING_REBALANCE:
+        # The group that waited could not be written; this one only has its name.
         return Outcome()
     if initial is not None and group.new_member_added and initial.remaining_ms:
         group.new_member_added = False
