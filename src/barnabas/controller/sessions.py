@@ -76,11 +76,12 @@ class Sessions:
     def seen_on(self, broker: int, connection_id: int) -> None:
         """The broker speaks through this connection: its end is a sign that the broker died."""
         session = self._sessions.get(broker)
-        if session is not None and session.connection_id != connection_id:
+        if session is None:
+            return
+        if session.connection_id != connection_id or not session.connection_open:
             self._by_connection.pop(session.connection_id, None)
             session.connection_id = connection_id
             self._by_connection[connection_id] = broker
-        if session is not None:
             session.connection_open = True
 
     def connection_closed(self, connection_id: int) -> int | None:

@@ -63,7 +63,7 @@ class Life(RuleBasedStateMachine):
     @rule(broker=brokers, clean=st.booleans())
     def revive(self, broker: int, clean: bool) -> None:
         if self.world.image.brokers[broker].fenced:
-            self.incarnation += 1
+            self.incarnation += 100
             self.world.revive(broker, clean=clean, incarnation=self.incarnation)
 
     @rule(broker=brokers)
@@ -71,7 +71,7 @@ class Life(RuleBasedStateMachine):
         """The new process registers before anybody noticed the end of the old one."""
         if not self.world.image.brokers[broker].fenced:
             self.world.controller.sessions.connection_closed(500 + broker)
-            self.incarnation += 1
+            self.incarnation += 100
             assert not self.world.register(broker, incarnation=self.incarnation).error_code
 
     @rule(broker=brokers)
