@@ -299,8 +299,8 @@ class LogModel:
         for entry in visible:
             starts.setdefault(entry.header.leader_epoch, entry.header.base_offset)
         epochs = sorted(starts)
-        for epoch, after in zip(epochs, [*epochs[1:], None], strict=True):
-            end = self.end if after is None else starts[after]
+        for at, epoch in enumerate(epochs, 1):
+            end = self.end if at == len(epochs) else starts[epochs[at]]
             assert self.log.epoch_end_offset(epoch) == (epoch, end), (epoch, end, starts)
         if epochs:
             assert self.log.last_epoch == epochs[-1]
