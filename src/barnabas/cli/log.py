@@ -1,92 +1,135 @@
-"""``barnabas log``: what stands in the files of a log directory."""
+"""``barnabas log``: what stands in the files of a log directory, and what the metadata log tells."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.log_files import rows_of
 from barnabas.cli.reaching import USAGE
-from barnabas.record.batch import BatchView, CorruptBatchError, iterate
-from barnabas.record.compression import Codec
+from barnabas.metadata.events import KINDS, Event, EventReader
+from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.tree import NoSuchPathError, cat
+from barnabas.raft.snapshots import CorruptSnapshotError, id_of, read_checkpoint
+from barnabas.record.batch import CorruptBatchError, iterate
 from barnabas.record.decode import records_of
+from barnabas.types import METADATA_TOPIC
+from barnabas.wire.codec import MalformedError
 
 app = typer.Typer(help="The files of a log directory.", no_args_is_help=True)
-
-
-@app.callback()
-def group() -> None:
-    """The files of a log directory."""
+FOLDER = f"{METADATA_TOPIC}-0"
+Damage = (CorruptBatchError, CorruptSnapshotError, MalformedError)
 
 
 @app.command()
 def dump(
-    file: Path = typer.Argument(..., help="A segment (.log) or snapshot (.checkpoint)."),
-    records: bool = typer.Option(False, "--records", help="With the records of each batch."),
+    file: Path = typer.Argument(..., help="Any file of a log directory."),
+    records: bool = typer.Option(False, "--records", "-r", help="With the records of each batch."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),
 ) -> None:
-    """Every batch with its header; says where the file is damaged and ends with 1."""
+    """Every entry; says where the file is damaged and ends with 1."""
     try:
-        data = memoryview(file.read_bytes())
+        for row in rows_of(file, records):
+            typer.echo(json.dumps(row) if as_json else line_of(row))
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
+    except Damage as error:
+        raise Failure(f"{file} is damaged: {error}") from error
+
+
+@app.command()
+def events(
+    directory: Path = typer.Argument(..., help=f"A node's log directory, or its {FOLDER}."),
+    kind: list[str] = typer.Option([], "--kind", "-k", help=f"Only these: {', '.join(KINDS)}."),
+    about: str = typer.Option("", "--about", "-a", help="Only subjects with this in their name."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),
+) -> None:
+    """Every decision in the metadata log with its reason."""
+    for name in kind:
+        if name not in KINDS:
+            raise Failure(f"--kind is one of {', '.join(KINDS)}, not {name!r}", USAGE)
+    for event in tell(EventReader(), directory):
+        if (kind and event.kind not in kind) or about not in event.subject:
+            continue
+        typer.echo(json.dumps(event.as_dict()) if as_json else event_line(event))
+
+
+@app.command()
+def tree(
+    directory: Path = typer.Argument(..., help=f"A node's log directory, or its {FOLDER}."),
+    path: str = typer.Argument("/", help="As /topics/byName/flights/0."),
+) -> None:
+    """The cluster's metadata at the end of the log, as JSON."""
+    image = replayed(directory)
     try:
-        for told in batches_of(data, records):
-            typer.echo(json.dumps(told) if as_json else line_of(told))
-    except CorruptBatchError as error:
-        raise Failure(f"{file}: {error}") from error
+        typer.echo(json.dumps(cat(image, path), indent=2, default=str))
+    except NoSuchPathError as error:
+        raise Failure(str(error)) from error
 
 
-def batches_of(data: memoryview, with_records: bool) -> Iterator[dict[str, Any]]:
-    """One dictionary per batch. Raises `CorruptBatchError`."""
-    for batch in iterate(data, crc=True, partial_tail=False):
-        told = describe(batch)
-        if with_records:
-            told["records"] = [
-                {
-                    "offset": r.offset,
-                    "timestamp": r.timestamp,
-                    "key": _text(r.key),
-                    "value": _text(r.value),
-                    "headers": [[name, _text(content)] for name, content in r.headers],
-                }
-                for r in records_of(batch)
-            ]
-        yield told
+def replayed(directory: Path) -> MetadataImage:
+    """The metadata at the end of a node's log. Raises `Failure`."""
+    reader = EventReader()
+    for _ in tell(reader, directory):
+        pass
+    return reader.image
 
 
-def describe(batch: BatchView) -> dict[str, Any]:
-    header = batch.header
-    return {
-        "position": batch.position,
-        "base_offset": header.base_offset,
-        "last_offset": header.last_offset,
-        "count": header.count,
-        "size": header.size,
-        "leader_epoch": header.leader_epoch,
-        "codec": Codec(header.codec).name.lower(),
-        "base_timestamp": header.base_timestamp,
-        "max_timestamp": header.max_timestamp,
-        "producer_id": header.producer_id,
-        "producer_epoch": header.producer_epoch,
-        "base_sequence": header.base_sequence,
-        "transactional": header.is_transactional,
-        "control": header.is_control,
-    }
+def tell(reader: EventReader, directory: Path) -> Iterator[Event]:
+    """Feed the metadata log of a node to `reader`: its last snapshot below the log, then the log.
+    Raises `Failure`."""
+    folder = directory if directory.name == FOLDER else directory / FOLDER
+    segments = sorted(folder.glob("*.log"))
+    if not segments:
+        raise Failure(f"there is no metadata log in {folder}", USAGE)
+    start = int(segments[0].stem)
+    current = segments[0]
+    try:
+        for current in snapshots_below(folder, start):
+            values = read_checkpoint(current.read_bytes())
+            for _ in reader.feed(values, 0, 0):
+                pass  # what a snapshot holds happened before; only the state counts
+        for current in segments:
+            yield from of_segment(reader, current)
+    except OSError as error:
+        raise Failure(f"{current} cannot be read: {error.strerror}", USAGE) from error
+    except Damage as error:
+        raise Failure(f"{current} is damaged: {error}") from error
 
 
-def line_of(told: dict[str, Any]) -> str:
-    """One line per batch, and one per record behind it."""
-    parts = [f"{k}={v}" for k, v in told.items() if k != "records" and v is not False]
+def snapshots_below(folder: Path, start: int) -> list[Path]:
+    """The newest snapshot that the log goes on from, where the log does not begin at 0."""
+    found = [(id_of(file.name), file) for file in folder.glob("*.checkpoint")]
+    fitting = [(at, file) for at, file in found if at is not None and 0 < at.offset <= start]
+    return [max(fitting)[1]] if fitting and start else []
+
+
+def of_segment(reader: EventReader, segment: Path) -> Iterator[Event]:
+    """Up to the last whole batch: a running node may be writing the next."""
+    for batch in iterate(memoryview(segment.read_bytes()), crc=True):
+        if not batch.header.is_control:
+            records = list(records_of(batch))
+            values = [record.value or b"" for record in records]
+            yield from reader.feed(values, batch.header.base_offset, batch.header.max_timestamp)
+
+
+def event_line(event: Event) -> str:
+    at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return f"{event.offset:>8}  {at}  {event}"
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """One line per entry, and one per record behind it."""
+    if list(row) == ["line"]:
+        return str(row["line"])
+    parts = [f"{k}={v}" for k, v in row.items() if k != "records" and v is not False]
     lines = ["  ".join(parts)]
-    for record in told.get("records", ()):
-        lines.append(f"    {record['offset']} {record['key']!r} {record['value']!r}")
+    for record in row.get("records", ()):
+        lines.append("    " + "  ".join(f"{k}={v!r}" for k, v in record.items()))
     return "\n".join(lines)
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "backslashreplace")
