@@ -37,6 +37,8 @@ def dump(
     try:
         for row in rows_of(file, records):
             typer.echo(json.dumps(row) if as_json else line_of(row))
+    except BrokenPipeError:
+        raise  # whoever reads has enough
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
     except Damage as error:

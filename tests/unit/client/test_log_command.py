@@ -1,0 +1,107 @@
+"""``barnabas log`` reads every file that a node writes, and says where one is damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+
+from barnabas.cli.main import main
+from barnabas.group.record_codec import GroupRecord, encode_record
+from barnabas.group.records.offset_commit_key import OffsetCommitKey
+from barnabas.group.records.offset_commit_value import OffsetCommitValue
+from barnabas.metadata.codec import encode_record as encode_metadata
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.record.builder import build_batch, end_transaction_marker
+from barnabas.types import Uuid, uuid_text
+
+ID = Uuid(b"i" * 16)
+
+
+def dump(file: Path, capsys: pytest.CaptureFixture[str], *more: str) -> list[dict[str, Any]]:
+    assert main(["log", "dump", str(file), "--json", *more]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_segments_and_indexes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    log = folder / "00000000000000000005.log"
+    marker = end_transaction_marker(
+        commit=True, timestamp_ms=1, producer_id=7, producer_epoch=0, coordinator_epoch=3
+    )
+    log.write_bytes(
+        build_batch([(b"k", b"v", (("h", b"x"),)), (None, b"\xff")], timestamp_ms=1, base_offset=5)
+        + bytes(marker)
+    )
+    first, second = dump(log, capsys, "--records")
+    assert first["records"] == [
+        {"offset": 5, "timestamp": 1, "key": "k", "value": "v", "headers": [["h", "x"]]},
+        {"offset": 6, "timestamp": 1, "key": None, "value": "\\xff"},
+    ]
+    assert second["records"] == [{"control": "commit", "coordinator_epoch": 3}]
+    log.with_suffix(".index").write_bytes(pack(">iiii", 1, 99, 0, 0))
+    assert dump(log.with_suffix(".index"), capsys) == [{"offset": 6, "position": 99}]
+    log.with_suffix(".timeindex").write_bytes(pack(">qi", 42, 1))
+    assert dump(log.with_suffix(".timeindex"), capsys) == [{"timestamp": 42, "offset": 6}]
+    log.with_suffix(".txnindex").write_bytes(pack(">hqqqq", 0, 1, 2, 3, 4))
+    assert dump(log.with_suffix(".txnindex"), capsys)[0]["last_stable_offset"] == 4
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    assert len(dump(folder / "leader-epoch-checkpoint", capsys)) == 3
+
+
+def test_damage_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "00000000000000000000.log"
+    batch = bytearray(build_batch([(b"k", b"v")], timestamp_ms=1))
+    batch[-1] ^= 1
+    log.write_bytes(batch)
+    assert main(["log", "dump", str(log)]) == 1
+    assert "is damaged" in capsys.readouterr().err
+    assert main(["log", "dump", str(tmp_path / "none.log")]) == 2
+
+
+def test_records_of_internal_topics_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    record = GroupRecord(
+        OffsetCommitKey(group="g", topic="t", partition=1), OffsetCommitValue(offset=9), 4
+    )
+    (folder / "0.log").write_bytes(build_batch([encode_record(record)], timestamp_ms=1))
+    (row,) = dump(folder / "0.log", capsys, "--records")
+    (told,) = row["records"]
+    assert told["key"] == {"group": "g", "topic": "t", "partition": 1}
+    assert told["value"]["offset"] == 9
+
+
+def test_events_and_tree_of_the_metadata_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "__cluster_metadata-0"
+    folder.mkdir()
+    records = [
+        TopicRecord(name="t", topic_id=ID),
+        PartitionRecord(
+            topic_id=ID, partition_id=0, replicas=[1, 2], isr=[1, 2], leader=1, directories=[ID, ID]
+        ),
+        PartitionChangeRecord(
+            topic_id=ID, partition_id=0, leader=2, isr=[2], reason="broker 1 died"
+        ),
+    ]
+    values = [encode_metadata(r, 1 if type(r) is PartitionRecord else 0) for r in records]
+    log = folder / "00000000000000000000.log"
+    log.write_bytes(build_batch([(None, value) for value in values], timestamp_ms=1000))
+    assert main(["log", "events", str(tmp_path), "--json", "--kind", "election"]) == 0
+    (event,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert event["reason"] == "broker 1 died" and event["subject"] == "t-0"
+    assert main(["log", "tree", str(tmp_path), "/topics/byName/t"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["id"] == uuid_text(ID) and told["0"]["leader"] == 2
+    assert main(["log", "tree", str(tmp_path), "/nowhere"]) == 1
+    assert main(["log", "events", str(tmp_path / "no")]) == 2
