@@ -11,6 +11,7 @@ not know that flag, reads block, as they would have to anyway.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -27,6 +28,11 @@ PARTS_MAX = 1024
 TEMPORARY = ".tmp"
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NOT_SUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_uninitialized = ctypes.pythonapi.PyByteArray_FromStringAndSize
+_uninitialized.restype = ctypes.py_object
+_uninitialized.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
+LARGE_READ = 32 * 1024
+"""From here on filling a buffer with zeros before reading into it costs more than the call that avoids it."""
 _refuses_nowait = not _NOWAIT
 """Whether a file system has shown that it cannot tell what is in memory."""
 
@@ -107,8 +113,9 @@ class HostFile(File):
         size = max(min(size, self._size - position), 0)
         if _refuses_nowait or self._closing:
             return self.read_at(position, size)
-        target = bytearray(size)
+        target: bytearray = bytearray(size) if size < LARGE_READ else _uninitialized(None, size)
         try:
+            # Short: the rest is not in memory. The buffer, of which only a part is filled, goes.
             return target if os.preadv(self._fd, (target,), position, _NOWAIT) == size else None
         except BlockingIOError:
             return None
