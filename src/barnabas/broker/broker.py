@@ -84,7 +84,7 @@ class Broker:
             ports,
             config.logs,
             {path: identities[path] for path in config.log_dirs if path in identities},
-            self.replicas.config_of,
+            self.replicas.configs.log_config,
             self._on_directory_offline,
         )
         self.isr_changes = IsrChanges(ports, self.controller, self.node_id, self._broker_epoch)

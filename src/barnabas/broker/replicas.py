@@ -19,8 +19,7 @@ from typing import Protocol
 from barnabas.broker.fetcher import FetcherPool
 from barnabas.broker.isr_changes import IsrChanges
 from barnabas.broker.partition import Partition
-from barnabas.config.topic import topic_values
-from barnabas.log.config import LogConfig, intern_config
+from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.log.directories import LogDirectories
 from barnabas.log.partition_log import PartitionLog
 from barnabas.metadata.changes import Changes
@@ -74,8 +73,7 @@ class ReplicaTable:
         self._surroundings = surroundings
         self.wake = surroundings.wake
         self._listeners: dict[str, list[OnLeadership]] = {}
-        self._configs: dict[str, tuple[LogConfig, int]] = {}
-        self._config_version = -1
+        self.configs = TopicConfigs(image, surroundings.broker_texts)
 
     def attach(self, logs: LogDirectories, fetchers: FetcherPool, isr_changes: IsrChanges) -> None:
         """The parts that know this table themselves."""
@@ -127,28 +125,9 @@ class ReplicaTable:
 
     # -- configuration ---------------------------------------------------------------------------
 
-    def config_of(self, topic: str) -> LogConfig:
-        return self._config(topic)[0]
-
-    def _config(self, topic: str) -> tuple[LogConfig, int]:
-        """(the log's configuration, min.insync.replicas)."""
-        if self._config_version != self.image.config_version:
-            self._config_version = self.image.config_version
-            self._configs.clear()
-        overrides = self.image.config(TOPIC, topic)
-        shared = "" if not overrides else topic
-        found = self._configs.get(shared)
-        if found is None:
-            values = topic_values(overrides, self._surroundings.broker_texts())
-            min_isr = values["min.insync.replicas"]
-            assert isinstance(min_isr, int)
-            found = (intern_config(LogConfig.from_topic_config(values)), min_isr)
-            self._configs[shared] = found
-        return found
-
     def _reconfigure(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
-            config, min_isr = self._config(partition.topic)
+            config, min_isr = self.configs.of(partition.topic)
             if partition.log is not None and partition.log.config is not config:
                 partition.log.reconfigure(config)
             if min_isr != partition.min_isr:
@@ -259,7 +238,7 @@ class ReplicaTable:
         except KafkaError as error:
             self.ports.log("error", "replica.offline", partition=str(name), reason=error.message)
         partition = Partition(self, topic.name, topic.id, state.partition, log)
-        partition.min_isr = self._config(topic.name)[1]
+        partition.min_isr = self.configs.of(topic.name).min_isr
         self.by_id[topic.id, state.partition] = partition
         self.by_name[name.topic, name.partition] = partition
         if log is not None:
