@@ -169,11 +169,18 @@ def _entries(at: Configuration, kind: int, name: str) -> list[Entry]:
 def topic_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entry]:
     """Every key of a topic with `overrides`, by name."""
     keys = TOPIC_KEYS.keys
-    return [
+    entries: list[Entry] = [
         (keys[name], topic_sources(at, keys[name], overrides), False)
         for name in sorted(keys)
         if not keys[name].internal
     ]
+    # Keys that Kafka's table lacks (unclean.recovery.strategy) are shown where they are set.
+    entries += [
+        (_plain_key(name), [Source(DYNAMIC_TOPIC, name, overrides[name])], False)
+        for name in sorted(overrides)
+        if name not in keys
+    ]
+    return entries
 
 
 def _broker_entries(at: Configuration, name: str) -> list[Entry]:

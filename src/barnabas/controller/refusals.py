@@ -6,6 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from barnabas.wire.errors import code_of
+from barnabas.wire.schema import Message
+
 REFUSALS_MAX = 1000
 
 
@@ -28,9 +31,29 @@ class Refusals:
     def note(self, subject: str, code: str, reason: str) -> None:
         self._notes.append(RefusalNote(self._wall_ms(), subject, code, reason))
 
+    def note_all(self, api: str, response: Message) -> None:
+        """Every part of a response that carries an error, by the name it has there."""
+        code = getattr(response, "error_code", 0)
+        if code:
+            said = getattr(response, "error_message", None) or ""
+            self.note(f"{api} {_subject(response)}".rstrip(), code_of(code).name, said)
+        for field in response.FIELDS:
+            if field.struct is not None and field.array:
+                for part in getattr(response, field.name) or ():
+                    self.note_all(api, part)
+
     def since(self, at_ms: int = 0) -> list[RefusalNote]:
         """Those noted at `at_ms` or later."""
         return [note for note in self._notes if note.at_ms >= at_ms]
 
     def __len__(self) -> int:
         return len(self._notes)
+
+
+def _subject(part: Message) -> str:
+    """What a part of a response is about."""
+    for name in ("name", "topic", "resource_name", "feature", "partition_index", "partition_id"):
+        value = getattr(part, name, None)
+        if value is not None:
+            return str(value)
+    return ""

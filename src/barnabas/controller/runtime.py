@@ -40,6 +40,7 @@ from barnabas.metadata.records.abort_transaction_record import AbortTransactionR
 from barnabas.metadata.snapshot import snapshot_values
 from barnabas.ports import Ports, Rng, Wakeup
 from barnabas.types import Buffer
+from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Api, Parked
@@ -48,6 +49,10 @@ from barnabas.wire.schema import Message
 M = TypeVar("M", bound=Message)
 Work = Iterator[Decision[Any]]
 """Long work in slices: each decision is committed before the next is made."""
+
+
+_REFUSALS_NOTED = frozenset({ApiKey.ALTER_PARTITION, ApiKey.BROKER_HEARTBEAT})
+"""APIs whose deciders note their refusals themselves, or have none within the answer."""
 
 
 class _Waiting:
@@ -232,7 +237,13 @@ class ControllerRuntime:
         """Make a decision for a request; the answer waits until it, and all it was made on, is
         committed. `on_appended` learns the offset. Raises KafkaError."""
         self.require_active()
-        decision = decider(self.cluster)
+        try:
+            decision = decider(self.cluster)
+        except KafkaError as error:
+            self.refusals.note(api.key.name, error.code.name, error.message)
+            raise
+        if api.key not in _REFUSALS_NOTED:
+            self.refusals.note_all(api.key.name, decision.response)
         last_offset = self.commit(decision)
         if decision.then is not None:
             return self._decide_later(api, request, decision, on_appended)

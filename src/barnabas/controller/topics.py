@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.config.definition import ConfigError
-from barnabas.config.topic import check_topic_overrides
 from barnabas.controller.cluster import Cluster
+from barnabas.controller.configs import check_values
 from barnabas.controller.decision import Decision
 from barnabas.controller.describe_configs import Configuration, topic_entries
 from barnabas.controller.placement import UsableBroker, place
 from barnabas.metadata.features import DIRECTORIES_SINCE
-from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC
+from barnabas.metadata.image import TOPIC
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
@@ -204,16 +203,8 @@ def _check_configs(cluster: Cluster, wanted: CreatableTopic) -> dict[str, str]:
             f"Null value not supported for topic configs: {','.join(nulls)}",
         )
     overrides = {config.name: config.value or "" for config in wanted.configs}
-    try:
-        check_topic_overrides(overrides, broker_defaults(cluster))
-    except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    check_values(cluster, TOPIC, wanted.name, overrides)
     return overrides
-
-
-def broker_defaults(cluster: Cluster) -> dict[str, str]:
-    """Text of what stands behind topics' configurations: properties, then cluster-wide dynamic."""
-    return {**cluster.properties, **cluster.image.config(BROKER, CLUSTER_DEFAULT)}
 
 
 def described_configs(

@@ -202,6 +202,37 @@ def test_resources_are_listed(world: World) -> None:
     assert [r.resource_name for r in old.config_resources] == ["sub"]
 
 
+def test_the_recovery_strategy_is_a_key_of_topics_and_of_the_cluster(world: World) -> None:
+    world.create("r", [[1]], configs={"unclean.recovery.strategy": "none"})
+    shown = described(world, TOPIC, "r", keys=["unclean.recovery.strategy"])
+    assert [(c.name, c.value) for c in shown.configs] == [("unclean.recovery.strategy", "none")]
+    assert world.create("bad", [[1]], configs={"unclean.recovery.strategy": "x"}).error_code
+    topic = world.image.topics_by_name["t"]
+    rules = world.controller.cluster.rules
+    assert rules(topic).recovery == "balanced"
+    assert not alter(world, BROKER, "", ("unclean.recovery.strategy", SET, "aggressive")).error_code
+    assert rules(topic).recovery == "aggressive"
+    alter(world, TOPIC, "t", ("unclean.recovery.strategy", SET, "none"))
+    assert rules(topic).recovery == "none"
+
+
+def test_refusals_are_remembered_with_their_reasons(world: World) -> None:
+    alter(world, TOPIC, "t", ("nope", SET, "1"))
+    world.create("bad", partitions=0)
+    world.register(1, incarnation=5)
+    told = [(n.subject, n.code) for n in world.controller.refusals.since()]
+    assert (
+        told
+        == [
+            ("INCREMENTAL_ALTER_CONFIGS t", "INVALID_CONFIG"),
+            ("CREATE_TOPICS bad", "INVALID_REPLICATION_FACTOR"),
+            ("BROKER_REGISTRATION", "DUPLICATE_BROKER_REGISTRATION"),
+        ]
+        or told[1][1] == "INVALID_PARTITIONS"
+    )
+    assert all(n.reason for n in world.controller.refusals.since())
+
+
 # -- features --------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,197 @@
+"""Plans of reassignments: drain a broker, balance a cluster, change a replication factor.
+
+Pure functions from the present assignment to the wanted one, for tools: nothing here talks to a
+cluster. A plan moves as little as it can, keeps every partition on as many racks as it was or
+could be, and never puts two replicas of a partition on one broker. The order of replicas matters:
+the first one is the preferred leader, and `balance` evens these out as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from barnabas.types import TopicPartition
+
+Assignment = dict[TopicPartition, tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class Brokers:
+    """The brokers that may hold replicas, with their racks (None where they name none)."""
+
+    racks: Mapping[int, str | None]
+    load: dict[int, int] = field(default_factory=dict)
+    """Replicas held, kept up while a plan is made."""
+    leads: dict[int, int] = field(default_factory=dict)
+    """Partitions preferred."""
+
+    def count(self, assignment: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Take the present assignment in."""
+        for broker in self.racks:
+            self.load.setdefault(broker, 0)
+            self.leads.setdefault(broker, 0)
+        for replicas in assignment.values():
+            for broker in replicas:
+                self.load[broker] = self.load.get(broker, 0) + 1
+            if replicas:
+                self.leads[replicas[0]] = self.leads.get(replicas[0], 0) + 1
+
+    def best(self, present: Iterable[int]) -> int | None:
+        """Who takes one more replica of a partition on `present`: a rack without one first, then the
+        least loaded, then the lowest id. None where nobody is left."""
+        held = list(present)
+        racks = {self.racks.get(broker) for broker in held}
+        candidates = [broker for broker in self.racks if broker not in held]
+        if not candidates:
+            return None
+        return min(
+            candidates,
+            key=lambda broker: (
+                self.racks[broker] is not None and self.racks[broker] in racks,
+                self.load[broker],
+                broker,
+            ),
+        )
+
+
+def drain(
+    assignment: Mapping[TopicPartition, Sequence[int]],
+    racks: Mapping[int, str | None],
+    leaving: Iterable[int],
+) -> Assignment:
+    """Move every replica off `leaving`; what is not on them stays. `racks` names the brokers that
+    stay or leave. Raises ValueError where too few brokers remain for a partition."""
+    gone = set(leaving)
+    brokers = Brokers(
+        {broker: rack for broker, rack in sorted(racks.items()) if broker not in gone}
+    )
+    brokers.count(assignment)
+    plan: Assignment = {}
+    for partition in sorted(assignment):
+        replicas = list(assignment[partition])
+        for at, broker in enumerate(replicas):
+            if broker not in gone:
+                continue
+            keep = [b for b in replicas if b not in gone]
+            taken = brokers.best(keep)
+            if taken is None:
+                raise ValueError(
+                    f"{partition} has {len(replicas)} replicas and only {len(brokers.racks)}"
+                    " brokers remain"
+                )
+            replicas[at] = taken
+            brokers.load[taken] += 1
+        if tuple(replicas) != tuple(assignment[partition]):
+            plan[partition] = tuple(replicas)
+    return plan
+
+
+def balance(
+    assignment: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, str | None]
+) -> Assignment:
+    """Even out replicas and preferred leaders with few moves: until no broker holds two replicas
+    more than another that could take one, and likewise for preferred leaders (which move by
+    changing the order, without copying anything)."""
+    brokers = Brokers(dict(sorted(racks.items())))
+    brokers.count(assignment)
+    target = {partition: tuple(replicas) for partition, replicas in assignment.items()}
+    _even_replicas(target, brokers)
+    _even_leaders(target, brokers)
+    return {p: target[p] for p in sorted(target) if target[p] != tuple(assignment[p])}
+
+
+def _even_replicas(target: Assignment, brokers: Brokers) -> None:
+    held: dict[int, list[TopicPartition]] = {broker: [] for broker in brokers.racks}
+    for partition in sorted(target):
+        for broker in target[partition]:
+            held.setdefault(broker, []).append(partition)
+    moved = True
+    while moved:
+        moved = False
+        for giver in sorted(held, key=lambda b: (-brokers.load.get(b, 0), b)):
+            if giver in brokers.racks and _give_one(giver, target, held, brokers):
+                moved = True
+                break
+
+
+def _give_one(
+    giver: int, target: Assignment, held: dict[int, list[TopicPartition]], brokers: Brokers
+) -> bool:
+    """Move one replica from `giver` to whoever holds at least two fewer and may take it."""
+    takers = sorted(brokers.racks, key=lambda b: (brokers.load[b], b))
+    for taker in takers:
+        if brokers.load[giver] - brokers.load[taker] < 2:
+            return False
+        for partition in held[giver]:
+            replicas = target[partition]
+            if taker not in replicas and _keeps_racks(replicas, giver, taker, brokers):
+                target[partition] = tuple([taker if b == giver else b for b in replicas])
+                held[giver].remove(partition)
+                held[taker].append(partition)
+                brokers.load[giver] -= 1
+                brokers.load[taker] += 1
+                if replicas[0] == giver:
+                    brokers.leads[giver] -= 1
+                    brokers.leads[taker] += 1
+                return True
+    return False
+
+
+def _keeps_racks(replicas: Sequence[int], giver: int, taker: int, brokers: Brokers) -> bool:
+    before = {brokers.racks.get(b) for b in replicas}
+    after = {brokers.racks.get(b) for b in replicas if b != giver} | {brokers.racks[taker]}
+    return len(after) >= len(before)
+
+
+def _even_leaders(target: Assignment, brokers: Brokers) -> None:
+    """Reorder replicas so that nobody is preferred twice more often than a fellow replica."""
+    leads = brokers.leads
+    moved = True
+    while moved:
+        moved = False
+        for partition in sorted(target):
+            replicas = target[partition]
+            if not replicas:
+                continue
+            first = replicas[0]
+            least = min(replicas, key=lambda b: (leads.get(b, 0), b))
+            if leads.get(first, 0) - leads.get(least, 0) >= 2:
+                target[partition] = (least, *[b for b in replicas if b != least])
+                leads[first] -= 1
+                leads[least] = leads.get(least, 0) + 1
+                moved = True
+
+
+def with_factor(
+    assignment: Mapping[TopicPartition, Sequence[int]],
+    racks: Mapping[int, str | None],
+    factor: int,
+) -> Assignment:
+    """Grow to or shrink to `factor` replicas each; the preferred leader stays. Raises ValueError."""
+    if not 1 <= factor <= len(racks):
+        raise ValueError(f"a replication factor of {factor} needs as many of {len(racks)} brokers")
+    brokers = Brokers(dict(sorted(racks.items())))
+    brokers.count(assignment)
+    plan: Assignment = {}
+    for partition in sorted(assignment):
+        replicas = list(assignment[partition])
+        while len(replicas) > factor:
+            last = max(replicas[1:], key=lambda b: (brokers.load.get(b, 0), b))
+            replicas.remove(last)
+            brokers.load[last] -= 1
+        while len(replicas) < factor:
+            taken = brokers.best(replicas)
+            assert taken is not None
+            replicas.append(taken)
+            brokers.load[taken] += 1
+        if tuple(replicas) != tuple(assignment[partition]):
+            plan[partition] = tuple(replicas)
+    return plan
+
+
+def moved_replicas(
+    before: Mapping[TopicPartition, Sequence[int]], plan: Mapping[TopicPartition, Sequence[int]]
+) -> int:
+    """Replicas that have to be copied."""
+    return sum(len([b for b in plan[p] if b not in before[p]]) for p in plan)
