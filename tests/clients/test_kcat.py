@@ -48,6 +48,22 @@ def test_what_is_produced_with_each_codec_is_read_back(cluster: Cluster, codec: 
     assert sorted(values(read)) == list(range(300))
 
 
+def create(cluster: Cluster, topic: str, partitions: int) -> None:
+    """With three replicas, which kcat cannot ask for."""
+    command = [
+        "topics",
+        "create",
+        topic,
+        "--partitions",
+        str(partitions),
+        "--replication-factor",
+        "3",
+    ]
+    subprocess.run(
+        [sys.executable, "-m", "barnabas", *command, "--bootstrap", cluster.bootstrap], check=True
+    )
+
+
 class Member:
     """One kcat of a group; collects what it prints, and what it says of its assignment."""
 
@@ -88,8 +104,7 @@ class Member:
 
 def test_a_group_of_two_rebalances_commits_and_resumes(cluster: Cluster) -> None:
     topic, group = fresh("group"), fresh("g")
-    admin = ["barnabas", "topics", "create", topic, "--partitions", "4"]
-    subprocess.run([sys.executable, "-m", *admin, "--bootstrap", cluster.bootstrap], check=True)
+    create(cluster, topic, partitions=4)
     for partition in range(4):
         numbers = lines(partition * 50, partition * 50 + 50)
         kcat(cluster, "-P", "-t", topic, "-p", str(partition), stdin=numbers)
@@ -109,6 +124,7 @@ def test_a_group_of_two_rebalances_commits_and_resumes(cluster: Cluster) -> None
 
 def test_acknowledged_records_survive_the_death_of_a_leader(cluster: Cluster) -> None:
     topic = fresh("failover")
+    create(cluster, topic, partitions=1)
     kcat(cluster, "-P", "-t", topic, "-p", "0", stdin=lines(0, 1))
     sent = 1
     producer = subprocess.Popen(
