@@ -35,8 +35,9 @@ class SparseIndex:
         self._table: bytearray | None = None
 
     def make(self) -> None:
-        """Begin with an empty file."""
-        self._files.get(self.path).truncate(0)
+        """Begin empty. The file is made when there is something to write."""
+        if self._files.disk.exists(self.path):
+            self._files.get(self.path).truncate(0)
         self._count, self._last, self._pending, self._table = 0, None, b"", None
 
     @property

@@ -27,8 +27,6 @@ from barnabas.log.indexes import OffsetIndex, TimeIndex
 from barnabas.ports import File
 from barnabas.record.batch import (
     HEADER_SIZE,
-    LENGTH_PREFIX,
-    OFFSET_AND_LENGTH,
     BatchHeader,
     BatchView,
     CorruptBatchError,
@@ -232,20 +230,26 @@ class Segment:
         if self.index.last is None and self.size > 2 * self.index_interval and not self._rebuilt:
             self.rebuild_indexes()  # the file is missing, or there are only large batches
         position = self.index.position_below(offset - self.base_offset)
+        batches = self.headers(position)
         try:
-            first = next(self.headers(position), None)
+            first = next(batches, None)
             sound = first is None or first.header.base_offset <= offset
         except CorruptLogError:
+            if not position:
+                raise
             sound = False
-        if not sound and position:
-            self.rebuild_indexes()
-            position = self.index.position_below(offset - self.base_offset)
-        yield from self.headers(position)
+        if sound or not position:
+            if first is not None:
+                yield first
+                yield from batches
+            return
+        self.rebuild_indexes()
+        yield from self.headers(self.index.position_below(offset - self.base_offset))
 
-    def batch_size_at(self, position: int) -> int:
-        """Size of the batch that begins at `position`."""
-        _, length = OFFSET_AND_LENGTH.unpack(self.file().read_at(position, LENGTH_PREFIX))
-        return int(length) + LENGTH_PREFIX
+    def read(self, position: int, size: int, block: bool) -> Buffer | None:
+        """Bytes as they stand; None where reading would block and `block` is False."""
+        file = self.file()
+        return file.read_at(position, size) if block else file.try_read_at(position, size)
 
     def view(self, batch: Located) -> BatchView:
         """The whole batch, read."""

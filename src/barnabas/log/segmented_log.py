@@ -16,7 +16,12 @@ from barnabas.log.errors import OffsetOutOfRange
 from barnabas.log.files import OpenFiles
 from barnabas.log.segment import Segment
 from barnabas.ports import Disk
-from barnabas.record.batch import HEADER_SIZE, CorruptBatchError
+from barnabas.record.batch import (
+    HEADER_SIZE,
+    LENGTH_PREFIX,
+    OFFSET_AND_LENGTH,
+    CorruptBatchError,
+)
 from barnabas.record.decode import records_of
 from barnabas.types import Buffer, TopicPartition
 
@@ -104,14 +109,16 @@ class SegmentedLog:
         segment = self.segments[at]
         limit = segment.size if self.end_of_segment(at) <= end else segment.position_of(end)
         size = min(max_bytes, limit - start)
-        if at_least_one and size < limit - start:
-            size = min(max(size, segment.batch_size_at(start)), limit - start)
-        if size <= 0:
-            return EMPTY
-        file = segment.file()
-        data = file.read_at(start, size) if block else file.try_read_at(start, size)
-        if data is None:
-            return None
+        if at_least_one:
+            size = min(max(size, LENGTH_PREFIX), limit - start)
+        data = segment.read(start, size, block) if size > 0 else b""
+        if at_least_one and data:
+            _, length = OFFSET_AND_LENGTH.unpack_from(data)
+            whole = min(length + LENGTH_PREFIX, limit - start)
+            if whole > len(data):
+                data = segment.read(start, whole, block)
+        if not data:
+            return None if data is None else EMPTY
         segment.check_read(start, data)
         return ReadResult(data, start, segment.base_offset)
 
