@@ -158,13 +158,13 @@ def nobody_reason(e: Electorate) -> str:
 
 
 def _clean_reason(e: Electorate, replica: int) -> str:
-    first = _first_live(replica, "ISR" if e.isr else "ELR")
+    first = first_live(replica, "ISR" if e.isr else "ELR")
     if e.leader == NO_LEADER or not e.acceptable(e.leader):
         return first
     return f"{why_not(e, e.leader)}; {first}"
 
 
 @lru_cache(maxsize=4096)
-def _first_live(replica: int, kind: str) -> str:
+def first_live(replica: int, kind: str) -> str:
     """One text for many partitions."""
     return f"{replica} is the first live member of the {kind}"

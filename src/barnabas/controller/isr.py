@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.shrink import PlainShrink
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )
@@ -38,6 +39,8 @@ def isr_updates(
     """
     image, departing = cluster.image, cluster.departing
     slots = image.slots
+    plain = departing and unclean_shutdown is None and not only_leaderless
+    shrink = PlainShrink(cluster) if plain else None
     for key in keys:
         topic = slots[key >> 32]
         if topic is None:
@@ -55,6 +58,11 @@ def isr_updates(
             else:
                 continue
         why = _reason_of(departing, isr) if reason is None else reason
+        if shrink is not None:
+            record = shrink.record(topic, index, why)
+            if record is not None:
+                yield record
+                continue
         change = PartitionChange(cluster, topic, index, why)
         if departing:
             change.without(departing)

@@ -127,7 +127,7 @@ class PartitionChange:
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
         if self.strategy is elections.keep_or_offline:
             self.strategy = elections.reassigned
-        self.reason = _joined(self.reason, f"reassignment to {list(replicas)} is complete")
+        self.reason = joined(self.reason, f"reassignment to {list(replicas)} is complete")
 
     def _aim_elr(self, old_isr: Replicas) -> None:
         """With fewer than min ISR in sync, those that leave the ISR stay eligible (KIP-966)."""
@@ -185,7 +185,7 @@ class PartitionChange:
         elif elected.leader in self.elr:
             self.isr = (elected.leader,)
             self.elr = tuple([r for r in self.elr if r != elected.leader])
-        self.reason = _joined(self.reason, elected.reason)
+        self.reason = joined(self.reason, elected.reason)
 
     def _bump_leader_epoch(self, record: PartitionChangeRecord) -> None:
         """A replica that is taken away must hear of a new leader epoch."""
@@ -260,5 +260,6 @@ def _changes(record: PartitionChangeRecord) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _joined(first: str, second: str) -> str:
+def joined(first: str, second: str) -> str:
+    """Two reasons as one text, which many records share."""
     return f"{first}: {second}" if first and second else first or second

@@ -1,0 +1,78 @@
+"""The quick way of a plain shrink decides as the general way does."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.shrink import PlainShrink
+from barnabas.metadata.records.config_record import ConfigRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from tests.unit.controller.harness import World, uuid
+
+BROKERS = (1, 2, 3, 4, 5)
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> PartitionRecord:
+    replicas = draw(st.lists(st.sampled_from(BROKERS), min_size=1, max_size=4, unique=True))
+    isr = draw(st.lists(st.sampled_from(replicas), unique=True))
+    odd = draw(st.integers(0, 9)) == 0
+    return PartitionRecord(
+        topic_id=uuid(1),
+        replicas=replicas,
+        isr=isr,
+        leader=draw(st.sampled_from(isr)) if isr else -1,
+        leader_epoch=3,
+        partition_epoch=7,
+        adding_replicas=replicas[:1] if odd else (),
+        directories=[
+            draw(st.sampled_from([uuid(2000 + b)] * 5 + [uuid(9), uuid(0)])) for b in replicas
+        ],
+    )
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.lists(partitions(), min_size=1, max_size=12),
+    st.lists(st.sampled_from(BROKERS), min_size=1, max_size=4, unique=True),
+    st.integers(1, 3),
+)
+def test_the_quick_way_decides_as_the_general_way(
+    records: list[PartitionRecord], leaving: list[int], min_isr: int
+) -> None:
+    world = WORLD
+    image = world.image
+    image.undo_uncommitted()
+    image.apply_uncommitted(
+        [
+            TopicRecord(name="t", topic_id=uuid(1)),
+            ConfigRecord(
+                resource_type=2, resource_name="t", name="min.insync.replicas", value=str(min_isr)
+            ),
+        ],
+        image.offset + 2,
+        1,
+    )
+    for index, record in enumerate(records):
+        record.partition_id = index
+    image.apply_uncommitted(records, image.offset + len(records), 1)
+    topic = image.topics_by_name["t"]
+    cluster = world.controller.cluster
+    with cluster.leaving(leaving, "gone"):
+        shrink = PlainShrink(cluster)
+        for index in range(len(topic)):
+            if not any(broker in leaving for broker in topic.isr[index]):
+                continue
+            plain = shrink.record(topic, index, "gone")
+            if plain is not None:
+                general = PartitionChange(cluster, topic, index, "gone").without(leaving).build()
+                assert plain == general
+    image.undo_uncommitted()
+    cluster.to_recover.clear()
+
+
+WORLD = World()
+WORLD.join(*BROKERS)
