@@ -27,6 +27,7 @@ from barnabas.broker.group_coordinator import GroupCoordinators
 from barnabas.broker.isr_changes import IsrChanges
 from barnabas.broker.leaders import add_fetch_leaders, add_produce_leaders
 from barnabas.broker.lifecycle import Identity, Lifecycle
+from barnabas.broker.lost_leaders import LostLeaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.replicas import ReplicaTable
@@ -77,6 +78,7 @@ class Broker:
 
         self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
         self.deadlines = Deadlines(ports)
+        self.lost_leaders = LostLeaders(ports.clock, self.deadlines, image)
         self.replicas = ReplicaTable(
             ports, self.node_id, config.replication.lag_time_ms_max, image, self
         )
@@ -115,6 +117,8 @@ class Broker:
             self.config.replication,
             self._broker_epoch,
             self.inter_broker_endpoint,
+            self.lost_leaders.on_lost,
+            self.lost_leaders.on_reached,
         )
 
     def _broker_epoch(self) -> int:
@@ -160,6 +164,7 @@ class Broker:
         if self.image.offset >= 0:
             # What was replayed before the logs were open.
             self.replicas.apply(Changes(everything=True))
+            self.lost_leaders.on_metadata(Changes(everything=True))
         self.on_controller_change()
         self.lifecycle.start()
 
@@ -186,6 +191,7 @@ class Broker:
         if not self.is_started or (self._stopping and self._stopped is None):
             return
         self.replicas.apply(changes)
+        self.lost_leaders.on_metadata(changes)
         if changes.topics_deleted:
             self.groups.on_topics_deleted(
                 {
@@ -315,6 +321,7 @@ class Broker:
             "replicas": self.replicas.describe(),
             "fetch_sessions": len(self.fetches.sessions),
             "waiting": len(self.deadlines),
+            "lost_leaders": self.lost_leaders.describe(),
             "logs": cast("object", self.logs.describe()),
         }
 

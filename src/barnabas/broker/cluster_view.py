@@ -9,6 +9,7 @@ Behaviour: Kafka's KRaftMetadataCache.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from barnabas.metadata.image import MetadataImage
@@ -64,10 +65,13 @@ class ClusterView:
             return None
         return known.listeners.get(self.listener)
 
-    def live_brokers(self) -> list[LiveBroker]:
+    def live_brokers(self, still_shown: Collection[int] = ()) -> list[LiveBroker]:
+        """By id; those `still_shown` too, though they are fenced."""
         found = []
         for broker in sorted(self.image.brokers):
             at = self.endpoint(broker)
+            if at is None and broker in still_shown:
+                at = self.image.brokers[broker].listeners.get(self.listener)
             if at is not None:
                 found.append(LiveBroker(broker, at.host, at.port, self.image.brokers[broker].rack))
         return found

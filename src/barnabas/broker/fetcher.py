@@ -67,6 +67,10 @@ class FetcherContext(NamedTuple):
     broker_epoch: Callable[[], int]
     endpoint_of: Callable[[int], Endpoint | None]
     """Where another broker's inter-broker listener is; None while that is unknown."""
+    on_lost: Callable[[int], None] = lambda leader: None
+    """The connection to a leader ended."""
+    on_reached: Callable[[int], None] = lambda leader: None
+    """It answers again."""
 
 
 class Fetcher:
@@ -85,6 +89,7 @@ class Fetcher:
         self._wakeup: Wakeup | None = None
         self._endpoint: Endpoint | None = None
         self._closed = False
+        self._lost = False
         self.rounds = 0
 
     # -- which partitions ------------------------------------------------------------------------
@@ -217,6 +222,9 @@ class Fetcher:
         elif response.error_code:
             self._on_session_error(ErrorCode(response.error_code))
         else:
+            if self._lost:
+                self._lost = False
+                self.context.on_reached(self.leader)
             self._session.on_response(response.session_id)
             for topic in response.responses:
                 topic_id = Uuid(topic.topic_id)
@@ -230,6 +238,8 @@ class Fetcher:
     def _on_lost(self, error: ChannelError) -> None:
         """The leader is gone or unreachable: the metadata will say who leads next."""
         self.context.ports.log("info", "fetcher.leader_lost", leader=self.leader, error=str(error))
+        self._lost = True
+        self.context.on_lost(self.leader)
         self._session.forget()
         backoff = self.context.settings.fetch_backoff_ms
         for key, (_, state) in self.followed.items():

@@ -2,7 +2,8 @@
 
 Behaviour: topics with partitions, leaders and replicas as the committed metadata have them, and the
 brokers that are alive on the listener asked. A topic that does not exist is created where client and
-broker allow it; the client is told UNKNOWN_TOPIC_OR_PARTITION and asks again.
+broker allow it; the client is told UNKNOWN_TOPIC_OR_PARTITION and asks again. Where the leader of a
+topic that is asked for was lost a moment ago, the answer waits for its successor (`lost_leaders`).
 
 Version notes: in 0 no topics means all of them, from 1 on null does; 10 asks by topic id, 8 to 10 may
 ask what the cluster allows, 13 has an error of its own.
@@ -10,6 +11,7 @@ ask what the cluster allows, 13 has an error of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.auto_topics import INTERNAL_TOPICS
@@ -20,6 +22,7 @@ from barnabas.broker.cluster_view import (
     ClusterView,
     is_legal_topic_name,
 )
+from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.topic import Topic
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.api_table import ApiKey
@@ -31,7 +34,7 @@ from barnabas.wire.messages.metadata_response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.wire.request import Api, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -53,7 +56,33 @@ def error_response(request: MetadataRequest, code: int, message: str) -> Metadat
 API = Api(ApiKey.METADATA, MetadataRequest, error_response, "topic", "describe")
 
 
-def handle(request: MetadataRequest, ctx: RequestContext, broker: Broker) -> MetadataResponse:
+def handle(
+    request: MetadataRequest, ctx: RequestContext, broker: Broker
+) -> MetadataResponse | Parked:
+    waiting = broker.lost_leaders.park(
+        _known_topics(request, ctx, broker.image), lambda: respond(request, ctx, broker)
+    )
+    return waiting if waiting is not None else respond(request, ctx, broker)
+
+
+def _known_topics(
+    request: MetadataRequest, ctx: RequestContext, image: MetadataImage
+) -> Iterator[Topic]:
+    """The topics asked for, of those that exist."""
+    if request.topics is None or (ctx.api_version == 0 and not request.topics):
+        yield from image.topics_by_id.values()
+        return
+    for asked in request.topics:
+        if asked.name is None:
+            known = image.topics_by_id.get(Uuid(asked.topic_id))
+        else:
+            known = image.topics_by_name.get(asked.name)
+        if known is not None:
+            yield known
+
+
+def respond(request: MetadataRequest, ctx: RequestContext, broker: Broker) -> MetadataResponse:
+    """What the image says now."""
     view = ClusterView(broker.image, ctx.listener)
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     topics: list[MetadataResponseTopic] = []
@@ -65,7 +94,7 @@ def handle(request: MetadataRequest, ctx: RequestContext, broker: Broker) -> Met
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
-            for b in view.live_brokers()
+            for b in view.live_brokers(broker.lost_leaders.shown())
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.controller_for_clients(view),
