@@ -373,9 +373,18 @@ class QuorumReplica:
     def _save_election(self, effect: do.SaveElection) -> None:
         path = f"{self.directory}/{FILE_NAME}"
         content = effect.election.to_json(effect.kraft_version, list(effect.voter_ids))
-        self._wait_for(
-            "raft-election", lambda: self._ports.disk.write_atomic(path, content), lambda: None
-        )
+
+        def job() -> None:
+            self._ports.disk.write_atomic(path, content)
+
+        if effect.binding:
+            self._wait_for("raft-election", job, lambda: None)
+        else:
+            self._ports.background.run("raft-election", job, self._on_saved)
+
+    def _on_saved(self, result: object) -> None:
+        if isinstance(result, BaseException) and not self._closed:
+            self._halt(f"the quorum's directory {self.directory} failed: {result}")
 
     def _wait_for(self, queue: str, job: Callable[[], None], then: Callable[[], None]) -> None:
         """Hold all further effects until `job` is done; then go on with `then`."""

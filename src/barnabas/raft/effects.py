@@ -1,6 +1,6 @@
 """What a replica wants done: the outputs of :meth:`barnabas.raft.machine.Machine.step`, in order.
 
-The order is the durability contract: effects behind a `SaveElection` or `InstallSnapshot` are
+The order is the durability contract: effects behind a binding `SaveElection` or `InstallSnapshot` are
 performed when that has become durable, whichever step they came from.
 """
 
@@ -16,9 +16,11 @@ from barnabas.types import Buffer, Endpoint
 
 
 class SaveElection(NamedTuple):
-    """Make it durable in ``quorum-state``; everything after it waits."""
+    """Make it durable in ``quorum-state``. Where the epoch or the vote is new (`binding`), everything
+    after it waits; who leads is remembered for a quicker start only."""
 
     election: ElectionState
+    binding: bool
     kraft_version: int
     voter_ids: tuple[int, ...]
 

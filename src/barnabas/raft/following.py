@@ -45,7 +45,8 @@ def poll_follower(m: Machine, state: Follower) -> None:
         m.become(state.to_observer(m.fetch_timeout()))
     elif m.now >= state.deadline_ms:
         elections.stand(m, state)
-    elif not membership.maybe_change_own_voter(m, state):
+    else:
+        membership.maybe_change_own_voter(m, state)
         fetch(m, state, state.leader_id, state.leader_endpoint)
 
 
@@ -55,7 +56,8 @@ def poll_observer(m: Machine, state: Observer) -> None:
     if state.leader_endpoint is not None:
         if m.now >= state.deadline_ms:
             m.become(state.searching(m.now))
-        elif not membership.maybe_change_own_voter(m, state):
+        else:
+            membership.maybe_change_own_voter(m, state)
             fetch(m, state, state.leader_id, state.leader_endpoint)
     elif m.now >= state.deadline_ms:
         m.outbox.reset()
@@ -126,6 +128,7 @@ def _fetcher(
     m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
     if not elections.is_current(m, response.error, response.epoch, response.leader_id):
         _pause(m, pending)
+        _doubt_former_leader(m, pending, response)
         return None
     state = m.state
     if not isinstance(state, (Follower, Observer)) or state.leader_id != response.leader_id:
@@ -134,9 +137,24 @@ def _fetcher(
     return state
 
 
+def _doubt_former_leader(
+    m: Machine, pending: Pending, response: FetchResponse | SnapshotResponse
+) -> None:
+    """The leader itself says that it leads no more (it resigned, or was started again)."""
+    state = m.state
+    if not isinstance(state, Follower) or pending.node_id != state.leader_id:
+        return
+    if (
+        response.epoch == state.epoch
+        and response.leader_id != state.leader_id
+        and state.has_fetched
+    ):
+        m.refine(state.doubting(m.backoff(1)))
+
+
 def _pause(m: Machine, pending: Pending) -> None:
     """Do not ask again at once."""
-    m.outbox.pause(pending.endpoint, m.now + m.settings.retry_backoff_ms)
+    m.outbox.pause(pending, m.now + m.settings.retry_backoff_ms)
     state = m.state
     if isinstance(state, Observer) and state.leader_endpoint is None:
         m.refine(state.searching(m.now + m.settings.retry_backoff_ms))

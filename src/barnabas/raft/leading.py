@@ -350,7 +350,7 @@ def on_begin_answer(m: Machine, pending: Pending, response: BeginEpochResponse) 
     if response.error is ErrorCode.NONE and progress is not None:
         progress.acknowledged = True
     elif response.error is not ErrorCode.NONE:
-        m.outbox.pause(pending.endpoint, m.now + _begin_interval(m))
+        m.outbox.pause(pending, m.now + _begin_interval(m))
 
 
 def deadline_ms(m: Machine, state: Leader) -> float:

@@ -179,11 +179,26 @@ class Machine:
         self._save(state.election)
 
     def _save(self, election: ElectionState) -> None:
-        if election != self.saved:
-            self.saved = election
-            self.out.append(
-                do.SaveElection(election, self.history.kraft_version, tuple(self.voters))
-            )
+        if election == self.saved:
+            return
+        binding = (election.epoch, election.voted) != (self.saved.epoch, self.saved.voted)
+        binding |= self._withdraw_save()
+        self.saved = election
+        self.out.append(
+            do.SaveElection(election, binding, self.history.kraft_version, tuple(self.voters))
+        )
+
+    def _withdraw_save(self) -> bool:
+        """Take back a write of this step that a later one makes superfluous (a new epoch, then a vote
+        in it). Whether it was binding."""
+        for index in range(len(self.out) - 1, -1, -1):
+            effect = self.out[index]
+            if isinstance(effect, do.SaveElection):
+                del self.out[index]
+                return effect.binding
+            if not isinstance(effect, do.LeaderIs):
+                break
+        return False
 
     def tell_leader(self) -> None:
         told = (self.leader_id, self.epoch)
@@ -194,7 +209,7 @@ class Machine:
 
     def send(self, node_id: int, endpoint: Endpoint, request: Request) -> bool:
         """Send, unless a request is under way there or a pause holds."""
-        if not self.outbox.is_ready(endpoint, self.now):
+        if not self.outbox.is_ready(endpoint, self.now, request):
             return False
         request_id = self.outbox.open(node_id, endpoint, request)
         self.out.append(do.Send(request_id, node_id, endpoint, request))
@@ -247,13 +262,14 @@ class Machine:
 
     def newer_epoch(self, epoch: int) -> None:
         """A newer epoch without a known leader. Whoever waited for its own election waits on, or a
-        candidate that nobody elects could hold it off for ever."""
+        candidate that nobody elects could hold it off for ever; whoever had a leader tries soon, for
+        a pre-vote disturbs nobody."""
         state = self.state
         if isinstance(state, Observer):
             self.become(state.at_epoch(epoch, self.now))
             return
         waiting = isinstance(state, (Unattached, Voted, Prospective, Candidate))
-        deadline = state.deadline_ms if waiting else self.election_timeout()  # type: ignore[union-attr]
+        deadline = state.deadline_ms if waiting else self.backoff(1)  # type: ignore[union-attr]
         self.become(state.to_unattached(epoch, max(deadline, self.now)))
 
     def membership_may_have_changed(self) -> None:
@@ -291,7 +307,7 @@ def _on_failed(m: Machine, event: on.Failed) -> None:
         return
     told_dead = isinstance(pending.request, BeginEpochRequest)
     pause = BEGIN_RETRY_MS if told_dead else m.settings.retry_backoff_ms
-    m.outbox.pause(pending.endpoint, m.now + pause)
+    m.outbox.pause(pending, m.now + pause)
     if isinstance(pending.request, VoteRequest):
         elections.on_vote_failed(m, pending, event.unsupported)
     elif isinstance(pending.request, (FetchRequest, SnapshotRequest)):

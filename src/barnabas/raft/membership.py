@@ -296,7 +296,7 @@ def on_features_answer(m: Machine, pending: Pending, response: FeaturesResponse)
     if change is None or change.node is None or change.node.key.id != pending.node_id:
         return
     if response.error is not ErrorCode.NONE:
-        m.outbox.pause(pending.endpoint, m.now + m.settings.retry_backoff_ms)
+        m.outbox.pause(pending, m.now + m.settings.retry_backoff_ms)
         return
     if not _covers(response.kraft_versions, m.history.kraft_version):
         m.change = None
@@ -343,22 +343,17 @@ def deadline_ms(m: Machine, state: Leader) -> float:
 # -- this replica as a voter ---------------------------------------------------------------------
 
 
-def maybe_change_own_voter(m: Machine, state: Follower | Observer) -> bool:
+def maybe_change_own_voter(m: Machine, state: Follower | Observer) -> None:
     """Ask the leader to correct what the voter set says of this replica, where it may and must: its
-    endpoints, its directory after a lost disk, or (auto-join) that it is not in it. Whether a request
-    went out or is under way instead of a fetch."""
+    endpoints, its directory after a lost disk, or (auto-join) that it is not in it."""
     if m.now < m.own_change_at_ms or not state.has_fetched or state.leader_endpoint is None:
-        return False
+        return
     if m.high_watermark < 0 or not m.settings.can_vote or not m.settings.listeners:
-        return False
+        return
+    m.own_change_at_ms = m.now + m.settings.fetch_timeout_ms
     request = _own_change(m, state)
-    if request is None:
-        m.own_change_at_ms = m.now + m.settings.fetch_timeout_ms
-        return False
-    sent = m.send(state.leader_id, state.leader_endpoint, request)
-    if sent:
-        m.own_change_at_ms = m.now + m.settings.fetch_timeout_ms
-    return sent
+    if request is not None:
+        m.send(state.leader_id, state.leader_endpoint, request)
 
 
 def _own_change(

@@ -1,14 +1,16 @@
-"""Requests under way: at most one per endpoint, and a pause after a failure.
+"""Requests under way: at most one fetch and one other per endpoint, and a pause after a failure.
 
 Changing state forgets them all; an answer that comes afterwards finds nothing and is dropped.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from barnabas.raft.messages import Request
+from barnabas.raft.messages import FetchRequest, Request, SnapshotRequest
 from barnabas.types import Endpoint
+
+Lane: TypeAlias = tuple[Endpoint, bool]
 
 
 class Pending(NamedTuple):
@@ -18,37 +20,41 @@ class Pending(NamedTuple):
 
 
 class Outbox:
-    """Invariant: `_busy` maps each endpoint to the one pending request that goes there."""
+    """Invariant: `_busy` maps each lane (endpoint, whether fetching) to its one pending request."""
 
     __slots__ = ("_busy", "_next_id", "_paused", "_pending")
 
     def __init__(self) -> None:
         self._next_id = 1
         self._pending: dict[int, Pending] = {}
-        self._busy: dict[Endpoint, int] = {}
-        self._paused: dict[Endpoint, float] = {}
+        self._busy: dict[Lane, int] = {}
+        self._paused: dict[Lane, float] = {}
 
-    def is_ready(self, endpoint: Endpoint, now_ms: float) -> bool:
-        """Whether a request may go there now."""
-        return endpoint not in self._busy and self._paused.get(endpoint, 0.0) <= now_ms
+    def is_ready(self, endpoint: Endpoint, now_ms: float, request: Request) -> bool:
+        """Whether `request` may go there now."""
+        lane = _lane(endpoint, request)
+        return lane not in self._busy and self._paused.get(lane, 0.0) <= now_ms
 
     def open(self, node_id: int, endpoint: Endpoint, request: Request) -> int:
         """The id of a request that is about to be sent."""
         request_id = self._next_id
         self._next_id += 1
         self._pending[request_id] = Pending(node_id, endpoint, request)
-        self._busy[endpoint] = request_id
+        self._busy[_lane(endpoint, request)] = request_id
         return request_id
 
     def close(self, request_id: int) -> Pending | None:
         """The request that was answered or failed; None where it is of no interest any more."""
         pending = self._pending.pop(request_id, None)
-        if pending is not None and self._busy.get(pending.endpoint) == request_id:
-            del self._busy[pending.endpoint]
+        if pending is not None:
+            lane = _lane(pending.endpoint, pending.request)
+            if self._busy.get(lane) == request_id:
+                del self._busy[lane]
         return pending
 
-    def pause(self, endpoint: Endpoint, until_ms: float) -> None:
-        self._paused[endpoint] = until_ms
+    def pause(self, pending: Pending, until_ms: float) -> None:
+        """Send nothing of its kind there before `until_ms`."""
+        self._paused[_lane(pending.endpoint, pending.request)] = until_ms
 
     def reset(self) -> None:
         self._pending.clear()
@@ -57,9 +63,13 @@ class Outbox:
 
     def wakes_at(self, now_ms: float) -> float | None:
         """The earliest end of a pause."""
-        for endpoint in [e for e, until in self._paused.items() if until <= now_ms]:
-            del self._paused[endpoint]
+        for lane in [lane for lane, until in self._paused.items() if until <= now_ms]:
+            del self._paused[lane]
         return min(self._paused.values(), default=None)
 
     def __len__(self) -> int:
         return len(self._pending)
+
+
+def _lane(endpoint: Endpoint, request: Request) -> Lane:
+    return endpoint, isinstance(request, (FetchRequest, SnapshotRequest))

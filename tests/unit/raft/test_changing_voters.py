@@ -102,7 +102,7 @@ def test_a_static_quorum_becomes_dynamic() -> None:
 
     replica.upgrade_kraft_version(1, keep)  # type: ignore[arg-type]
     quorum.run_until(lambda: bool(answers))
-    assert answers[0].error is ErrorCode.NONE  # type: ignore[union-attr]
+    assert answers[0].error is ErrorCode.NONE
     follower = next(n for n in quorum.nodes.values() if n is not leader)
     assert quorum.remove_voter(follower.id).error is ErrorCode.NONE
     quorum.settle()

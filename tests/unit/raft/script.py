@@ -1,0 +1,387 @@
+"""Text scripts for the quorum's machine: one command per line after ``> ``, what it caused below it.
+
+Machines without disks or sockets: messages arrive at once, time passes only by command, chance gives
+the node with the lowest id the shortest wait. Commands:
+
+    voters 1 2 3 [observers 4 5]    replicas with empty logs, not started
+    log N 1x3 2x2                   before its start N has 3 records of epoch 1, then 2 of epoch 2
+    saved N E voted V | leader L    before its start N remembers this of epoch E
+    snapshot N O@E                  N takes a snapshot, and cuts its log there
+    start N ... | crash N ... | restart N ...
+    isolate N ... | heal            nothing reaches N or comes from it
+    die N                           its process ends, and everybody sees its connections closed
+    run MS                          let time pass
+    propose N K                     N appends a batch of K records
+    resign N | leave N              N gives up leadership; for good
+    disk N slow | fast              what N syncs is not durable before it is fast again
+    state                           what everybody is
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from barnabas.raft import effects as do
+from barnabas.raft import events as on
+from barnabas.raft.batches import control_batch, data_batch, iter_runs
+from barnabas.raft.election_state import ElectionState
+from barnabas.raft.log_shape import LogShape
+from barnabas.raft.machine import Machine
+from barnabas.raft.messages import (
+    BeginEpochRequest,
+    EndEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    ReadLog,
+    ReadSnapshot,
+    Request,
+    Response,
+    SnapshotRequest,
+    SnapshotResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.states import Leader
+from barnabas.raft.voters import VoterHistory, VoterSet
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.errors import ErrorCode
+
+
+class SteadyRng:
+    """Chance without chance: every draw is as far up its range as the node's id is high."""
+
+    def __init__(self, node: int) -> None:
+        self._part = node / 10
+
+    def uniform(self, low: float, high: float) -> float:
+        return low + (high - low) * self._part
+
+    def randrange(self, start: int, stop: int | None = None) -> int:
+        return start if stop is not None else 0
+
+
+@dataclass
+class Node:
+    """One replica: what is on its disk, and its machine while it runs."""
+
+    settings: ReplicaSettings
+    shape: LogShape = field(default_factory=LogShape)
+    batches: list[tuple[int, bytes]] = field(default_factory=list)
+    saved: ElectionState = field(default_factory=ElectionState)
+    machine: Machine | None = None
+    slow_disk: bool = False
+    owed_sync: int | None = None
+    tickets: dict[int, Callable[[Response], None]] = field(default_factory=dict)
+
+
+class Script:
+    """Runs one script and writes down what happened."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Node] = {}
+        self.now = 0.0
+        self.lines: list[str] = []
+        self.isolated: set[int] = set()
+        self._work: deque[Callable[[], None]] = deque()
+        self._ticket = 0
+
+    def run(self, text: str) -> str:
+        """`text` with what its commands cause now in the place of what stood there."""
+        for line in text.splitlines():
+            if line.startswith("> "):
+                self.lines.append(line)
+                self._command(line[2:].split())
+            elif line.startswith("#") or not line.strip():
+                self.lines.append(line)
+        return "\n".join(self.lines) + "\n"
+
+    def _command(self, words: list[str]) -> None:
+        getattr(self, f"_do_{words[0]}")(*words[1:])
+        self._settle()
+
+    def say(self, line: str) -> None:
+        self.lines.append(f"  {line}")
+
+    # -- commands --------------------------------------------------------------------------------
+
+    def _do_voters(self, *words: str) -> None:
+        split = words.index("observers") if "observers" in words else len(words)
+        voters = [int(word) for word in words[:split]]
+        endpoints = {node: Endpoint(f"n{node}", 1) for node in voters}
+        for node in voters + [int(word) for word in words[split + 1 :]]:
+            self.nodes[node] = Node(
+                ReplicaSettings(
+                    cluster_id="c",
+                    node_id=node,
+                    directory_id=Uuid(bytes([node]) * 16),
+                    can_vote=node in endpoints,
+                    listeners={"CONTROLLER": Endpoint(f"n{node}", 1)},
+                    static_voters=endpoints,
+                    fetch_wait_ms_max=500,
+                )
+            )
+
+    def _do_log(self, name: str, *runs: str) -> None:
+        node = self.nodes[int(name)]
+        for run in runs:
+            epoch, count = map(int, run.split("x"))
+            base = node.shape.end_offset
+            batch = data_batch([b"v"] * count, base, epoch, 0)
+            node.batches.append((base, batch))
+            node.shape.append(base, base + count, epoch)
+        node.shape.synced_offset = node.shape.end_offset
+
+    def _do_saved(self, name: str, epoch: str, what: str, who: str) -> None:
+        from barnabas.raft.voters import ReplicaKey
+
+        if what == "voted":
+            voted = ReplicaKey(int(who), Uuid(bytes([int(who)]) * 16))
+            self.nodes[int(name)].saved = ElectionState(int(epoch), -1, voted)
+        else:
+            self.nodes[int(name)].saved = ElectionState(int(epoch), int(who))
+
+    def _do_start(self, *names: str) -> None:
+        for name in names or [str(node) for node in self.nodes]:
+            node = self.nodes[int(name)]
+            node.shape.synced_offset = node.shape.end_offset
+            static = VoterSet.static(node.settings.static_voters, "CONTROLLER")
+            node.machine = Machine(
+                node.settings,
+                SteadyRng(node.settings.node_id),  # type: ignore[arg-type]
+                node.shape,
+                VoterHistory(static),
+                node.saved,
+                self.now,
+            )
+            self._step(node, on.Tick())
+
+    def _do_crash(self, *names: str) -> None:
+        for name in names:
+            node = self.nodes[int(name)]
+            node.machine = None
+            node.tickets.clear()
+            end = node.shape.synced_offset
+            node.batches = [entry for entry in node.batches if entry[0] < end]
+            node.shape.truncate_to(end)
+
+    def _do_restart(self, *names: str) -> None:
+        self._do_crash(*names)
+        self._do_start(*names)
+
+    def _do_die(self, name: str) -> None:
+        self._do_crash(name)
+        gone = self.nodes[int(name)].settings.listeners["CONTROLLER"]
+        for node in self.nodes.values():
+            if node.machine is not None:
+                self._step(node, on.PeerGone(gone))
+
+    def _do_isolate(self, *names: str) -> None:
+        self.isolated |= set(map(int, names))
+
+    def _do_heal(self) -> None:
+        self.isolated.clear()
+
+    def _do_run(self, duration: str) -> None:
+        until = self.now + float(duration)
+        self._settle()
+        while True:
+            due = [
+                (max(node.machine.deadline_ms(), self.now), name)
+                for name, node in self.nodes.items()
+                if node.machine is not None
+            ]
+            when, name = min(due, default=(float("inf"), -1))
+            if when > until:
+                break
+            self.now = when
+            self._step(self.nodes[name], on.Tick())
+            self._settle()
+        self.now = until
+
+    def _do_propose(self, name: str, count: str) -> None:
+        node = self.nodes[int(name)]
+        assert node.machine is not None
+        log, number = node.machine.log, int(count)
+        batch = data_batch([b"v"] * number, log.end_offset, node.machine.epoch, 0)
+        self._step(node, on.Propose(batch, number))
+
+    def _do_resign(self, name: str) -> None:
+        self._step(self.nodes[int(name)], on.Resign())
+
+    def _do_leave(self, name: str) -> None:
+        self._step(self.nodes[int(name)], on.Resign(for_good=True))
+
+    def _do_disk(self, name: str, how: str) -> None:
+        node = self.nodes[int(name)]
+        node.slow_disk = how == "slow"
+        if not node.slow_disk and node.owed_sync is not None:
+            owed, node.owed_sync = node.owed_sync, None
+            self._step(node, on.Synced(owed))
+
+    def _do_snapshot(self, name: str, at: str) -> None:
+        node = self.nodes[int(name)]
+        assert node.machine is not None
+        offset, epoch = map(int, at.split("@"))
+        snapshot = OffsetAndEpoch(offset, epoch)
+        self._step(node, on.SnapshotTaken(snapshot))
+        self._step(node, on.LogCleaned(offset, snapshot))
+        node.batches = [entry for entry in node.batches if entry[0] >= offset]
+
+    def _do_state(self) -> None:
+        for name, node in self.nodes.items():
+            machine = node.machine
+            if machine is None:
+                self.say(f"{name} is down, log {_epochs(node.shape)}")
+                continue
+            self.say(
+                f"{name} {type(machine.state).__name__} epoch {machine.epoch}"
+                f" leader {_who(machine.leader_id)} log {_epochs(node.shape)}"
+                f" committed {machine.high_watermark}"
+            )
+
+    # -- performing ------------------------------------------------------------------------------
+
+    def _step(self, node: Node, event: on.Event) -> None:
+        if node.machine is not None:
+            for effect in node.machine.step(event, self.now):
+                self._perform(node, effect)
+
+    def _settle(self) -> None:
+        for _ in range(2_000):
+            if not self._work:
+                return
+            self._work.popleft()()
+        raise AssertionError("the replicas go on talking for ever")
+
+    def _perform(self, node: Node, effect: do.Effect) -> None:
+        me = node.settings.node_id
+        match effect:
+            case do.SaveElection(election=election):
+                node.saved = election
+                voted = f" voted {election.voted.id}" if election.voted else ""
+                self.say(
+                    f"{me} saves epoch {election.epoch} leader {_who(election.leader_id)}{voted}"
+                )
+            case do.Append(records=records, base_offset=base):
+                for run in iter_runs(records):
+                    batch = bytes(memoryview(records)[run.position : run.position + run.size])
+                    node.batches.append((run.base_offset, batch))
+                end = node.batches[-1][0] + 1
+                self.say(f"{me} appends from {base}")
+                del end
+            case do.AppendControl(records=records, base_offset=base, epoch=epoch):
+                node.batches.append((base, control_batch(records, base, epoch, 0)))
+                self.say(f"{me} announces epoch {epoch} at {base}")
+            case do.Truncate(offset=offset):
+                node.batches = [entry for entry in node.batches if entry[0] < offset]
+                self.say(f"{me} cuts its log at {offset}")
+            case do.Sync():
+                self._sync(node)
+            case do.Commit(offset=offset):
+                self.say(f"{me} commits {offset}")
+            case do.LeaderIs(leader_id=leader, epoch=epoch):
+                state = type(node.machine.state).__name__ if node.machine else ""
+                self.say(f"{me} is {state}: leader of {epoch} is {_who(leader)}")
+            case do.Send():
+                self._work.append(lambda: self._deliver(node, effect))
+            case do.Reply(ticket=ticket, response=response):
+                waiter = node.tickets.pop(ticket, None)
+                if waiter is not None:
+                    waiter(self._resolved(node, response))
+            case do.InstallSnapshot(id=snapshot):
+                self.say(f"{me} installs snapshot {snapshot}")
+                node.batches.clear()
+                self._work.append(lambda: self._step(node, on.SnapshotInstalled(snapshot)))
+            case do.Halt(reason=reason):
+                self.say(f"{me} halts: {reason}")
+                node.machine = None
+            case _:
+                pass
+
+    def _sync(self, node: Node) -> None:
+        end = node.shape.end_offset
+        if node.slow_disk:
+            node.owed_sync = end
+        else:
+            self._work.append(lambda: self._step(node, on.Synced(end)))
+
+    def _resolved(self, node: Node, response: Response) -> Response:
+        if isinstance(response, FetchResponse) and isinstance(response.records, ReadLog):
+            read = response.records
+            parts = [b for base, b in node.batches if read.offset <= base < read.end_offset]
+            return response._replace(records=b"".join(parts))
+        if isinstance(response, SnapshotResponse) and isinstance(response.data, ReadSnapshot):
+            return response._replace(data=b"snapshot", size=8)
+        return response
+
+    def _deliver(self, sender: Node, send: do.Send) -> None:
+        me = sender.settings.node_id
+        target = int(send.endpoint.host[1:])
+        node = self.nodes[target]
+        if {me, target} & self.isolated:
+            if not isinstance(send.request, FetchRequest):
+                self.say(f"{me}→{target} {_show(send.request)}: lost")
+            return
+        if node.machine is None:
+            self._step(sender, on.Failed(send.request_id))
+            return
+        if not isinstance(send.request, FetchRequest):
+            self.say(f"{me}→{target} {_show(send.request)}")
+        self._ticket += 1
+
+        def answer(response: Response) -> None:
+            if {me, target} & self.isolated:
+                return
+            shown = _show_response(response)
+            if shown:
+                self.say(f"{me}←{target} {shown}")
+            self._work.append(lambda: self._step(sender, on.Answered(send.request_id, response)))
+
+        node.tickets[self._ticket] = answer
+        self._step(node, on.Asked(self._ticket, send.request))
+
+
+def _who(node: int) -> str:
+    return str(node) if node >= 0 else "nobody"
+
+
+def _epochs(shape: LogShape) -> str:
+    runs = []
+    for index, (epoch, start) in enumerate(shape.epochs):
+        end = shape.epochs[index + 1][1] if index + 1 < len(shape.epochs) else shape.end_offset
+        runs.append(f"{epoch}:{start}..{end}")
+    return " ".join(runs) or f"empty at {shape.end_offset}"
+
+
+def _show(request: Request) -> str:
+    match request:
+        case VoteRequest(epoch=epoch, last=last, pre_vote=pre_vote):
+            return f"{'pre-vote' if pre_vote else 'vote'} in {epoch}, log ends at {last}"
+        case BeginEpochRequest(epoch=epoch):
+            return f"begins epoch {epoch}"
+        case EndEpochRequest(epoch=epoch, successors=successors):
+            return f"ends epoch {epoch}, successors {[key.id for key in successors]}"
+        case SnapshotRequest(snapshot=snapshot, position=position):
+            return f"fetches snapshot {snapshot} from {position}"
+        case _:
+            return type(request).__name__
+
+
+def _show_response(response: Response) -> str:
+    error = "" if response.error is ErrorCode.NONE else response.error.name
+    match response:
+        case VoteResponse(granted=granted):
+            return error or ("granted" if granted else "denied")
+        case FetchResponse(diverging=diverging, snapshot=snapshot):
+            if diverging is not None:
+                return f"diverges at {diverging}"
+            return f"has snapshot {snapshot} instead" if snapshot is not None else error
+        case _:
+            return error
+
+
+__all__ = ["Leader", "Script"]
