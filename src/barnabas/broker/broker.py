@@ -160,7 +160,7 @@ class Broker:
             replication.high_watermark_checkpoint_interval_ms,
             self._checkpoint_high_watermarks,
         )
-        self._every("isr", replication.lag_time_ms_max / 2, self.replicas.shrink_isrs)
+        self._every("isr", replication.lag_time_ms_max / 2, self.replicas.check_isrs)
         if self.image.offset >= 0:
             # What was replayed before the logs were open.
             self.replicas.apply(Changes(everything=True))

@@ -88,7 +88,7 @@ class Partition(Replica):
         if leader is not None and leader.epoch == state.leader_epoch:
             if leader.on_metadata(state.partition_epoch, state.replicas, state.isr, state.recovery):
                 self.note(state)
-                self.advance_high_watermark()
+                self.on_isr_changed()
             return False
         self.note(state)
         log.epochs.assign(state.leader_epoch, log.log_end_offset)
@@ -321,7 +321,8 @@ class Partition(Replica):
         return proposal is not None
 
     def on_isr_changed(self) -> None:
-        """The controller answered: the high watermark may move, and others may want to join."""
+        """The ISR, or who may be in it, changed: the high watermark may move, and others may want to
+        join who were caught up all the time."""
         self.advance_high_watermark()
         self.maybe_expand_isr()
 

@@ -319,14 +319,14 @@ class ReplicaTable:
 
     # -- upkeep ----------------------------------------------------------------------------------
 
-    def shrink_isrs(self) -> int:
+    def check_isrs(self) -> int:
         """Ask to drop lagging members everywhere; how many partitions asked. A replica that was
         about to join and has fallen behind does not hold up the high watermark any longer."""
         asked = 0
         for partition in list(self.by_id.values()):
             if partition.leader is not None:
                 asked += partition.maybe_shrink_isr()
-                partition.advance_high_watermark()
+                partition.on_isr_changed()
         return asked
 
     def expand_isrs(self) -> None:
