@@ -164,7 +164,7 @@ class Barnabas(System):
     def launch(self) -> None:
         log = open(self.directory / "up.log", "ab")  # noqa: SIM115 - lives as long as the process
         self.up = subprocess.Popen(
-            [sys.executable, "-m", "barnabas.cli.main", "up", "--nodes", "3", "--data",
+            [sys.executable, "-m", "barnabas", "up", "--nodes", "3", "--data",
              str(self.directory / "data")],
             stdout=log, stderr=log,
         )  # fmt: skip
@@ -189,7 +189,7 @@ class Barnabas(System):
         node = next(n for n in self._cluster()["nodes"] if n["id"] == node_id)  # type: ignore[attr-defined]
         with open(node["log"], "ab") as log:
             self.restarted[node_id] = subprocess.Popen(
-                [sys.executable, "-m", "barnabas.cli.main", "node", "start", node["properties"]],
+                [sys.executable, "-m", "barnabas", "node", "start", node["properties"]],
                 stdout=log, stderr=log,
             )  # fmt: skip
 

@@ -20,7 +20,14 @@ Figures = dict[str, float]
 
 
 def admin(system: System) -> AdminClient:
-    return AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    return AdminClient(
+        {
+            "bootstrap.servers": system.bootstrap,
+            "log_level": 0,
+            "reconnect.backoff.ms": 10,
+            "reconnect.backoff.max.ms": 50,
+        }
+    )
 
 
 def create_topic(system: System, name: str, partitions: int = 6, timeout: float = 60) -> None:
@@ -50,7 +57,15 @@ def producer(system: System, **extra: object) -> Producer:
 
 
 def first_ack(system: System, topic: str) -> None:
-    client = producer(system, **{"linger.ms": 0, "topic.metadata.refresh.fast.interval.ms": 10})
+    client = producer(
+        system,
+        **{
+            "linger.ms": 0,
+            "topic.metadata.refresh.fast.interval.ms": 10,
+            "reconnect.backoff.ms": 10,
+            "reconnect.backoff.max.ms": 50,
+        },
+    )
     done: list[object] = []
     client.produce(topic, RECORD, partition=0, on_delivery=lambda error, _: done.append(error))
     while not done:
