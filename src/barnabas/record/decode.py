@@ -46,7 +46,7 @@ def records_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterato
     except CompressionError as error:
         raise CorruptBatchError(batch.position, str(error)) from error
     position = 0
-    for _ in range(header.count):
+    for _ in range(header.record_count):
         try:
             record, position = _read_record(data, position, header)
         except (IndexError, ValueError, UnicodeDecodeError) as error:
