@@ -6,10 +6,12 @@ another coordination backend, that does this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from barnabas.types import Buffer
+from barnabas.wire.request import Parked
+from barnabas.wire.schema import Message
 
 
 class Quorum(Protocol):
@@ -25,6 +27,12 @@ class Quorum(Protocol):
 
     def append(self, values: Sequence[Buffer], /) -> int:
         """Append records that commit all or none; returns the last one's offset."""
+
+    def upgrade_kraft_version(
+        self, level: int, encode: Callable[[Any], Message], *, validate_only: bool = False
+    ) -> Message | Parked:
+        """Raise kraft.version, which the quorum keeps itself. `encode` makes the answer of what it
+        said (`error`, `message`)."""
 
 
 class Batch(Protocol):

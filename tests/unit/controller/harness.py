@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from barnabas.config.node import NodeConfig
@@ -23,6 +24,7 @@ from barnabas.wire.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from barnabas.wire.request import Parked, RequestContext
+from barnabas.wire.schema import Message
 
 CLUSTER_ID = "castle"
 MODULES = {module.API.request: module for module in handlers.MODULES}
@@ -148,6 +150,7 @@ class FakeQuorum:
         self.is_active = True
         self.epoch = 1
         self.committed = 0
+        self.kraft_version = 0
         self.records = 0
         """Counted by benchmarks that do not keep the log."""
         self.listeners: list[ControllerRuntime] = []
@@ -161,6 +164,12 @@ class FakeQuorum:
         last = self.log_end_offset + len(values) - 1
         self.batches.append(Committed(last, self.epoch, 0, list(values)))
         return last
+
+    def upgrade_kraft_version(
+        self, level: int, encode: Callable[[Any], Message], *, validate_only: bool = False
+    ) -> Message:
+        self.kraft_version = level
+        return encode(SimpleNamespace(error=0, message=""))
 
     def commit(self, count: int | None = None) -> None:
         end = len(self.batches) if count is None else self.committed + count

@@ -283,6 +283,23 @@ def test_levels_go_down_and_up_again(world: World) -> None:
     assert world.image.features["share.version"] == 1
 
 
+def test_the_quorums_own_level_is_raised_last(world: World) -> None:
+    assert not update(world, "kraft.version", 1).error_code
+    assert world.quorum.kraft_version == 1
+    world.quorum.kraft_version = 0
+    both = [("share.version", 9), ("kraft.version", 1)]
+    answer = world.ask(
+        features.UpdateFeaturesRequest(
+            feature_updates=[
+                features.FeatureUpdateKey(feature=n, max_version_level=level, upgrade_type=1)
+                for n, level in both
+            ]
+        )
+    )
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert world.quorum.kraft_version == 0
+
+
 def test_elr_on_and_off_keeps_what_it_rests_on(world: World) -> None:
     alter(world, TOPIC, "t", ("min.insync.replicas", SET, "2"))
     world.kill(3)

@@ -53,6 +53,9 @@ def handle(
         return role.decide(API, request, lambda cluster: elect_leaders(cluster, request))
     parked = Parked()
 
+    def answer(response: Message | None) -> None:
+        parked.complete(response)
+
     def surveyed(found: dict[int, Inquiry]) -> None:
         answers = {key: inquiry.answers for key, inquiry in found.items()}
         try:
@@ -63,13 +66,9 @@ def handle(
             parked.complete(error_response(request, error.code, error.message))
             return
         if isinstance(result, Parked):
-            result.attach(lambda response: _pass_on(parked, response))
+            result.attach(answer)
         else:
-            parked.complete(result)
+            answer(result)
 
     role.recovery.survey(keys, surveyed)
     return parked
-
-
-def _pass_on(parked: Parked, response: Message | None) -> None:
-    parked.complete(response)

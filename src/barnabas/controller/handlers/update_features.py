@@ -1,6 +1,7 @@
 """UpdateFeatures.
 
-Behaviour: moves finalized feature levels, all or nothing, where every registered node supports them.
+Behaviour: moves finalized feature levels, all or nothing, where every registered node supports
+them. kraft.version is the quorum's to raise: last, where the others could be set.
 
 Version notes: version 0 knows `allow_downgrade` only; from 2 on the answer has no results per feature.
 """
@@ -8,11 +9,14 @@ Version notes: version 0 knows `allow_downgrade` only; from 2 on the answer has 
 from __future__ import annotations
 
 from barnabas.controller.features import update_features
+from barnabas.controller.parking import then
 from barnabas.controller.runtime import ControllerRuntime
+from barnabas.metadata.features import KRAFT_VERSION
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.update_features_request import UpdateFeaturesRequest
 from barnabas.wire.messages.update_features_response import UpdateFeaturesResponse
 from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.schema import Message
 
 
 def error_response(
@@ -26,7 +30,42 @@ API = Api(ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest, error_response, "cluste
 
 def handle(
     request: UpdateFeaturesRequest, ctx: RequestContext, role: ControllerRuntime
+) -> Message | Parked:
+    role.require_active()
+    quorums = [u for u in request.feature_updates if u.feature == KRAFT_VERSION]
+    others = [u for u in request.feature_updates if u.feature != KRAFT_VERSION]
+    if not quorums:
+        return _decide(request, ctx, role)
+    if not others:
+        return _upgrade_quorum(request, quorums[-1].max_version_level, role)
+    rest = UpdateFeaturesRequest(
+        timeout_ms=request.timeout_ms, feature_updates=others, validate_only=request.validate_only
+    )
+    return then(
+        _decide(rest, ctx, role),
+        lambda answer: (
+            answer
+            if getattr(answer, "error_code", 0)
+            else _upgrade_quorum(request, quorums[-1].max_version_level, role)
+        ),
+    )
+
+
+def _decide(
+    request: UpdateFeaturesRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> UpdateFeaturesResponse | Parked:
     return role.decide(
         API, request, lambda cluster: update_features(cluster, request, ctx.api_version)
+    )
+
+
+def _upgrade_quorum(
+    request: UpdateFeaturesRequest, level: int, role: ControllerRuntime
+) -> Message | Parked:
+    return role.quorum.upgrade_kraft_version(
+        level,
+        lambda said: UpdateFeaturesResponse(
+            error_code=said.error, error_message=said.message or None
+        ),
+        validate_only=request.validate_only,
     )
