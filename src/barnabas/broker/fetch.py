@@ -293,7 +293,9 @@ class FetchService:
             for wanted in topic.partitions:
                 key = (topic_key, wanted.partition)
                 named.add(key)
-                watched = session.partitions[key]
+                watched = session.partitions.get(key)
+                if watched is None:  # named and forgotten in one request
+                    continue
                 if self._may_progress(watched, broker_epoch):
                     assert watched.partition is not None and watched.follower is not None
                     watched.partition.on_follower_fetch(watched.follower, watched, broker_epoch)
