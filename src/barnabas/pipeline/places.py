@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from barnabas.pipeline.cluster import EARLIEST, LATEST, Cluster
-from barnabas.pipeline.errors import OptionError
+from barnabas.pipeline.cluster import EARLIEST, LATEST, Cluster, Patience
+from barnabas.pipeline.errors import ClusterUnreachableError, OptionError
 from barnabas.pipeline.offsets import PartitionOffsets
 from barnabas.pipeline.options import (
     AtOffsets,
@@ -21,6 +21,9 @@ from barnabas.pipeline.options import (
     Subscription,
 )
 from barnabas.types import TopicPartition
+
+KNOWN_MS = 3_000.0
+"""How long a topic just created may take to be in every broker's metadata."""
 
 
 def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
@@ -43,6 +46,22 @@ def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPar
     return [
         TopicPartition(name, each) for name in sorted(topics) for each in topics[name].partitions
     ]
+
+
+def partitions_at_start(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
+    """As `partitions_of`, for a query that begins: every topic and partition that is named must be
+    there. Raises `OptionError`; one just created has a moment to be known everywhere."""
+    patience = Patience(min(cluster.patience_ms, KNOWN_MS))
+    while True:
+        found = partitions_of(cluster, subscription)
+        missing = sorted(set(subscription.topics) - {each.topic for each in found})
+        missing += [str(each) for each in subscription.partitions if each not in found]
+        if not missing:
+            return found
+        try:
+            patience.wait(f"{missing[0]} does not exist")
+        except ClusterUnreachableError as error:
+            raise OptionError(f"{missing[0]} does not exist") from error
 
 
 def offsets_at(

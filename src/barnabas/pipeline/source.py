@@ -49,7 +49,13 @@ from barnabas.pipeline.offsets import (
     to_json,
 )
 from barnabas.pipeline.options import SourceOptions
-from barnabas.pipeline.places import earliest, latest, offsets_at, partitions_of
+from barnabas.pipeline.places import (
+    earliest,
+    latest,
+    offsets_at,
+    partitions_at_start,
+    partitions_of,
+)
 from barnabas.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -106,7 +112,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> list[InputPartition]:
         options = self.options
         cluster = options.cluster.connect()
-        partitions = partitions_of(cluster, options.subscription)
+        partitions = partitions_at_start(cluster, options.subscription)
         start = offsets_at(cluster, options.starting, partitions, options, starting=True)
         end = offsets_at(cluster, options.ending, partitions, options, starting=False)
         ranges = [
@@ -137,7 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def initialOffset(self) -> OffsetsJson:
         cluster = self.options.cluster.connect()
-        partitions = partitions_of(cluster, self.options.subscription)
+        partitions = partitions_at_start(cluster, self.options.subscription)
         return to_json(
             offsets_at(cluster, self.options.starting, partitions, self.options, starting=True)
         )

@@ -6,7 +6,7 @@ ones and OUT_OF_ORDER_SEQUENCE_NUMBER for a gap; `forget_producers` is what 24 h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barnabas.client.connection import ChannelError
@@ -52,6 +52,8 @@ class FakeCluster:
             TopicPartition("t", each): [] for each in range(partitions)
         }
         self.ends = dict.fromkeys(self.logs, 0)
+        self.begins: dict[TopicPartition, int] = {}
+        """Log starts that are not 0."""
         self.lost_answers = 0
         """So many answers to produce requests do not arrive though the batches are stored."""
         self.moved = 0
@@ -62,9 +64,18 @@ class FakeCluster:
 
     # -- what barnabas.pipeline.cluster.Cluster offers -------------------------------------------
 
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        known = {each.topic for each in self.logs}
+        wanted = known if names is None else known & set(names)
+        found = {}
+        for name in sorted(wanted):
+            indexes = tuple(each.partition for each in self.logs if each.topic == name)
+            leaders = dict.fromkeys(indexes, Leader(BROKER, 1))
+            found[name] = Topic(name, TOPIC_ID, indexes, leaders)
+        return found
+
     def topic(self, name: str, *, create: bool = False) -> Topic | None:
-        indexes = tuple(each.partition for each in self.logs)
-        return Topic(name, TOPIC_ID, indexes, dict.fromkeys(indexes, Leader(BROKER, 1)))
+        return self.topics([name]).get(name)
 
     def partition_count(self, name: str) -> int:
         return len(self.logs)
@@ -83,8 +94,9 @@ class FakeCluster:
         self, at: Mapping[TopicPartition, int], *, isolation: int = 0
     ) -> dict[TopicPartition, OffsetAt]:
         return {
-            each: OffsetAt(0 if when == EARLIEST else self.ends[each], -1)
+            each: OffsetAt(self.begins.get(each, 0) if when == EARLIEST else self.ends[each], -1)
             for each, when in at.items()
+            if each in self.logs
         }
 
     def connection(self, endpoint: Endpoint) -> FakeCluster:

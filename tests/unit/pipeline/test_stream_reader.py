@@ -1,0 +1,168 @@
+"""What a trigger takes, and what its tasks read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
+
+from barnabas.pipeline import source
+from barnabas.pipeline.cluster import Cluster
+from barnabas.pipeline.errors import DataLossError, OptionError
+from barnabas.pipeline.options import ClusterOptions, SourceOptions, Subscription
+from barnabas.pipeline.source import BatchReader, StreamReader, record_schema
+from barnabas.types import TopicPartition
+from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
+
+ALL = ReadAllAvailable()
+
+
+class Clock:
+    """Stands in for the reader's clock."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_ms
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(source, "now_ms", clock)
+    return clock
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    fake = FakeCluster(2)
+    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: fake)
+    return fake
+
+
+def has(cluster: FakeCluster, *ends: int) -> None:
+    """Partition n of topic t ends at the n-th of `ends`."""
+    for index, end in enumerate(ends):
+        partition = TopicPartition("t", index)
+        cluster.logs.setdefault(partition, [])
+        cluster.ends[partition] = end
+
+
+def options(**changes: Any) -> SourceOptions:
+    settings: dict[str, Any] = {
+        "cluster": ClusterOptions((BROKER,)),
+        "subscription": Subscription(topics=("t",)),
+    }
+    return SourceOptions(**{**settings, **changes})
+
+
+def stream(**changes: Any) -> StreamReader:
+    return StreamReader(options(**changes), record_schema(include_headers=False))
+
+
+def ranges(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
+    return [str(each.what) for each in reader.partitions(start, end)]
+
+
+def at(*offsets: int) -> dict[str, Any]:
+    return {"t": {str(index): each for index, each in enumerate(offsets)}}
+
+
+def test_a_trigger_takes_what_is_there(cluster: FakeCluster) -> None:
+    has(cluster, 10, 20)
+    reader = stream()
+    assert reader.initialOffset() == at(0, 0)
+    assert reader.getDefaultReadLimit() == ALL
+    assert reader.latestOffset(at(0, 5), ALL) == at(10, 20)
+    assert reader.reportLatestOffset() == at(10, 20)
+    assert ranges(reader, at(0, 5), at(10, 20)) == ["t-0 [0, 10)", "t-1 [5, 20)"]
+    assert ranges(reader, at(10, 5), at(10, 20)) == ["t-1 [5, 20)"]
+    assert ranges(reader, at(10, 20), at(10, 20)) == []
+
+
+def test_a_limit_is_kept_unless_spark_asks_for_all(cluster: FakeCluster) -> None:
+    has(cluster, 100, 300)
+    reader = stream(rows_per_trigger_max=40)
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(40)
+    assert reader.latestOffset(at(0, 0), limit) == at(10, 30)
+    assert reader.latestOffset(at(0, 0), ALL) == at(100, 300)
+
+
+def test_a_trigger_waits_for_enough_rows_but_not_for_ever(
+    cluster: FakeCluster, clock: Clock
+) -> None:
+    has(cluster, 3, 4)
+    reader = stream(rows_per_trigger_min=10, trigger_delay_ms_max=1_000)
+    limit: ReadLimit = reader.getDefaultReadLimit()
+    assert limit == ReadMinRows(10)
+    assert reader.latestOffset(at(0, 0), limit) == at(0, 0)
+    clock.now_ms += 999
+    assert reader.latestOffset(at(0, 0), limit) == at(0, 0)
+    clock.now_ms += 1
+    assert reader.latestOffset(at(0, 0), limit) == at(3, 4)
+    has(cluster, 5, 4)
+    assert reader.latestOffset(at(3, 4), limit) == at(3, 4)
+    has(cluster, 13, 4)
+    assert reader.latestOffset(at(3, 4), limit) == at(13, 4)
+
+
+def test_available_now_ends_where_it_began(cluster: FakeCluster) -> None:
+    has(cluster, 3, 4)
+    reader = stream(rows_per_trigger_min=100)
+    reader.prepareForTriggerAvailableNow()
+    has(cluster, 50, 60)
+    assert reader.latestOffset(at(0, 0), reader.getDefaultReadLimit()) == at(3, 4)
+
+
+def test_new_partitions_are_read_from_their_beginning(cluster: FakeCluster) -> None:
+    has(cluster, 10, 10, 7)
+    reader = stream(rows_per_trigger_max=1_000)
+    end = reader.latestOffset(at(10, 10), ReadMaxRows(1_000))
+    assert end == at(10, 10, 7)
+    assert ranges(reader, at(10, 10), end) == ["t-2 [0, 7)"]
+    cluster.begins[TopicPartition("t", 2)] = 5
+    with pytest.raises(DataLossError, match="t-2 begins at 5"):
+        ranges(reader, at(10, 10), end)
+    assert ranges(stream(fail_on_data_loss=False), at(10, 10), end) == ["t-2 [5, 7)"]
+
+
+def test_a_log_that_ends_earlier_is_data_loss(cluster: FakeCluster) -> None:
+    has(cluster, 10, 3)
+    for trigger in (None, "availableNow"):
+        reader, lenient = stream(), stream(fail_on_data_loss=False)
+        if trigger:
+            reader.prepareForTriggerAvailableNow()
+            lenient.prepareForTriggerAvailableNow()
+        with pytest.raises(DataLossError, match="t-1 ends at 3, the query is at 8"):
+            reader.latestOffset(at(10, 8), ALL)
+        assert lenient.latestOffset(at(9, 8), ALL) == at(10, 8)
+
+
+def test_a_deleted_topic_is_data_loss(cluster: FakeCluster) -> None:
+    cluster.logs.clear()
+    with pytest.raises(DataLossError, match="t-0 was deleted"):
+        stream().latestOffset(at(5), ALL)
+    assert stream(fail_on_data_loss=False).latestOffset(at(5), ALL) == at(5)
+
+
+def test_a_query_does_not_begin_on_a_topic_that_is_not_there(cluster: FakeCluster) -> None:
+    cluster.patience_ms = 30.0
+    missing = Subscription(topics=("t", "u"))
+    with pytest.raises(OptionError, match="u does not exist"):
+        stream(subscription=missing).initialOffset()
+    reader = BatchReader(options(subscription=missing), record_schema(include_headers=False))
+    with pytest.raises(OptionError, match="u does not exist"):
+        reader.partitions()
+    partition = Subscription(partitions=(TopicPartition("t", 9),))
+    with pytest.raises(OptionError, match="t-9 does not exist"):
+        stream(subscription=partition).initialOffset()
+
+
+def test_a_pattern_may_match_nothing_yet(cluster: FakeCluster) -> None:
+    reader = stream(subscription=Subscription(pattern="u.*"))
+    assert reader.initialOffset() == {}
+    assert reader.latestOffset({}, ALL) == {}
+    assert reader.partitions({}, {}) == []
