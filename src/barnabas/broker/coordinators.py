@@ -21,11 +21,10 @@ Source: ``CoordinatorRuntime`` and ``CoordinatorLoaderImpl`` of Apache Kafka 4.3
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Generic, TypeAlias, TypeVar
 
+from barnabas.broker.coordinator_loader import Loader
 from barnabas.broker.coordinator_shard import (
     CoordinatorLog,
     CoordinatorMachine,
@@ -36,12 +35,7 @@ from barnabas.broker.coordinator_shard import (
     Shard,
     answer_of,
 )
-from barnabas.limits import SLICE_MS
 from barnabas.ports import Ports, Wakeup
-from barnabas.record.batch import iterate
-from barnabas.record.builder import CONTROL_KEY, ControlType
-from barnabas.record.decode import records_of
-from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 __all__ = [
@@ -59,8 +53,6 @@ __all__ = [
 
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[M, Instant], Outcome]
-RECORDS_PER_LOOK = 64
-"""Records replayed between two looks at the clock."""
 
 
 def java_string_hash(text: str) -> int:
@@ -77,18 +69,6 @@ def partition_of(key: str, partitions: int) -> int:
     counts as 0."""
     value = java_string_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partitions
-
-
-class _Load(Generic[M]):
-    """How far a shard has been read."""
-
-    __slots__ = ("offset", "pending", "shard")
-
-    def __init__(self, shard: Shard[M]) -> None:
-        self.shard = shard
-        self.offset = shard.log.log_start_offset
-        self.pending: Iterator[None] | None = None
-        """Replays the run that was read, one record per step."""
 
 
 class Coordinators(Generic[M]):
@@ -112,11 +92,9 @@ class Coordinators(Generic[M]):
         self._make_machine = make_machine
         self._partition_count = partition_count
         self._write_timeout_ms = write_timeout_ms
-        self._load_bytes = load_bytes
+        self._loader = Loader[M](ports, load_bytes, self._is_current, self._on_loaded)
         self._shards: dict[int, Shard[M]] = {}
         self._on_end: dict[int, Callable[[], None]] = {}
-        self._loads: deque[_Load[M]] = deque()
-        self._loading = False
         self._flush_due = False
         self._wakeup: Wakeup | None = None
         self._wakeup_ms = math.inf
@@ -194,8 +172,7 @@ class Coordinators(Generic[M]):
         shard = Shard(partition, log, leader_epoch, self._make_machine(), self._write_timeout_ms)
         shard.machine.commit_to(shard.committed)
         self._shards[partition] = shard
-        self._loads.append(_Load(shard))
-        self._go_on_loading()
+        self._loader.add(shard)
 
     def on_resigned(self, partition: int) -> None:
         """This broker leads `partition` no longer, or the partition is gone."""
@@ -285,82 +262,7 @@ class Coordinators(Generic[M]):
             leader_epoch=shard.leader_epoch,
         )  # fmt: skip
 
-    # Loading
-
-    def _go_on_loading(self) -> None:
-        if self._loads and not self._loading:
-            self._loading = True
-            self._ports.wakeups.call_soon(self._load_slice)
-
-    def _load_slice(self) -> None:
-        self._loading = False
-        until_ms = self._ports.clock.now_ms() + SLICE_MS
-        while self._loads:
-            load = self._loads[0]
-            if self._shards.get(load.shard.partition) is not load.shard:
-                self._loads.popleft()
-                continue
-            try:
-                if not self._load_step(load, until_ms):
-                    return
-            except (ValueError, KafkaError, OSError) as error:
-                self._fail(load, error)
-            if self._ports.clock.now_ms() >= until_ms:
-                break
-        self._go_on_loading()
-
-    def _load_step(self, load: _Load[M], until_ms: float) -> bool:
-        """One read, or a slice of what was read. False where the disk has to be waited for."""
-        if load.pending is not None:
-            clock = self._ports.clock
-            for count, _ in enumerate(load.pending, 1):
-                if count % RECORDS_PER_LOOK == 0 and clock.now_ms() >= until_ms:
-                    return True
-            load.pending = None
-        log = load.shard.log
-        if load.offset >= log.log_end_offset:
-            self._loads.popleft()
-            self._activate(load.shard)
-            return True
-        run = log.read(load.offset, self._load_bytes)
-        if run is None:
-            self._loading = True
-            job = log.read_job(load.offset, self._load_bytes)
-            self._ports.background.run("coordinators", job, partial(self._on_read, load))
-            return False
-        load.pending = self._replay_run(load, run)
-        return True
-
-    def _on_read(self, load: _Load[M], run: Buffer | BaseException) -> None:
-        self._loading = False
-        if self._shards.get(load.shard.partition) is load.shard:
-            if isinstance(run, BaseException):
-                self._fail(load, run)
-            else:
-                load.pending = self._replay_run(load, run)
-        self._go_on_loading()
-
-    def _replay_run(self, load: _Load[M], run: Buffer) -> Iterator[None]:
-        machine, before = load.shard.machine, load.offset
-        for batch in iterate(run):
-            header = batch.header
-            if header.last_offset < load.offset:
-                continue
-            producer_id = header.producer_id if header.is_transactional else -1
-            for record in records_of(batch):
-                if header.is_control:
-                    kind = CONTROL_KEY.unpack_from(record.key or bytes(4))[1]
-                    committed = kind == ControlType.COMMIT
-                    if committed or kind == ControlType.ABORT:
-                        machine.replay_marker(record.offset, header.producer_id, committed)
-                elif (decoded := machine.decode(record.key, record.value)) is not None:
-                    machine.replay(record.offset, producer_id, decoded)
-                yield
-            load.offset = header.next_offset
-        if load.offset == before:
-            raise ValueError(f"no whole batch at offset {before}")
-
-    def _activate(self, shard: Shard[M]) -> None:
+    def _on_loaded(self, shard: Shard[M]) -> None:
         shard.on_loaded(self._instant())
         self._ports.log(
             "info", "coordinator loaded", topic=self.topic, partition=shard.partition,
@@ -368,11 +270,5 @@ class Coordinators(Generic[M]):
         )  # fmt: skip
         self._after(shard)
 
-    def _fail(self, load: _Load[M], error: BaseException) -> None:
-        load.shard.failed = True
-        if self._loads and self._loads[0] is load:
-            self._loads.popleft()
-        self._ports.log(
-            "error", "coordinator could not be loaded", topic=self.topic,
-            partition=load.shard.partition, offset=load.offset, error=str(error),
-        )  # fmt: skip
+    def _is_current(self, shard: Shard[M]) -> bool:
+        return self._shards.get(shard.partition) is shard

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -29,6 +31,7 @@ from barnabas.wire.messages.sync_group_request import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
+from barnabas.wire.schema import Message
 from tests.unit.group.world import Pending, World
 
 PARTITIONS = 6
@@ -58,6 +61,74 @@ class Consumer:
     @property
     def owner(self) -> str:
         return self.instance or self.member_id
+
+    def ask_join(self) -> Message:
+        self.owned = []
+        return JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=15_000,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
+        )
+
+    def ask_sync(self) -> Message:
+        assignments = []
+        for place, member_id in enumerate(self.members):
+            share = bytes(range(place, PARTITIONS, len(self.members)))
+            assignments.append(SyncGroupRequestAssignment(member_id=member_id, assignment=share))
+        return SyncGroupRequest(
+            group_id="g",
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+
+    def ask_heartbeat(self) -> Message:
+        return HeartbeatRequest(
+            group_id="g",
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+        )
+
+    def lost(self, code: int) -> None:
+        self.step = "join"
+        if code in LOST:
+            self.owned = []
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            self.member_id = ""
+
+    def on_join(self, answer: Any) -> None:
+        code = answer.error_code
+        if code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+        elif code:
+            self.lost(code)
+        else:
+            self.member_id = answer.member_id
+            self.generation = answer.generation_id
+            self.members = [m.member_id for m in answer.members]
+            self.step = "sync"
+
+    def on_sync(self, answer: Any) -> None:
+        if answer.error_code:
+            self.lost(answer.error_code)
+            return
+        self.step = "heartbeat"
+        self.owned = list(bytes(answer.assignment))
+
+    def on_heartbeat(self, answer: Any) -> None:
+        code = answer.error_code
+        if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+            return
+        if code:
+            self.lost(code)
 
 
 class Groups(RuleBasedStateMachine):
@@ -90,7 +161,7 @@ class Groups(RuleBasedStateMachine):
         consumer = self.consumers.get(number)
         if consumer is not None and consumer.pending is None:
             consumer.asked = consumer.step
-            consumer.pending = getattr(self, f"_send_{consumer.step}")(consumer)
+            consumer.pending = self.world.send(getattr(consumer, f"ask_{consumer.step}")())
         self._poll()
 
     @rule()
@@ -127,44 +198,6 @@ class Groups(RuleBasedStateMachine):
                 self.stale.append(pending)
         self._poll()
 
-    def _send_join(self, consumer: Consumer) -> Pending:
-        consumer.owned = []
-        request = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=15_000,
-            member_id=consumer.member_id,
-            group_instance_id=consumer.instance,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
-        )
-        return self.world.send(request)
-
-    def _send_sync(self, consumer: Consumer) -> Pending:
-        assignments = []
-        for place, member_id in enumerate(consumer.members):
-            share = bytes(range(place, PARTITIONS, len(consumer.members)))
-            assignments.append(SyncGroupRequestAssignment(member_id=member_id, assignment=share))
-        request = SyncGroupRequest(
-            group_id="g",
-            generation_id=consumer.generation,
-            member_id=consumer.member_id,
-            group_instance_id=consumer.instance,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=assignments,
-        )
-        return self.world.send(request)
-
-    def _send_heartbeat(self, consumer: Consumer) -> Pending:
-        request = HeartbeatRequest(
-            group_id="g",
-            generation_id=consumer.generation,
-            member_id=consumer.member_id,
-            group_instance_id=consumer.instance,
-        )
-        return self.world.send(request)
-
     def _send_commit(self, consumer: Consumer, partition: int, generation: int) -> Pending:
         self.offsets += 1
         part = OffsetCommitRequestPartition(
@@ -188,7 +221,9 @@ class Groups(RuleBasedStateMachine):
             consumer = self.consumers[number]
             if consumer.pending is not None and consumer.pending.answer is not None:
                 answer, consumer.pending = consumer.pending.answer, None
-                getattr(self, f"_on_{consumer.asked}")(consumer, answer)
+                getattr(consumer, f"on_{consumer.asked}")(answer)
+                if consumer.asked == "sync":
+                    self._note_owner(consumer)
         waiting = []
         for commit in self.commits:
             pending, _, partition, offset = commit
@@ -203,45 +238,13 @@ class Groups(RuleBasedStateMachine):
                 assert code != 0, "a commit of another generation was accepted"
         self.stale = [pending for pending in self.stale if pending.answer is None]
 
-    def _lost(self, consumer: Consumer, code: int) -> None:
-        consumer.step = "join"
-        if code in LOST:
-            consumer.owned = []
-        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
-            consumer.member_id = ""
-
-    def _on_join(self, consumer: Consumer, answer: object) -> None:
-        code = answer.error_code  # type: ignore[attr-defined]
-        if code == ErrorCode.MEMBER_ID_REQUIRED:
-            consumer.member_id = answer.member_id  # type: ignore[attr-defined]
-        elif code:
-            self._lost(consumer, code)
-        else:
-            consumer.member_id = answer.member_id  # type: ignore[attr-defined]
-            consumer.generation = answer.generation_id  # type: ignore[attr-defined]
-            consumer.members = [m.member_id for m in answer.members]  # type: ignore[attr-defined]
-            consumer.step = "sync"
-
-    def _on_sync(self, consumer: Consumer, answer: object) -> None:
-        code = answer.error_code  # type: ignore[attr-defined]
-        if code:
-            self._lost(consumer, code)
-            return
-        consumer.step = "heartbeat"
-        consumer.owned = list(bytes(answer.assignment))  # type: ignore[attr-defined]
+    def _note_owner(self, consumer: Consumer) -> None:
         for partition in consumer.owned:
             owner = self.owners.setdefault((consumer.generation, partition), consumer.owner)
             assert owner == consumer.owner, (
                 f"partition {partition} has two owners in generation {consumer.generation}:"
                 f" {owner} and {consumer.owner}"
             )
-
-    def _on_heartbeat(self, consumer: Consumer, answer: object) -> None:
-        code = answer.error_code  # type: ignore[attr-defined]
-        if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
-            return
-        if code:
-            self._lost(consumer, code)
 
     # -- the world -------------------------------------------------------------------------------
 

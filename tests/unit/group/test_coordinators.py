@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.coordinators import RECORDS_PER_LOOK
+from barnabas.broker.coordinator_loader import RECORDS_PER_LOOK
 from barnabas.limits import SLICE_MS
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
@@ -149,7 +149,7 @@ def test_loading_gives_way_after_a_slice_and_refuses_requests_meanwhile() -> Non
     slow = SlowPorts()
     slow.now, slow.per_look_ms = world.ports.now, SLICE_MS / 4
     world.ports = slow
-    world.groups._ports = slow  # type: ignore[assignment]
+    world.groups._ports = world.groups._loader._ports = slow  # type: ignore[assignment]
     world.groups.on_elected(0, world.logs[0], 2)
     turns = 0
     while slow.soon:
