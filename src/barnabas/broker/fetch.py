@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.partition import Partition
 from barnabas.ports import Ports, Rng
+from barnabas.replication.leader import UNKNOWN
 from barnabas.replication.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -286,7 +287,7 @@ class FetchService:
     def _note_progress(self, session: Session, request: FetchRequest, now_ms: float) -> None:
         """What the follower has by its asking for more. Named partitions moved; dirty ones that are
         not named are where they were."""
-        broker_epoch = request.replica_state.replica_epoch
+        broker_epoch = session.broker_epoch = request.replica_state.replica_epoch
         named: set[PartitionKey] = set()
         for topic in request.topics:
             topic_key = topic.topic_id if session.uses_ids else topic.topic
@@ -305,6 +306,17 @@ class FetchService:
                 continue
             if partition.leader is not None and partition.log is not None:
                 partition.leader.touch(follower, partition.log.log_end_offset, now_ms)
+
+    def _note_first(self, watched: Watched, partition: Partition) -> None:
+        """The replica was found, or this leadership began, after the follower had named the
+        partition: its place stands in the session. Raises NOT_LEADER_OR_FOLLOWER where it is none of
+        the partition's followers."""
+        follower = watched.follower
+        if follower is None:
+            raise partition.not_leader()
+        epoch = watched.session.broker_epoch
+        if follower.log_end_offset == UNKNOWN and self._may_progress(watched, epoch):
+            partition.on_follower_fetch(follower, watched, epoch)
 
     def _may_progress(self, watched: Watched, broker_epoch: int) -> bool:
         """Whether this fetch would be answered without an error or a divergence."""
@@ -370,8 +382,8 @@ class FetchService:
         log = partition.readable_log(
             watched.leader_epoch, leader_only=follower or fetch.version < 11
         )
-        if follower and watched.follower is None:
-            raise partition.not_leader()
+        if follower:
+            self._note_first(watched, partition)
         diverging = NO_DIVERGENCE
         records: Buffer | None = None
         high_watermark = log.high_watermark

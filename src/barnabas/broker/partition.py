@@ -87,6 +87,8 @@ class Partition(Replica):
         leader = self.leader
         if leader is not None and leader.epoch == state.leader_epoch:
             if leader.on_metadata(state.partition_epoch, state.replicas, state.isr, state.recovery):
+                if state.replicas != self.replicas:
+                    self._rebind_watchers()
                 self.note(state)
                 self.on_isr_changed()
             return False

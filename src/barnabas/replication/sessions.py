@@ -83,6 +83,7 @@ class FetchSession(Generic[P]):
     """One session, or (with id 0) the partitions of one full fetch."""
 
     __slots__ = (
+        "broker_epoch",
         "created_ms",
         "dirty",
         "epoch",
@@ -99,6 +100,8 @@ class FetchSession(Generic[P]):
         self.epoch = INITIAL_EPOCH
         self.follower_id = follower_id
         """The broker that fetches; -1 for a consumer."""
+        self.broker_epoch = -1
+        """Of the follower's incarnation, by its last fetch (KIP-903)."""
         self.uses_ids = uses_ids
         self.created_ms = now_ms
         self.last_fetch_ms = now_ms

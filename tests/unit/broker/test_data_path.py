@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.client.connection import ChannelError
 from barnabas.record.builder import build_batch
+from barnabas.types import Uuid
 from barnabas.wire.messages.fetch_request import FetchPartition, FetchTopic, ForgottenTopic
 from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -66,7 +67,7 @@ class TestProduce:
         request.topic_data[0].name = "unknown"
         by_name = shared.ask(request, version=12).responses[0].partition_responses[0]
         assert code(by_name.error_code) == "UNKNOWN_TOPIC_OR_PARTITION"
-        request.topic_data[0].topic_id = bytes(range(16))
+        request.topic_data[0].topic_id = Uuid(bytes(range(16)))
         request.topic_data[0].name = ""
         by_id = shared.ask(request, version=13).responses[0].partition_responses[0]
         assert code(by_id.error_code) == "UNKNOWN_TOPIC_ID"

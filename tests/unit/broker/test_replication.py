@@ -1,0 +1,258 @@
+"""Three simulated nodes: high watermark, min ISR, leaders that die, disks that fail, clean ends."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from barnabas.wire.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from tests.unit.broker.world import Cluster, code, values_of
+
+
+@pytest.fixture
+def three() -> Cluster:
+    cluster = Cluster(3)
+    cluster.create_topic("t", 1, 3, min_insync_replicas="2")
+    return cluster
+
+
+def followers(cluster: Cluster, topic: str = "t") -> list[int]:
+    leader = cluster.leader(topic)
+    return [node for node in cluster.ids if node != leader]
+
+
+def isr(cluster: Cluster, topic: str = "t") -> tuple[int, ...]:
+    state = cluster.partition(cluster.leader(topic), topic).leader
+    assert state is not None
+    return state.isr
+
+
+def test_acks_all_is_answered_when_every_member_has_it(three: Cluster) -> None:
+    answer = three.produce([b"a", b"b"])
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    for node in three.ids:
+        log = three.partition(node).log
+        assert log is not None and log.log_end_offset == 2
+
+
+def test_a_dead_follower_leaves_and_comes_back(three: Cluster) -> None:
+    dead = followers(three)[0]
+    three.sim.nodes[dead].kill()
+    assert three.produce([b"a"]).error_code == 0
+    assert dead not in isr(three)
+    three.sim.nodes[dead].start()
+    three.until(lambda: len(isr(three)) == 3)
+    log = three.partition(dead).log
+    assert log is not None and log.log_end_offset == 1
+
+
+def test_below_min_isr_nothing_is_accepted_nor_committed(three: Cluster) -> None:
+    three.produce([b"a"])
+    leader = three.leader("t")
+    first, second = followers(three)
+    # Netsplits rather than deaths: the quorum has to go on.
+    three.sim.nodes[first].kill()
+    three.until(lambda: len(isr(three)) == 2)
+    partition = three.partition(leader)
+    assert partition.leader is not None
+    partition.min_isr = 3
+    refused = three.produce([b"b"])
+    assert code(refused.error_code) == "NOT_ENOUGH_REPLICAS"
+    one = three.produce([b"c"], acks=1)
+    assert one.error_code == 0
+    three.run(1500)
+    assert partition.high_watermark == 1, "what acks=1 wrote is not committed"
+    assert values_of(three.fetch()) == [b"a"]
+    three.sim.nodes[first].start()
+    three.until(lambda: partition.high_watermark == 2)
+    assert second in isr(three)
+
+
+def test_a_produce_that_cannot_be_replicated_in_time(three: Cluster) -> None:
+    leader = three.leader("t")
+    for node in followers(three):
+        three.sim.network.cut(f"n{leader}", f"n{node}")
+    began = three.world.now_ms
+    answer = three.produce([b"a"], node=leader, timeout_ms=700)
+    assert code(answer.error_code) == "REQUEST_TIMED_OUT"
+    assert 700 <= three.world.now_ms - began < 800
+
+
+def test_a_new_leader_goes_on_and_the_old_one_follows_it(three: Cluster) -> None:
+    three.produce([b"a"])
+    old = three.leader("t")
+    three.sim.nodes[old].kill()
+    three.until(lambda: three.leader("t") != old)
+    assert three.produce([b"b"]).base_offset == 1
+    three.sim.nodes[old].start()
+    three.until(lambda: len(isr(three)) == 3)
+    assert three.produce([b"c"]).error_code == 0
+    new = three.partition(three.leader("t")).log
+    returned = three.partition(old).log
+    assert new is not None and returned is not None
+    assert returned.log_end_offset == new.log_end_offset == 3
+    assert returned.epochs.entries() == new.epochs.entries()
+
+
+def test_the_wrong_broker_names_the_right_one(three: Cluster) -> None:
+    wrong = followers(three)[0]
+    leader = three.leader("t")
+    request = three.produce_request([b"a"])
+    request.topic_data[0].name = ""
+    response = three.ask(request, wrong, 13)
+    answer = response.responses[0].partition_responses[0]
+    assert code(answer.error_code) == "NOT_LEADER_OR_FOLLOWER"
+    assert answer.current_leader.leader_id == leader
+    assert [(e.node_id, e.host) for e in response.node_endpoints] == [(leader, f"n{leader}")]
+    old = three.ask(three.produce_request([b"a"]), wrong, 9)
+    assert code(old.responses[0].partition_responses[0].error_code) == "NOT_LEADER_OR_FOLLOWER"
+
+
+def test_consumers_may_read_from_followers_to_the_high_watermark(three: Cluster) -> None:
+    three.produce([b"a"])
+    follower = followers(three)[0]
+    three.until(lambda: three.partition(follower).high_watermark == 1)
+    assert values_of(three.fetch(node=follower)) == [b"a"]
+    old = three.ask(three.fetch_request(), follower, 10)
+    assert code(old.responses[0].partitions[0].error_code) == "NOT_LEADER_OR_FOLLOWER"
+
+
+def test_a_parked_produce_is_told_that_the_leadership_ended(three: Cluster) -> None:
+    leader = three.leader("t")
+    for node in followers(three):
+        three.sim.network.cut(f"n{leader}", f"n{node}")
+    request = three.produce_request([b"a"], timeout_ms=60_000)
+    request.topic_data[0].name = ""
+    answer = three.ask_later(request, leader, 13)
+    three.run(50)
+    assert not answer.is_there
+    three.until(lambda: any(three._leads(n, "t", 0) for n in three.ids if n != leader))
+    three.sim.network.heal()
+    three.until(lambda: answer.is_there)
+    told = answer.value.responses[0].partition_responses[0]
+    assert code(told.error_code) == "NOT_LEADER_OR_FOLLOWER"
+
+
+def test_deleted_records_are_gone_on_every_replica(three: Cluster) -> None:
+    for value in (b"a", b"b", b"c"):
+        three.produce([value])
+    request = DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)]
+            )
+        ],
+        timeout_ms=5000,
+    )
+    answer = three.ask(request, three.leader("t")).topics[0].partitions[0]
+    assert (answer.error_code, answer.low_watermark) == (0, 2)
+    for node in three.ids:
+        log = three.partition(node).log
+        assert log is not None and log.log_start_offset == 2
+    assert code(three.fetch(0).error_code) == "OFFSET_OUT_OF_RANGE"
+    assert values_of(three.fetch(2)) == [b"c"]
+    beyond = DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=9)]
+            )
+        ],
+        timeout_ms=5000,
+    )
+    refused = three.ask(beyond, three.leader("t")).topics[0].partitions[0]
+    assert code(refused.error_code) == "OFFSET_OUT_OF_RANGE"
+
+
+def test_a_full_disk_takes_the_directory_not_the_node() -> None:
+    cluster = Cluster(3, log_dirs="/data,/second")
+    cluster.create_topic("t", 6, 3, min_insync_replicas="1")
+    leader = cluster.leader("t")
+    cluster.until(lambda: len(isr(cluster)) == 3)
+    broker = cluster.broker(leader)
+    home = broker.logs.directory_of(cluster.partition(leader).name)
+    assert home is not None
+    metadata_dir = broker.config.metadata_log_dir
+    index = next(
+        i for i in range(6)
+        if cluster.partition(leader, "t", i).is_leader
+        and broker.logs.directory_of(cluster.partition(leader, "t", i).name).path != metadata_dir  # type: ignore[union-attr]
+    )  # fmt: skip
+    partition = cluster.partition(leader, "t", index)
+    broker.logs.fail_log(partition.name, OSError(28, "No space left on device"))
+    answer = cluster.produce([b"a"], node=leader, index=index)
+    assert code(answer.error_code) == "KAFKA_STORAGE_ERROR"
+    results = cluster.ask(DescribeLogDirsRequest(topics=None), leader).results
+    assert sorted(code(r.error_code) for r in results) == ["KAFKA_STORAGE_ERROR", "NONE"]
+    # The controller is told at once: somebody else leads, and this node still lives.
+    cluster.until(lambda: cluster.leader("t", index) != leader, 3000)
+    assert cluster.produce([b"a"], index=index).error_code == 0
+    assert leader in cluster.ids
+
+
+def test_an_append_that_fails_takes_the_directory_offline() -> None:
+    cluster = Cluster(1, log_dirs="/meta,/data", metadata_log_dir="/meta")
+    cluster.create_topic("t", 4, 1)
+    broker = cluster.broker()
+    index = next(
+        i for i in range(4)
+        if broker.logs.directory_of(cluster.partition(1, "t", i).name).path == "/data"  # type: ignore[union-attr]
+    )  # fmt: skip
+    cluster.sim.nodes[1].machine.disk.fail_call(1, prefix="/data/")
+    answer = cluster.produce([b"a"], index=index)
+    assert code(answer.error_code) == "KAFKA_STORAGE_ERROR"
+    other = next(i for i in range(4) if cluster.partition(1, "t", i).is_online)
+    assert cluster.produce([b"a"], index=other).error_code == 0
+
+
+def test_a_clean_end_hands_the_leaderships_over_first(three: Cluster) -> None:
+    three.produce([b"a"])
+    leader = three.leader("t")
+    stopped: list[bool] = []
+    three.sim.nodes[leader].shut_down(lambda: stopped.append(True))
+    three.until(lambda: bool(stopped), 4000)
+    new = three.leader("t")
+    assert new != leader
+    assert three.produce([b"b"]).base_offset == 1
+    three.sim.nodes[leader].start()
+    three.until(lambda: len(isr(three)) == 3)
+    known = three.broker(new).image.brokers[leader]
+    assert three.broker(leader).logs.previous_broker_epoch >= 0
+    assert not known.fenced
+
+
+def test_the_end_of_all_does_not_wait_for_a_controller(three: Cluster) -> None:
+    stopped: list[int] = []
+    began = three.world.now_ms
+    for node in three.ids:
+        three.sim.nodes[node].shut_down(partial(stopped.append, node))
+    three.until(lambda: len(stopped) == 3, 5000)
+    assert three.world.now_ms - began < 4500
+
+
+def test_metadata_by_any_broker_and_topics_that_come_by_asking(three: Cluster) -> None:
+    for node in three.ids:
+        response = three.ask(MetadataRequest(topics=None), node)
+        assert [b.node_id for b in response.brokers] == [1, 2, 3]
+        assert [t.name for t in response.topics] == ["t"]
+        assert len(response.topics[0].partitions[0].isr_nodes) == 3
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="made")])
+    first = three.ask(asked, 2).topics[0]
+    assert code(first.error_code) == "UNKNOWN_TOPIC_OR_PARTITION"
+    three.until(lambda: three.ask(asked, 2).topics[0].error_code == 0)
+    illegal = MetadataRequest(topics=[MetadataRequestTopic(name="no/slash")])
+    assert code(three.ask(illegal, 2).topics[0].error_code) == "INVALID_TOPIC_EXCEPTION"
+    refused = MetadataRequest(
+        topics=[MetadataRequestTopic(name="other")], allow_auto_topic_creation=False
+    )
+    three.ask(refused, 2)
+    three.run(500)
+    assert three.ask(refused, 2).topics[0].error_code != 0
+    nothing = three.ask(MetadataRequest(topics=[]), 1, 0)
+    assert sorted(t.name for t in nothing.topics) == ["made", "t"]
