@@ -44,6 +44,9 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 EXTRA["LeaderChangeMessage"] = [RECOVERY]
 
+DROPPED = {("ElectLeadersResponse", "ErrorCode")}
+"""Not ignorable by definition, but version 0 says it per partition as well."""
+
 
 def snake(name: str) -> str:
     text = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
@@ -169,7 +172,7 @@ class Module:
             parts.append(f"tagged={show(versions(field['taggedVersions']))}")
         if default != "None":
             parts.append(f"default={shown}")
-        if field.get("ignorable"):
+        if field.get("ignorable") or (self.spec["name"], field["name"]) in DROPPED:
             parts.append("ignorable=True")
         if field.get("flexibleVersions") == "none":
             parts.append("flexible=False")

@@ -15,7 +15,7 @@ class PartitionResult(Message):
     )
     FIELDS = (
         Field("partition_id", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (0, FOREVER), default=0),
+        Field("error_code", "int16", (0, FOREVER), default=0, ignorable=True),
         Field("error_message", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
     )
 
@@ -69,7 +69,7 @@ class ElectLeadersResponse(Message):
     API_KEY = 43
     FIELDS = (
         Field("throttle_time_ms", "int32", (0, FOREVER), default=0),
-        Field("error_code", "int16", (1, FOREVER), default=0),
+        Field("error_code", "int16", (1, FOREVER), default=0, ignorable=True),
         Field(
             "replica_election_results",
             "struct",
