@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol
 from barnabas.metadata import codec, replay
 from barnabas.metadata import features as levels
 from barnabas.metadata.changes import Changes
+from barnabas.metadata.hot import read_partition
 from barnabas.metadata.membership import INDEX_BITS, INDEX_MASK, Membership
 from barnabas.metadata.registrations import BrokerRegistration, ControllerRegistration
 from barnabas.metadata.topic import PartitionState, Topic
@@ -139,6 +140,12 @@ class MetadataImage:
         value is no metadata record that this version knows: the node must not go on."""
         decode = codec.decode_record
         for value in values:
+            # Frame 1, a PartitionRecord of version 2: what a snapshot consists of.
+            if self.transaction is None and bytes(value[:3]) == b"\x01\x03\x02":
+                columns = read_partition(value)
+                if columns is not None:
+                    replay.place_columns(self, columns)
+                    continue
             self.replay(decode(value))
         self.moved_to(last_offset, epoch, append_ms)
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barnabas.metadata.features import METADATA_VERSION
+from barnabas.metadata.hot import Columns
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
@@ -165,11 +166,7 @@ def _partition(image: MetadataImage, record: PartitionRecord) -> None:
     if topic is None or record.partition_id < 0:
         image.ignored += 1
         return
-    index = record.partition_id
-    rows = len(topic.replicas)
-    replicas = image.intern(tuple(record.replicas))
-    directories = record.directories or (DIRECTORY_MIGRATING,) * len(replicas)
-    isr = tuple(record.isr)
+    replicas = tuple(record.replicas)
     rare = ORDINARY
     if (
         record.adding_replicas
@@ -185,6 +182,44 @@ def _partition(image: MetadataImage, record: PartitionRecord) -> None:
             tuple(record.removing_replicas),
             record.leader_recovery_state,
         )
+    _place(
+        image,
+        topic,
+        record.partition_id,
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        replicas,
+        tuple(record.isr),
+        record.directories or (DIRECTORY_MIGRATING,) * len(replicas),
+        rare,
+    )
+
+
+def place_columns(image: MetadataImage, columns: Columns) -> None:
+    """As replaying the PartitionRecord that `columns` were read from."""
+    topic = image.topics_by_id.get(Uuid(columns.topic_id))
+    if topic is None or columns.partition < 0:
+        image.ignored += 1
+        return
+    _place(image, topic, *columns[1:], ORDINARY)
+
+
+def _place(
+    image: MetadataImage,
+    topic: Topic,
+    index: int,
+    leader: int,
+    leader_epoch: int,
+    partition_epoch: int,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    directories: Sequence[bytes],
+    rare: Rare,
+) -> None:
+    """Set a whole row, new or present."""
+    rows = len(topic.replicas)
+    replicas = image.intern(replicas)
     if image.captures:
         _before_change(image, topic)
     if index >= rows:
@@ -195,9 +230,10 @@ def _partition(image: MetadataImage, record: PartitionRecord) -> None:
         if image.undo is not None:
             image.undo.append((_set_row, image, topic, index, *_row(topic, index)))
         image.membership.remove(topic.replicas[index])
-    topic.leader[index] = record.leader
-    topic.leader_epoch[index] = record.leader_epoch
-    topic.partition_epoch[index] = record.partition_epoch
+        topic.rare.pop(index, None)
+    topic.leader[index] = leader
+    topic.leader_epoch[index] = leader_epoch
+    topic.partition_epoch[index] = partition_epoch
     topic.replicas[index] = replicas
     topic.isr[index] = replicas if isr == replicas else image.intern(isr)
     topic.directories[index] = image.intern_uuids(directories)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.metadata.codec import decode_record, encode_record, encode_records, record_version
+from barnabas.metadata.hot import read_partition
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
@@ -56,6 +57,39 @@ def test_hot_writers_write_what_the_compiled_codec_writes(record: Message) -> No
     [value] = encode_records([record], 30)
     assert value == encode_record(record, record_version(record, 30))
     assert decode_record(value) == record
+
+
+@settings(max_examples=400, deadline=None)
+@given(partition_records(), st.integers(-3, 3), st.integers(0, 255), st.booleans())
+def test_the_hot_reader_reads_what_the_compiled_codec_reads(
+    record: PartitionRecord, cut: int, noise: int, plain: bool
+) -> None:
+    if plain:
+        record.adding_replicas = record.removing_replicas = ()
+        record.eligible_leader_replicas = record.last_known_elr = record.reason = None
+        record.leader_recovery_state = 0
+    value = bytearray(encode_record(record, 2))
+    if cut > 0:
+        value[(noise * 7) % len(value)] = noise
+    elif cut < 0:
+        del value[cut:]
+    columns = read_partition(bytes(value)) if bytes(value[:3]) == b"\x01\x03\x02" else None
+    if plain and cut == 0:
+        assert columns is not None
+    if columns is not None:
+        read = decode_record(bytes(value))
+        assert isinstance(read, PartitionRecord)
+        assert columns == (
+            read.topic_id,
+            read.partition_id,
+            read.leader,
+            read.leader_epoch,
+            read.partition_epoch,
+            tuple(read.replicas),
+            tuple(read.isr),
+            list(read.directories),
+        )
+        assert not read.adding_replicas and not read.removing_replicas and read.reason is None
 
 
 @settings(max_examples=150, deadline=None)
