@@ -286,10 +286,11 @@ class Shard(Generic[M]):
         events, records = self._batch_events, self._batch
         self._batch, self._batch_events, self._batch_bytes = [], [], 0
         try:
+            self._check_undisturbed()
             end = self.log.append(build_batch(records, timestamp_ms=at.wall_ms))
         except KafkaError as error:
             self.machine.revert_to(self.written)
-            self.next_offset = self.written
+            self.written = self.next_offset = max(self.written, self.log.log_end_offset)
             for event in events:
                 self._settle(event, error, at)
             return error
@@ -298,6 +299,15 @@ class Shard(Generic[M]):
         self._waiting.extend(events)
         self.advance(self.log.high_watermark, at)
         return None
+
+    def _check_undisturbed(self) -> None:
+        """Decisions were replayed at the offsets that they would get. Where somebody else wrote in
+        between they would not: they are undone, and the clients try again."""
+        if self.log.log_end_offset != self.written:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"the log ends at {self.log.log_end_offset}, not at {self.written}",
+            )
 
     def advance(self, high_watermark: int, at: Instant) -> None:
         """Records before `high_watermark` are committed."""

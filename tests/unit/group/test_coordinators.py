@@ -98,6 +98,20 @@ def test_faults_of_the_log_are_told_in_a_coordinators_words(
     assert code(world.send(commit("g", {0: 1}), 9)) is answer
 
 
+def test_a_turn_into_which_somebody_else_wrote_is_undone() -> None:
+    world = World()
+    world.topic("t")
+    world.ask(commit("g", {0: 1}), 9)
+    pending = unsettled(world, commit("g", {0: 2}))
+    log = world.logs[0]
+    log.append(log.batches[-1])
+    world.settle()
+    assert code(pending) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert fetched(world, "g") == {0: 1}
+    assert code(world.send(commit("g", {0: 3}), 9)) is ErrorCode.NONE
+    assert fetched(world, "g") == {0: 3}
+
+
 def test_a_turn_larger_than_a_batch_is_several_batches() -> None:
     world = World()
     world.topic("t", 200)
