@@ -120,7 +120,12 @@ def _sums(table: pa.Table, keys: list[str]) -> Iterator[tuple[tuple[str, int], D
 def read_changelog(bootstrap: str) -> Changelog:
     """Topic ``delays`` from beginning to end."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "demo", "enable.auto.commit": False}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "demo",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
     )
     found = Changelog({}, 0, 0)
     try:
