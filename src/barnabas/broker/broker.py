@@ -72,13 +72,14 @@ class Broker:
         self._controller_endpoint = controller_endpoint
         self._dynamic_version = -1
         self._texts: dict[str, str] = {}
+        self._admitted = False
         self._stopping = False
         self._stopped: Callable[[], None] | None = None
         self._timers: dict[str, Wakeup] = {}
 
         self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
         self.deadlines = Deadlines(ports)
-        self.lost_leaders = LostLeaders(ports.clock, self.deadlines, image)
+        self.lost_leaders = LostLeaders(self.node_id, ports.clock, self.deadlines, image)
         self.replicas = ReplicaTable(
             ports, self.node_id, config.replication.lag_time_ms_max, image, self
         )
@@ -161,10 +162,6 @@ class Broker:
             self._checkpoint_high_watermarks,
         )
         self._every("isr", replication.lag_time_ms_max / 2, self.replicas.check_isrs)
-        if self.image.offset >= 0:
-            # What was replayed before the logs were open.
-            self.replicas.apply(Changes(everything=True))
-            self.lost_leaders.on_metadata(Changes(everything=True))
         self.on_controller_change()
         self.lifecycle.start()
 
@@ -184,12 +181,27 @@ class Broker:
     def is_started(self) -> bool:
         return hasattr(self, "lifecycle")
 
+    def _maybe_admit(self) -> Changes:
+        """Take up roles once the image holds this incarnation's registration, and with it what the
+        controller took away from the one before. What stands there earlier is the past: a leader that
+        lost its log with the power would lead on in its old epoch (seed 41)."""
+        known = self.image.brokers.get(self.node_id)
+        if known is None or known.incarnation != self._incarnation:
+            return Changes()
+        self._admitted = True
+        return Changes(everything=True)
+
     # -- what the node tells ---------------------------------------------------------------------
 
     def on_metadata(self, image: MetadataImage, changes: Changes) -> None:
         """The image moved by committed records."""
         if not self.is_started or (self._stopping and self._stopped is None):
             return
+        if not self._admitted:
+            self.lifecycle.on_metadata(changes.everything or self.node_id in changes.brokers)
+            changes = self._maybe_admit()
+            if not changes:
+                return
         self.replicas.apply(changes)
         self.lost_leaders.on_metadata(changes)
         if changes.topics_deleted:
@@ -215,6 +227,7 @@ class Broker:
 
     def on_disconnect(self, connection_id: int) -> None:
         """A client's connection ended. Its parked requests were abandoned by the connection."""
+        self.lost_leaders.on_disconnect(connection_id)
 
     # -- what the replica table asks -------------------------------------------------------------
 

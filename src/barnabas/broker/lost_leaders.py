@@ -3,7 +3,9 @@
 A client that loses its leader asks for metadata at once, some milliseconds before the controller has
 chosen another, and many then look again only after a second (librdkafka's timer). So a broker that has
 itself just lost its connection to that leader holds the answer until the news is there, `NEWS_MS_MAX`
-at most. And a broker that was fenced stays in the list of brokers for `SHOWN_MS`, as in Kafka it
+at most. The end of a process is not one moment, so the client may have noticed first: who has been
+connected for a while and asks again for topics that others lead waits `LOOK_MS`, within which this
+broker notices as well. And a broker that was fenced stays in the list of brokers for `SHOWN_MS`, as in Kafka it
 stays until its session runs out: a client that learns of a new leader and of the old one's
 disappearance in one answer may lose a second over it as well.
 
@@ -17,49 +19,54 @@ from collections.abc import Callable, Iterable
 from barnabas.broker.deadlines import Deadlines
 from barnabas.metadata.changes import Changes
 from barnabas.metadata.image import MetadataImage
-from barnabas.metadata.topic import Topic
+from barnabas.metadata.topic import NO_LEADER, Topic
 from barnabas.ports import Clock
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
 NEWS_MS_MAX = 500.0
+LOOK_MS = 10.0
+SETTLED_MS = 1_000.0
+"""A connection that asked this long ago for the first time belongs to a client that knows its topics."""
 SHOWN_MS = 9_000.0
 """Kafka's session time-out by default."""
 
 
 class _Waiting:
-    """A request for metadata of topics whose leader was lost."""
+    """A request for metadata of topics whose leader was lost, or may have been (`looks`)."""
 
-    __slots__ = ("_answer", "_forget", "bucket", "parked", "topics")
+    __slots__ = ("_answer", "_owner", "bucket", "looks", "parked", "topics")
 
     def __init__(
-        self,
-        topics: list[Topic],
-        answer: Callable[[], Message],
-        forget: Callable[[_Waiting], None],
+        self, owner: LostLeaders, topics: list[Topic], answer: Callable[[], Message], looks: bool
     ) -> None:
         self.topics = topics
         self.bucket = -1
+        self.looks = looks
         self.parked = Parked()
         self._answer = answer
-        self._forget = forget
+        self._owner = owner
 
-    def release(self) -> None:
-        self._forget(self)
+    def answer(self) -> None:
         if not self.parked.done:
             self.parked.complete(self._answer())
 
     def on_deadline(self) -> None:
-        self.release()
+        self._owner.on_deadline(self)
 
 
 class LostLeaders:
     """What one broker knows of brokers that went away lately."""
 
-    def __init__(self, clock: Clock, deadlines: Deadlines, image: MetadataImage) -> None:
+    def __init__(
+        self, node_id: int, clock: Clock, deadlines: Deadlines, image: MetadataImage
+    ) -> None:
+        self._node_id = node_id
         self._clock = clock
         self._deadlines = deadlines
         self._image = image
+        self._asked_first: dict[int, float] = {}
+        """Connection to the instant of its first request here."""
         self._lost: dict[int, float] = {}
         """Broker to the instant until which its successor's news is waited for."""
         self._alive: dict[int, None] = {}
@@ -91,18 +98,37 @@ class LostLeaders:
         if self._waiting:
             self._release()
 
-    def park(self, topics: Iterable[Topic], answer: Callable[[], Message]) -> Parked | None:
-        """The request to hold, where one of `topics` is led by a lost broker; `answer` makes the
-        response when its time has come. None: answer at once."""
-        if not self._lost:
+    def on_disconnect(self, connection: int) -> None:
+        self._asked_first.pop(connection, None)
+
+    def park(
+        self, topics: Iterable[Topic], connection: int, answer: Callable[[], Message]
+    ) -> Parked | None:
+        """The request to hold, where one of `topics` is led by a broker that was lost or may have
+        been; `answer` makes the response when its time has come. None: answer at once."""
+        now_ms = self._clock.now_ms()
+        settled = self._asked_first.setdefault(connection, now_ms) <= now_ms - SETTLED_MS
+        if not self._lost and not settled:
             return None
-        concerned = [topic for topic in topics if self._concerns(topic)]
-        if not concerned:
-            return None
-        waiting = _Waiting(concerned, answer, self._forget)
+        concerned = list(topics)
+        until_ms, looks = self._news_until(concerned), False
+        if until_ms is None:
+            if not settled or not any(self._is_led_elsewhere(topic) for topic in concerned):
+                return None
+            until_ms, looks = now_ms + LOOK_MS, True
+        waiting = _Waiting(self, concerned, answer, looks)
         self._waiting[waiting] = None
-        self._deadlines.add(waiting, max(self._lost.values()))
+        self._deadlines.add(waiting, until_ms)
         return waiting.parked
+
+    def on_deadline(self, waiting: _Waiting) -> None:
+        """Its time has come, unless looking has found a reason to wait."""
+        until_ms = self._news_until(waiting.topics) if waiting.looks else None
+        if until_ms is None:
+            self._let_go(waiting)
+        else:
+            waiting.looks = False
+            self._deadlines.add(waiting, until_ms)
 
     def shown(self) -> list[int]:
         """Fenced brokers that are still to be listed."""
@@ -113,21 +139,31 @@ class LostLeaders:
             del self._left[broker]
         return sorted(broker for broker in self._left if broker in self._image.brokers)
 
-    def _concerns(self, topic: Topic) -> bool:
+    def _is_led_elsewhere(self, topic: Topic) -> bool:
+        return any(leader not in (self._node_id, NO_LEADER) for leader in topic.leader)
+
+    def _news_until(self, topics: list[Topic]) -> float | None:
+        """How long news of `topics` is waited for; None where no leader of theirs was lost."""
         now_ms = self._clock.now_ms()
         for broker in [b for b, until_ms in self._lost.items() if until_ms <= now_ms]:
             del self._lost[broker]
-        return any(broker in topic.leader for broker in self._lost)
+        found = [
+            until_ms
+            for broker, until_ms in self._lost.items()
+            if any(broker in topic.leader for topic in topics)
+        ]
+        return max(found, default=None)
 
     def _release(self) -> None:
         """Answer those whose topics have leaders again."""
         for waiting in list(self._waiting):
-            if not any(map(self._concerns, waiting.topics)):
-                waiting.release()
+            if not waiting.looks and self._news_until(waiting.topics) is None:
+                self._let_go(waiting)
 
-    def _forget(self, waiting: _Waiting) -> None:
+    def _let_go(self, waiting: _Waiting) -> None:
         self._waiting.pop(waiting, None)
         self._deadlines.remove(waiting)
+        waiting.answer()
 
     def describe(self) -> dict[str, object]:
         return {"lost": sorted(self._lost), "shown": self.shown(), "waiting": len(self._waiting)}

@@ -60,7 +60,9 @@ def handle(
     request: MetadataRequest, ctx: RequestContext, broker: Broker
 ) -> MetadataResponse | Parked:
     waiting = broker.lost_leaders.park(
-        _known_topics(request, ctx, broker.image), lambda: respond(request, ctx, broker)
+        _known_topics(request, ctx, broker.image),
+        ctx.connection_id,
+        lambda: respond(request, ctx, broker),
     )
     return waiting if waiting is not None else respond(request, ctx, broker)
 
