@@ -6,10 +6,11 @@ log was cut. Source: KIP-630; Kafka's ``KafkaRaftLog``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from barnabas.ports import Disk
 from barnabas.raft import snapshots
+from barnabas.raft.batches import ControlRecord
 from barnabas.raft.election_state import FILE_NAME, ElectionState
 from barnabas.raft.log_shape import LogShape
 from barnabas.raft.replica_log import DIRECTORY, MetadataLog, RaftLog, scan
@@ -31,6 +32,8 @@ class Opened:
     history: VoterHistory
     election: ElectionState
     snapshot: SnapshotFile | None
+    controls: list[tuple[int, list[ControlRecord]]] = field(default_factory=list)
+    """The log's control batches by base offset."""
 
 
 def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opened:
@@ -71,7 +74,7 @@ def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opene
     election = ElectionState()
     if disk.exists(state_path):
         election = ElectionState.from_json(disk.read_file(state_path))
-    return Opened(path, log, shape, history, election, file)
+    return Opened(path, log, shape, history, election, file, controls)
 
 
 def _note(history: VoterHistory, message: Message, offset: int) -> None:

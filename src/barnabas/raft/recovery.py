@@ -1,0 +1,172 @@
+"""When the majority of voters is lost for good: one surviving directory becomes the quorum, offline.
+
+The survivor may lack what the others committed without it; nobody can know. So `assess` says what is
+here, since when, and who could have known more, and only then `recover` writes: a new epoch, in it one
+control batch whose LeaderChange carries a mark (a tagged field that Apache Kafka skips) of when, by what
+and from where it was recovered, and in a dynamic quorum the new voter set. A static quorum's voters
+stand in the configuration, which its operator changes at the same time.
+
+The node must be stopped. Other voters' directories must not come back: they are another history now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.ports import Disk
+from barnabas.raft.batches import ControlRecord, control_batch, iter_runs
+from barnabas.raft.election_state import FILE_NAME, ElectionState
+from barnabas.raft.opening import Opened, open_replica
+from barnabas.raft.replica_log import SCAN_BYTES
+from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
+from barnabas.record.batch import HEADER
+from barnabas.record.builder import ControlType
+from barnabas.types import METADATA_TOPIC
+from barnabas.wire.messages.leader_change_message import LeaderChangeMessage, Voter
+
+
+class RecoveryRefusedError(ValueError):
+    """One sentence: why this directory cannot be made the quorum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a surviving directory holds, and what may be missing from it."""
+
+    survivor: ReplicaKey
+    voters: tuple[int, ...]
+    """The voter set by the log (or the configuration, where it is static)."""
+    kraft_version: int
+    end: OffsetAndEpoch
+    """Everything from this offset on that others committed is lost."""
+    saved_epoch: int
+    """The newest epoch this replica heard of; above `end.epoch`: others had a leader whose records
+    are not here."""
+    last_timestamp_ms: int
+    """Append timestamp of the last record; -1 where there is none."""
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        return tuple(voter for voter in self.voters if voter != self.survivor.id)
+
+    @property
+    def may_lack_committed(self) -> bool:
+        """Whether the others could have committed something without this replica."""
+        return len(self.absent) >= len(self.voters) // 2 + 1
+
+    def sentences(self) -> list[str]:
+        """For people, before they agree."""
+        said = [
+            f"{METADATA_TOPIC} ends here at offset {self.end.offset} of epoch {self.end.epoch}.",
+            f"The voters are {list(self.voters)}; {list(self.absent)} are given up.",
+        ]
+        if self.may_lack_committed:
+            said.append(
+                f"Voters {list(self.absent)} are a majority without this node: whatever they"
+                f" committed from offset {self.end.offset} on is lost."
+            )
+        else:
+            said.append("Every majority had this node: nothing that was committed is missing.")
+        if self.saved_epoch > self.end.epoch:
+            said.append(
+                f"This node heard of epoch {self.saved_epoch}, of which it has no record: a leader"
+                " may have written in it."
+            )
+        return said
+
+
+def assess(disk: Disk, settings: ReplicaSettings, directory: str) -> Assessment:
+    """Read only what is there. Blocks. Raises ``OSError``, :class:`RecoveryRefusedError`,
+    ``QuorumStateError``, ``CorruptSnapshotError``."""
+    opened = open_replica(disk, settings, directory)
+    try:
+        return _assess(opened, settings)
+    finally:
+        opened.log.close()
+
+
+def _assess(opened: Opened, settings: ReplicaSettings) -> Assessment:
+    voters, shape = opened.history.voters, opened.shape
+    me = ReplicaKey(settings.node_id, settings.directory_id)
+    if not settings.can_vote:
+        raise RecoveryRefusedError(f"node {me.id} is no controller")
+    if shape.end_offset == 0:
+        raise RecoveryRefusedError(f"{opened.directory} has no log: there is nothing to recover")
+    timestamp = opened.snapshot.last_contained_timestamp if opened.snapshot else -1
+    if shape.end_offset > shape.start_offset:
+        timestamp = _last_timestamp(opened)
+    return Assessment(
+        me,
+        tuple(voters),
+        opened.history.kraft_version,
+        shape.last,
+        opened.election.epoch,
+        timestamp,
+    )
+
+
+def _last_timestamp(opened: Opened) -> int:
+    log, found = opened.log, -1
+    data = log.read(log.end_offset - 1, SCAN_BYTES, log.end_offset)
+    for run in iter_runs(data, check_crc=False):
+        found = HEADER.unpack_from(data, run.position)[8]
+    return found
+
+
+def recover(
+    disk: Disk, settings: ReplicaSettings, directory: str, wall_ms: int, reason: str
+) -> Assessment:
+    """Make this directory the quorum's only one. Blocks until it is durable. Raises as `assess`."""
+    opened = open_replica(disk, settings, directory)
+    try:
+        assessment = _assess(opened, settings)
+        epoch = max(opened.election.epoch, opened.shape.last_epoch) + 1
+        _append(opened, settings, assessment, epoch, wall_ms, reason)
+        job, on_synced = opened.log.sync_job()
+        job()
+        on_synced()
+        content = ElectionState(epoch).to_json(assessment.kraft_version, [settings.node_id])
+        disk.write_atomic(f"{opened.directory}/{FILE_NAME}", content)
+    finally:
+        opened.log.close()
+    return assessment
+
+
+def _append(
+    opened: Opened,
+    settings: ReplicaSettings,
+    assessment: Assessment,
+    epoch: int,
+    wall_ms: int,
+    reason: str,
+) -> None:
+    me = assessment.survivor
+    mark = f"{reason}; from {assessment.end} of node {me.id}, without {list(assessment.absent)}"
+    version = min(assessment.kraft_version, 1)
+    named = [Voter(voter_id=me.id)]
+    if version >= 1:
+        named = [Voter(voter_id=me.id, voter_directory_id=me.directory_id)]
+    change = LeaderChangeMessage(
+        version=version,
+        leader_id=me.id,
+        voters=named,
+        granting_voters=named,
+        quorum_recovery=mark,
+    )
+    controls: list[ControlRecord] = [(ControlType.LEADER_CHANGE, change)]
+    if assessment.kraft_version >= 1:
+        voters = VoterSet.of(VoterNode(me, dict(settings.listeners), KRAFT_VERSIONS))
+        controls.append((ControlType.KRAFT_VOTERS, voters.to_record()))
+    opened.log.append(control_batch(controls, opened.shape.end_offset, epoch, wall_ms))
+
+
+def recoveries(opened: Opened) -> list[tuple[int, str]]:
+    """(offset, mark) of every recovery that a log remembers."""
+    return [
+        (offset, message.quorum_recovery)
+        for base_offset, records in opened.controls
+        for offset, (_, message) in enumerate(records, base_offset)
+        if isinstance(message, LeaderChangeMessage) and message.quorum_recovery
+    ]
