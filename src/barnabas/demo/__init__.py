@@ -3,7 +3,8 @@
 Orchestrates what everyday use offers (``barnabas up``, ``barnabas node start``, any Kafka client,
 ``format("barnabas")``) and checks the outcome against figures that owe nothing to any of it.
 
-:mod:`flights` reads the data and knows the truth, :mod:`producer` streams it, :mod:`failover`
-kills a leader and measures, :mod:`job` is the Spark program (a process of its own), :mod:`outcome`
-reads what landed and compares, :mod:`progress` shows it all.
+:mod:`story` tells it step by step. :mod:`flights` reads the data and knows the truth,
+:mod:`producer` streams it, :mod:`failover` measures what a killed leader costs, :mod:`job` is the
+Spark program (a process of its own, :mod:`spark_process` its other end), :mod:`outcome` reads what
+landed and compares, :mod:`progress` shows it all.
 """

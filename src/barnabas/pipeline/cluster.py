@@ -61,6 +61,8 @@ class Topic:
     topic_id: Uuid
     partitions: tuple[int, ...]
     leaders: Mapping[int, Leader]
+    is_internal: bool = False
+    """Kafka's own, such as ``__consumer_offsets``: no pattern means it."""
 
 
 class OffsetAt(NamedTuple):
@@ -225,7 +227,7 @@ class Cluster:
             if each.leader_id in brokers
         }
         indexes = tuple(sorted(each.partition_index for each in topic.partitions))
-        return Topic(topic.name or "", topic.topic_id, indexes, leaders)
+        return Topic(topic.name or "", topic.topic_id, indexes, leaders, topic.is_internal)
 
     def topic(self, name: str, *, create: bool = False) -> Topic | None:
         """One topic, from memory where it is known."""

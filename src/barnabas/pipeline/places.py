@@ -39,7 +39,9 @@ def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPar
     if subscription.pattern is not None:
         pattern = re.compile(subscription.pattern)
         topics = {
-            name: topic for name, topic in cluster.topics().items() if pattern.fullmatch(name)
+            name: topic
+            for name, topic in cluster.topics().items()
+            if pattern.fullmatch(name) and not topic.is_internal
         }
     else:
         topics = cluster.topics(subscription.topics)
