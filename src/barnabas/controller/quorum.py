@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from barnabas.types import Buffer
+from barnabas.types import Buffer, Endpoint
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
@@ -20,6 +20,10 @@ class Quorum(Protocol):
     @property
     def is_active(self) -> bool:
         """This node leads and has been told so: `append` works."""
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """A controller listener of the leader; None where that is not known."""
 
     @property
     def log_end_offset(self) -> int:

@@ -26,6 +26,7 @@ from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.fencing import Fencing
 from barnabas.controller.flapping import Flapping
+from barnabas.controller.introduction import Introduction
 from barnabas.controller.liveness import Liveness
 from barnabas.controller.quorum import Batch, Quorum, Snapshot
 from barnabas.controller.rebalance import LeaderSearch, Rebalance
@@ -33,6 +34,7 @@ from barnabas.controller.recovery import Recovery, Sender
 from barnabas.controller.refusals import Refusals
 from barnabas.controller.sessions import Sessions
 from barnabas.controller.sweep import sweep
+from barnabas.metadata.bootstrap import complete_bootstrap
 from barnabas.metadata.codec import encode_records
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image import MetadataImage
@@ -125,7 +127,9 @@ class ControllerRuntime:
         self.liveness = Liveness(self)
         self.rebalance = Rebalance(self)
         self.leader_search = LeaderSearch(self)
-        self.recovery = Recovery(self, sender or Channels(ports, f"controller-{config.node_id}"))
+        sender = sender or Channels(ports, f"controller-{config.node_id}")
+        self.recovery = Recovery(self, sender)
+        self.introduction = Introduction(self, sender)
 
     # -- what the quorum says (the state machine's side) -------------------------------------------
 
@@ -139,6 +143,8 @@ class ControllerRuntime:
         self.leader_id, self.epoch = leader_id, epoch
         if leader_id == self.node_id:
             self._activate()
+        elif leader_id >= 0:
+            self.introduction.on_leader()
 
     def on_commit(self, batches: Sequence[Batch]) -> None:
         """Batches were committed, in order of the log."""
@@ -188,8 +194,10 @@ class ControllerRuntime:
         if self.image.transaction is not None:
             reason = AbortTransactionRecord(reason="a new controller ends what another began")
             self.commit(Decision(None, [reason]))
-        if METADATA_VERSION not in self.image.features and self._bootstrap:
-            self.commit(Decision(None, list(self._bootstrap), "the first records of the cluster"))
+        if METADATA_VERSION not in self.image.features:
+            first = complete_bootstrap(self._bootstrap, self.config.controller.min_insync_replicas)
+            self.commit(Decision(None, first, "the first records of the cluster"))
+        self.introduction.on_activation()
         self.liveness.on_activation()
         self.rebalance.on_activation()
         self.leader_search.on_activation()

@@ -5,7 +5,7 @@ Source: Kafka's Formatter and BootstrapMetadata; KIP-778, KIP-1022.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from barnabas.metadata import features as levels
 from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT
@@ -13,7 +13,7 @@ from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.wire.schema import Message
 
-ELR_MIN_INSYNC_REPLICAS = "min.insync.replicas"
+MIN_ISR = "min.insync.replicas"
 
 
 def bootstrap_records(
@@ -48,13 +48,30 @@ def bootstrap_records(
         for name, level in finalized.items()
         if level > 0
     ]
-    if finalized[levels.ELR_VERSION] >= 1:
-        records.append(
-            ConfigRecord(
-                resource_type=BROKER,
-                resource_name=CLUSTER_DEFAULT,
-                name=ELR_MIN_INSYNC_REPLICAS,
-                value=str(min_insync_replicas),
-            )
-        )
-    return records
+    return complete_bootstrap(records, min_insync_replicas)
+
+
+def complete_bootstrap(records: Sequence[Message], min_insync_replicas: int) -> list[Message]:
+    """What the first leader commits of what a directory was formatted with: the defaults where that
+    is nothing, and with ELR always the ``min.insync.replicas`` of the whole cluster (Apache
+    Kafka's tool writes the levels only)."""
+    if not records:
+        return bootstrap_records(min_insync_replicas=min_insync_replicas)
+    elr = any(
+        isinstance(r, FeatureLevelRecord) and r.name == levels.ELR_VERSION and r.feature_level >= 1
+        for r in records
+    )
+    known = any(
+        isinstance(r, ConfigRecord)
+        and (r.resource_type, r.resource_name, r.name) == (BROKER, CLUSTER_DEFAULT, MIN_ISR)
+        for r in records
+    )
+    if not elr or known:
+        return list(records)
+    wanted = ConfigRecord(
+        resource_type=BROKER,
+        resource_name=CLUSTER_DEFAULT,
+        name=MIN_ISR,
+        value=str(min_insync_replicas),
+    )
+    return [*records, wanted]

@@ -148,6 +148,7 @@ class FakeQuorum:
     def __init__(self) -> None:
         self.batches: list[Committed] = []
         self.is_active = True
+        self.leader_endpoint: Endpoint | None = None
         self.epoch = 1
         self.committed = 0
         self.kraft_version = 0

@@ -1,0 +1,110 @@
+"""This controller introduces itself to the active one, so that others know where it is (KIP-919).
+
+Once per process: an incarnation, the endpoints of the controller listeners, the feature levels that
+it supports. The active controller writes its own registration; another one asks it to, and asks
+again until the committed log holds it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.config.listeners import PROTOCOLS
+from barnabas.controller.controllers import register_controller
+from barnabas.controller.recovery import Sender
+from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, supported
+from barnabas.types import Uuid
+from barnabas.wire.messages.controller_registration_request import (
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
+
+if TYPE_CHECKING:
+    from barnabas.controller.runtime import ControllerRuntime
+
+RETRY_MS = 250.0
+RETRY_MS_MAX = 30_000.0
+
+
+class Introduction:
+    """The registration of this process."""
+
+    def __init__(self, runtime: ControllerRuntime, sender: Sender) -> None:
+        self._runtime = runtime
+        self._sender = sender
+        self.incarnation = Uuid(runtime.ports.rng("controller.incarnation").randbytes(16))
+        self._asked = False
+        self._retry_ms = RETRY_MS
+
+    @property
+    def done(self) -> bool:
+        known = self._runtime.image.controllers.get(self._runtime.node_id)
+        return known is not None and known.incarnation == self.incarnation
+
+    def request(self) -> ControllerRegistrationRequest:
+        """What this controller says of itself."""
+        runtime = self._runtime
+        return ControllerRegistrationRequest(
+            controller_id=runtime.node_id,
+            incarnation_id=self.incarnation,
+            listeners=self._listeners(),
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in sorted(supported().items())
+            ],
+        )
+
+    def _listeners(self) -> list[Listener]:
+        config = self._runtime.config
+        own = [v.endpoint for v in config.voters if int(v.node_id) == self._runtime.node_id]
+        listeners = []
+        for spec in config.advertised:
+            if spec.name not in config.controller_listener_names:
+                continue
+            at = spec.endpoint if spec.host and spec.port else (own[0] if own else None)
+            if at is not None:
+                listeners.append(
+                    Listener(
+                        name=spec.name,
+                        host=at.host,
+                        port=at.port,
+                        security_protocol=PROTOCOLS.index(spec.protocol),
+                    )
+                )
+        return listeners
+
+    def on_activation(self) -> None:
+        """The active controller writes its own registration."""
+        runtime = self._runtime
+        if not self.done and runtime.image.metadata_version >= CONTROLLER_REGISTRATION_SINCE:
+            runtime.commit(register_controller(runtime.cluster, self.request()))
+
+    def on_leader(self) -> None:
+        """Somebody else leads: ask to be registered, unless that is done or under way."""
+        runtime = self._runtime
+        endpoint = runtime.quorum.leader_endpoint
+        if self.done or self._asked or runtime.is_active or endpoint is None:
+            return
+        self._asked = True
+        self._sender.send(
+            endpoint,
+            self.request(),
+            self._answered,
+            timeout_ms=5000.0,
+            purpose="controller registration",
+        )
+
+    def _answered(self, response: object) -> None:
+        if isinstance(response, ControllerRegistrationResponse) and not response.error_code:
+            self._asked = False
+            return
+        runtime = self._runtime
+        at_ms = runtime.now_ms() + self._retry_ms
+        self._retry_ms = min(self._retry_ms * 2, RETRY_MS_MAX)
+        runtime.ports.wakeups.call_at(at_ms, self._again)
+
+    def _again(self) -> None:
+        self._asked = False
+        self.on_leader()

@@ -1,0 +1,68 @@
+"""Controllers introduce themselves; the first leader completes what it was formatted with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.metadata.bootstrap import bootstrap_records, complete_bootstrap
+from barnabas.metadata.records.config_record import ConfigRecord
+from barnabas.types import Endpoint
+from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
+from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
+from tests.unit.controller.harness import World
+
+
+class Sent:
+    def __init__(self) -> None:
+        self.requests: list[tuple[Endpoint, Any, Any]] = []
+
+    def send(self, target: Endpoint, request: Any, on_done: Any, **_: Any) -> None:
+        self.requests.append((target, request, on_done))
+
+
+def test_the_active_controller_writes_its_own_registration_once() -> None:
+    world = World()
+    known = world.image.controllers[100]
+    assert known.incarnation == world.controller.introduction.incarnation
+    assert known.listeners["CONTROLLER"].endpoint == Endpoint("localhost", 9093)
+    assert known.features["metadata.version"].highest == 30
+    before = world.quorum.log_end_offset
+    world.controller.on_leader_change(-1, 2)
+    world.controller.on_leader_change(100, 3)
+    world.settle()
+    assert world.quorum.log_end_offset == before
+
+
+def test_another_controller_asks_until_it_is_registered() -> None:
+    sent = Sent()
+    world = World(sender=sent)
+    standby = world.new_controller()
+    standby.node_id = 101
+    world.quorum.leader_endpoint = Endpoint("c", 1)
+    standby.on_leader_change(100, 1)
+    target, request, done = sent.requests.pop()
+    assert target == Endpoint("c", 1) and isinstance(request, ControllerRegistrationRequest)
+    standby.on_leader_change(102, 2)
+    assert not sent.requests, "one question at a time"
+    done(ControllerRegistrationResponse(error_code=41))
+    world.advance(1001)
+    assert len(sent.requests) == 1
+    sent.requests.pop()[2](ControllerRegistrationResponse())
+    world.ask(request)
+    standby.on_commit(world.quorum.batches)
+    assert standby.introduction.done
+    standby.on_leader_change(100, 3)
+    assert not sent.requests
+
+
+def test_a_directory_formatted_by_apache_kafka_gets_what_elr_needs() -> None:
+    levels_only = [r for r in bootstrap_records() if not isinstance(r, ConfigRecord)]
+    completed = complete_bootstrap(levels_only, 2)
+    added = completed[len(levels_only) :]
+    assert [(r.name, r.value) for r in added if isinstance(r, ConfigRecord)] == [
+        ("min.insync.replicas", "2")
+    ]
+    assert complete_bootstrap(completed, 3) == completed
+    assert complete_bootstrap([], 1) == bootstrap_records()
+    old = bootstrap_records(metadata_version=14)
+    assert complete_bootstrap(old, 2) == old
