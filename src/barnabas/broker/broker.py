@@ -227,7 +227,6 @@ class Broker:
 
     def on_disconnect(self, connection_id: int) -> None:
         """A client's connection ended. Its parked requests were abandoned by the connection."""
-        self.lost_leaders.on_disconnect(connection_id)
 
     # -- what the replica table asks -------------------------------------------------------------
 

@@ -3,11 +3,13 @@
 A client that loses its leader asks for metadata at once, some milliseconds before the controller has
 chosen another, and many then look again only after a second (librdkafka's timer). So a broker that has
 itself just lost its connection to that leader holds the answer until the news is there, `NEWS_MS_MAX`
-at most. The end of a process is not one moment, so the client may have noticed first: who has been
-connected for a while and asks again for topics that others lead waits `LOOK_MS`, within which this
-broker notices as well. And a broker that was fenced stays in the list of brokers for `SHOWN_MS`, as in Kafka it
-stays until its session runs out: a client that learns of a new leader and of the old one's
-disappearance in one answer may lose a second over it as well.
+at most. The end of a process is not one moment (its youngest connections end first), so the client may
+have noticed before this broker: who has been connected for a while and asks for topics that others
+lead waits `LOOK_MS`, within which this broker notices as well.
+
+And a broker that was fenced stays in the list of brokers for `SHOWN_MS`, as in Kafka it stays until
+its session runs out: a client that learns of a new leader and of the old one's disappearance in one
+answer may lose a second over it, too.
 
 Decides nothing about the cluster: it is about when, and how much, is told.
 """
@@ -25,9 +27,9 @@ from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
 NEWS_MS_MAX = 500.0
-LOOK_MS = 10.0
+LOOK_MS = 20.0
 SETTLED_MS = 1_000.0
-"""A connection that asked this long ago for the first time belongs to a client that knows its topics."""
+"""Who has been connected for this long knows its topics: nobody waits while a client starts."""
 SHOWN_MS = 9_000.0
 """Kafka's session time-out by default."""
 
@@ -65,8 +67,6 @@ class LostLeaders:
         self._clock = clock
         self._deadlines = deadlines
         self._image = image
-        self._asked_first: dict[int, float] = {}
-        """Connection to the instant of its first request here."""
         self._lost: dict[int, float] = {}
         """Broker to the instant until which its successor's news is waited for."""
         self._alive: dict[int, None] = {}
@@ -98,16 +98,13 @@ class LostLeaders:
         if self._waiting:
             self._release()
 
-    def on_disconnect(self, connection: int) -> None:
-        self._asked_first.pop(connection, None)
-
     def park(
-        self, topics: Iterable[Topic], connection: int, answer: Callable[[], Message]
+        self, topics: Iterable[Topic], connected_at_ms: float, answer: Callable[[], Message]
     ) -> Parked | None:
         """The request to hold, where one of `topics` is led by a broker that was lost or may have
         been; `answer` makes the response when its time has come. None: answer at once."""
         now_ms = self._clock.now_ms()
-        settled = self._asked_first.setdefault(connection, now_ms) <= now_ms - SETTLED_MS
+        settled = connected_at_ms <= now_ms - SETTLED_MS
         if not self._lost and not settled:
             return None
         concerned = list(topics)

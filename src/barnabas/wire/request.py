@@ -64,6 +64,7 @@ class RequestContext:
         "api_key",
         "api_version",
         "client_id",
+        "connected_at_ms",
         "connection_id",
         "correlation_id",
         "listener",
@@ -83,8 +84,10 @@ class RequestContext:
         principal: str = "User:ANONYMOUS",
         peer: Endpoint = NOWHERE,
         connection_id: int = 0,
+        connected_at_ms: float = 0.0,
         software: str = "",
     ) -> None:
+        """`connected_at_ms` is the instant at which the connection was made."""
         self.api_key = api_key
         self.api_version = api_version
         self.correlation_id = correlation_id
@@ -93,6 +96,7 @@ class RequestContext:
         self.principal = principal
         self.peer = peer
         self.connection_id = connection_id
+        self.connected_at_ms = connected_at_ms
         self.software = software
 
     def __repr__(self) -> str:

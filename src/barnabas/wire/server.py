@@ -225,7 +225,7 @@ class ServerConnection:
         self.id = connection_id
         self.server = server
         self.peer = NOBODY
-        self.last_active_ms = 0.0
+        self.last_active_ms = self.connected_at_ms = 0.0
         self.software = ""
         self._connection: Connection | None = None
         self._authenticator: Authenticator = Anonymous()
@@ -259,7 +259,7 @@ class ServerConnection:
     def on_connected(self, connection: Connection) -> None:
         self._connection = connection
         self.peer = connection.peer
-        self.last_active_ms = self.server.ports.clock.now_ms()
+        self.last_active_ms = self.connected_at_ms = self.server.ports.clock.now_ms()
         self._authenticator = self.server.authenticator(self.peer)
         self.server.opened(self)
 
@@ -427,6 +427,7 @@ class ServerConnection:
             principal=self._authenticator.principal or "User:ANONYMOUS",
             peer=self.peer,
             connection_id=self.id,
+            connected_at_ms=self.connected_at_ms,
             software=self.software,
         )
 

@@ -61,7 +61,7 @@ def handle(
 ) -> MetadataResponse | Parked:
     waiting = broker.lost_leaders.park(
         _known_topics(request, ctx, broker.image),
-        ctx.connection_id,
+        ctx.connected_at_ms,
         lambda: respond(request, ctx, broker),
     )
     return waiting if waiting is not None else respond(request, ctx, broker)
