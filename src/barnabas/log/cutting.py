@@ -96,6 +96,7 @@ def start_empty(log: PartitionLog, offset: int) -> None:
 
 def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
     log.cuts += 1
+    log.lowest_cut = min(log.lowest_cut, offset)
     log.recovery_point = min(log.recovery_point, offset)
     if offset < log.checkpointed_recovery_point:
         log.checkpointed_recovery_point = offset

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.settings import LogManagerSettings
 from barnabas.log import checkpoints
+from barnabas.log.cleaning import LogCleaner
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import DELETE_SUFFIX, LOCK_FILE, LogDirectory
 from barnabas.log.files import OpenFiles
@@ -67,6 +68,7 @@ class LogDirectories:
         self._due: dict[str, float] = {}
         self._wakeup: Wakeup | None = None
         self._rng = ports.rng("log.deletion")
+        self.cleaner = LogCleaner(ports, settings, self)
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -89,9 +91,11 @@ class LogDirectories:
         if not any(directory.is_online for directory in self.directories):
             raise OSError(self.directories[0].offline_reason)
         self._arm()
+        self.cleaner.start()
 
     def _open_directory(self, directory: LogDirectory) -> None:
         directory.load()
+        self.cleaner.load(directory)
         for name in directory.leftovers():
             self.ports.disk.remove_tree(f"{directory.path}/{name}")
         opened = 0
@@ -208,6 +212,7 @@ class LogDirectories:
         if log is None or directory is None:
             return
         directory.logs.pop(partition, None)
+        self.cleaner.forget(partition)
         delay = log.config.file_delete_delay_ms
         try:
             log.close(clean=False)
@@ -338,7 +343,7 @@ class LogDirectories:
 
     def apply_retention(self) -> None:
         """Take out what ``retention.*`` does not keep, in every log."""
-        wall, now = self.ports.clock.wall_ms(), self.ports.clock.now_ms()
+        wall = self.ports.clock.wall_ms()
         for partition, log in sorted(self.logs.items()):
             directory = self._home.get(partition)
             if directory is None:
@@ -350,10 +355,15 @@ class LogDirectories:
                 continue
             if old:
                 self.ports.log("info", "log.retention", partition=str(partition), segments=len(old))
-                when = now + log.config.file_delete_delay_ms
-                for path in log.deleted_paths:
-                    self._doomed.append(_Doomed(when, directory, path, False))
-                log.deleted_paths = []
+                self.remove_later(log)
+
+    def remove_later(self, log: PartitionLog) -> None:
+        """Its files that are named ``.deleted`` go after ``file.delete.delay.ms``."""
+        directory = self._home.get(log.partition)
+        if directory is not None:
+            when = self.ports.clock.now_ms() + log.config.file_delete_delay_ms
+            self._doomed += [_Doomed(when, directory, path, False) for path in log.deleted_paths]
+        log.deleted_paths = []
 
     def _flush_due(self) -> None:
         now = self.ports.clock.now_ms()
@@ -407,6 +417,7 @@ class LogDirectories:
         """Flush and close everything, write the checkpoints and the proof of a clean shutdown. Blocks."""
         if self._wakeup is not None:
             self._wakeup.cancel()
+        self.cleaner.stop()
         for directory in self.directories:
             if not directory.is_online:
                 continue

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from barnabas.log import cutting, retention, syncing, transactions
-from barnabas.log.config import LogConfig
+from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.epoch_cache import EpochCache
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import OpenFiles
@@ -92,6 +92,8 @@ class PartitionLog(SegmentedLog):
         """Whether names were made that the device may not have."""
         self.cuts = 0
         """How often the log was cut: a sync that began before says nothing of what came after."""
+        self.lowest_cut = FOREVER_MS
+        """Where the log was cut at the lowest since its last compaction."""
         self.snapshot_offset = -1
         """Of the newest producer snapshot that was written or read."""
         self.deleted_paths: list[str] = []
@@ -257,8 +259,10 @@ class PartitionLog(SegmentedLog):
         return crc32c(segment.path.encode()) % jitter if jitter > 0 else 0
 
     def roll(self, base_offset: int | None = None) -> Segment:
-        """Begin a new segment at `base_offset` (the log's end where not given)."""
+        """Begin a new segment at `base_offset` (the log's end where not given); an empty one stays."""
         base = self.log_end_offset if base_offset is None else base_offset
+        if base == self.active.base_offset:
+            return self.active
         self.active.finish()
         self.write_producer_snapshot(base)
         self.rolled_since_sync = True

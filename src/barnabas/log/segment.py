@@ -63,6 +63,7 @@ class Segment:
         "_recent_ends",
         "_recent_positions",
         "_since_index",
+        "_suffix",
         "_trusted_from",
         "base_offset",
         "first_timestamp",
@@ -74,15 +75,23 @@ class Segment:
     )
 
     def __init__(
-        self, files: OpenFiles, directory: str, base_offset: int, size: int, index_interval: int
+        self,
+        files: OpenFiles,
+        directory: str,
+        base_offset: int,
+        size: int,
+        index_interval: int,
+        suffix: str = "",
     ) -> None:
+        """`suffix` stands behind the names of a segment that is not a log's own yet."""
         self._files = files
         self._prefix = f"{directory}/{base_offset:020d}"
+        self._suffix = suffix
         self.base_offset = base_offset
         self.size = size
         self.index_interval = index_interval
-        self.index = OffsetIndex(files, self._prefix + INDEX)
-        self.time_index = TimeIndex(files, self._prefix + TIME_INDEX)
+        self.index = OffsetIndex(files, self._prefix + INDEX + suffix)
+        self.time_index = TimeIndex(files, self._prefix + TIME_INDEX + suffix)
         self._since_index = 0
         self._rebuilt = False
         self._max_timestamp: int | None = None
@@ -99,14 +108,14 @@ class Segment:
 
     @property
     def path(self) -> str:
-        return self._prefix + LOG
+        return self._prefix + LOG + self._suffix
 
     @property
     def transaction_index_path(self) -> str:
-        return self._prefix + TXN_INDEX
+        return self._prefix + TXN_INDEX + self._suffix
 
     def file(self) -> File:
-        return self._files.get(self._prefix + LOG)
+        return self._files.get(self._prefix + LOG + self._suffix)
 
     @property
     def max_timestamp(self) -> int:
@@ -396,7 +405,7 @@ class Segment:
 
     def close(self) -> None:
         for suffix in SEGMENT_SUFFIXES:
-            self._files.close(self._prefix + suffix)
+            self._files.close(self._prefix + suffix + self._suffix)
 
     def mark_deleted(self) -> list[str]:
         """Rename its files to ``.deleted``; their new paths, to be removed later."""

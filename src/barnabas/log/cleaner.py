@@ -1,0 +1,326 @@
+"""One round of compaction of one log, as jobs for another thread, and the swap on the owner's.
+
+A round reads the dirty part into a map of keys, then writes the log's inactive segments anew, in groups that
+fill a segment. New files are ``.cleaned`` until they are whole and durable; the swap renames them to
+``.swap``, takes the old segments out, and gives the new one its name. Whatever a crash interrupts,
+opening the log finishes or undoes it (:func:`barnabas.log.recovery.clear_leftovers`).
+
+Only what the checkpointed recovery point vouches for is compacted: recovery takes a gap for a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from barnabas.log import transactions
+from barnabas.log.compaction import (
+    AbortedTransaction,
+    KeyMap,
+    Rules,
+    TransactionTrail,
+    compact_batch,
+    note_keys,
+)
+from barnabas.log.config import LogConfig
+from barnabas.log.errors import CorruptLogError
+from barnabas.log.files import (
+    CLEANED,
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    OpenFiles,
+    file_name,
+)
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.segment import Segment
+from barnabas.ports import Disk
+from barnabas.record.batch import CorruptBatchError
+
+JOB_FILES = 16
+"""Files that a job has open at once."""
+
+
+class Source(NamedTuple):
+    """A segment to be read by a job. `end_offset` is where the next one begins."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+    index_bytes: int
+
+
+class Plan(NamedTuple):
+    """What one round is about; taken on the owner's thread, read on others."""
+
+    disk: Disk
+    directory: str
+    config: LogConfig
+    cuts: int
+    """Of the log when the plan was made: a cut makes it void."""
+    sources: tuple[Source, ...]
+    """Every segment that may be written anew, from the log's first."""
+    first_dirty: int
+    bound: int
+    """Nothing at or above is touched."""
+    dirty_bytes: int
+    clean_bytes: int
+    first_dirty_timestamp: int
+    now_ms: int
+    last_offsets: Mapping[int, tuple[int, int]]
+    bases: tuple[int, ...]
+    """Of all segments: an aborted transaction is listed where its marker is, perhaps behind `bound`."""
+
+    @property
+    def dirty_ratio(self) -> float:
+        total = self.dirty_bytes + self.clean_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """By ``min.cleanable.dirty.ratio`` or ``max.compaction.lag.ms``."""
+        if not self.dirty_bytes:
+            return False
+        age = self.now_ms - self.first_dirty_timestamp
+        overdue = self.first_dirty_timestamp >= 0 and age > self.config.max_compaction_lag_ms
+        return overdue or self.dirty_ratio > self.config.min_cleanable_dirty_ratio
+
+
+class Cleaned(NamedTuple):
+    """A segment that is ready to take the place of `sources`."""
+
+    base_offset: int
+    size: int
+    sources: tuple[int, ...]
+    bytes_read: int
+    records: int
+
+
+def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
+    """What a round on `log` would do, from offset `first_dirty` of its checkpoint on."""
+    config = log.config
+    bound = min(log.last_stable_offset, log.active.base_offset, log.checkpointed_recovery_point)
+    sources, dirty, clean, oldest = [], 0, 0, -1
+    first_dirty = max(first_dirty, log.bases[0])
+    for at, segment in enumerate(log.segments[:-1]):
+        end = log.end_of_segment(at)
+        stamp = segment.max_timestamp
+        if end > bound or (config.min_compaction_lag_ms > now_ms - stamp and end > first_dirty):
+            break
+        sources.append(Source(segment.base_offset, end, segment.size, segment.index.size()))
+        if end > first_dirty:
+            dirty += segment.size
+            if oldest < 0:
+                oldest = segment.first_timestamp if segment.first_timestamp is not None else stamp
+        else:
+            clean += segment.size
+    live = {
+        producer_id: (entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
+        for producer_id, entry in log.producers.entries.items()
+    }
+    end = sources[-1].end_offset if sources else first_dirty
+    return Plan(
+        log.disk, log.directory, config, log.cuts, tuple(sources), first_dirty, end,
+        dirty, clean, oldest, now_ms, live, tuple(log.bases),
+    )  # fmt: skip
+
+
+# -- jobs --------------------------------------------------------------------------------------------
+
+
+def build_map(plan: Plan, keys_max: int) -> KeyMap:
+    """The last offset of every key of the dirty part, as far as the map takes them. Blocks. Raises
+    :class:`CorruptLogError`, ``OSError``."""
+    keys, trail = KeyMap(keys_max), trail_of(plan)
+    files = OpenFiles(plan.disk, JOB_FILES)
+    keys.end = plan.first_dirty
+    try:
+        for source in plan.sources:
+            if source.end_offset <= plan.first_dirty:
+                continue
+            segment = _segment(plan, files, source)
+            if not _note_segment(segment, plan.first_dirty, keys, trail):
+                return keys
+            keys.end = source.end_offset
+        return keys
+    finally:
+        files.close_all()
+
+
+def _note_segment(
+    segment: Segment, first_dirty: int, keys: KeyMap, trail: TransactionTrail
+) -> bool:
+    """False where the map is full."""
+    start = segment.position_of_batch_with(max(first_dirty, segment.base_offset))
+    if start is None:
+        return True
+    for located in segment.headers(start, crc=True):
+        header = located.header
+        batch = segment.view(located)
+        if header.is_control:
+            marker = transactions.marker_of(header, batch.data)
+            if marker is not None:
+                trail.on_marker(header, marker[0])
+        elif not trail.on_data(header):
+            if keys.is_full():
+                return False
+            try:
+                note_keys(batch, keys, first_dirty)
+            except CorruptBatchError as error:
+                raise CorruptLogError(segment.path, located.position, error.why) from error
+        keys.end = header.next_offset
+    return True
+
+
+def groups_of(plan: Plan, end: int) -> list[list[Source]]:
+    """The segments below offset `end`, in groups that together fill one segment."""
+    config, groups = plan.config, list[list[Source]]()
+    size = index_bytes = 0
+    for source in plan.sources:
+        if source.base_offset >= end:
+            break
+        fits = (
+            groups
+            and size + source.size <= config.segment_bytes
+            and index_bytes + source.index_bytes <= config.segment_index_bytes
+            and source.end_offset - groups[-1][0].base_offset <= 0x7FFFFFFF
+        )
+        if not fits:
+            groups.append([])
+            size = index_bytes = 0
+        groups[-1].append(source)
+        size += source.size
+        index_bytes += source.index_bytes
+    return groups
+
+
+def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: TransactionTrail) -> Cleaned:
+    """Write `group` anew as one ``.cleaned`` segment and make it durable. Groups come in order, with one
+    `trail` for the round. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
+    files = OpenFiles(plan.disk, JOB_FILES)
+    base = group[0].base_offset
+    remove_leftovers(plan.disk, plan.directory, base)
+    target = Segment(
+        files, plan.directory, base, 0, plan.config.index_interval_bytes, suffix=CLEANED
+    )
+    rules = Rules(plan.now_ms, plan.config.delete_retention_ms, plan.last_offsets, plan.bound)
+    known, records = len(trail.kept), 0
+    try:
+        target.make()
+        for source in group:
+            segment = _segment(plan, files, source)
+            records += _clean_segment(segment, target, keys, trail, rules)
+        for entry in trail.kept[known:]:
+            files.get(target.transaction_index_path).append([_index_entry(entry)])
+        target.finish()
+        _make_durable(plan, target)
+    finally:
+        files.close_all()
+    read = sum(source.size for source in group)
+    return Cleaned(base, target.size, tuple(s.base_offset for s in group), read, records)
+
+
+def _clean_segment(
+    segment: Segment, target: Segment, keys: KeyMap, trail: TransactionTrail, rules: Rules
+) -> int:
+    """How many records were kept."""
+    kept = 0
+    for located in segment.headers(crc=True):
+        batch = segment.view(located)
+        marker = None
+        if located.header.is_control:
+            marker = transactions.marker_of(located.header, batch.data)
+        try:
+            outcome = compact_batch(
+                batch, keys, trail, rules, None if marker is None else marker[0]
+            )
+        except CorruptBatchError as error:
+            raise CorruptLogError(segment.path, located.position, error.why) from error
+        if outcome.data is not None:
+            target.append([outcome.data], len(outcome.data), outcome.header)
+            kept += outcome.records
+    return kept
+
+
+def _make_durable(plan: Plan, target: Segment) -> None:
+    paths = [target.path, target.index.path, target.time_index.path, target.transaction_index_path]
+    for path in paths:
+        with suppress(FileNotFoundError):
+            file = plan.disk.open(path)
+            try:
+                file.sync()
+            finally:
+                file.close()
+    plan.disk.sync_dir(plan.directory)
+
+
+def _segment(plan: Plan, files: OpenFiles, source: Source) -> Segment:
+    return Segment(
+        files, plan.directory, source.base_offset, source.size, plan.config.index_interval_bytes
+    )
+
+
+def trail_of(plan: Plan) -> TransactionTrail:
+    """For a walk over the log from its first segment. Blocks."""
+    found = []
+    for base in plan.bases:
+        path = f"{plan.directory}/{file_name(base, TXN_INDEX)}"
+        for producer_id, first, last, stable in transactions.read_aborted(plan.disk, path):
+            found.append(AbortedTransaction(first, last, producer_id, stable))
+    return TransactionTrail(found)
+
+
+def _index_entry(entry: AbortedTransaction) -> bytes:
+    return transactions.ENTRY.pack(
+        0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset
+    )
+
+
+def remove_leftovers(disk: Disk, directory: str, base: int) -> None:
+    """Files of a round that was given up."""
+    for suffix in SEGMENT_SUFFIXES:
+        path = f"{directory}/{file_name(base, suffix)}{CLEANED}"
+        if disk.exists(path):
+            disk.remove(path)
+
+
+# -- on the owner's thread ---------------------------------------------------------------------------
+
+
+def swap(log: PartitionLog, plan: Plan, cleaned: Cleaned) -> bool:
+    """Put the new segment in place of the old ones; False where the log was cut or lost some of them
+    meanwhile, and the round is void. The old files are added to `deleted_paths`."""
+    bases = set(cleaned.sources)
+    old = [segment for segment in log.segments if segment.base_offset in bases]
+    if log.cuts != plan.cuts or len(old) != len(bases) or log.active in old:
+        remove_leftovers(log.disk, log.directory, cleaned.base_offset)
+        return False
+    _rename_all(log, cleaned.base_offset, CLEANED, SWAP)
+    for segment in old:
+        log.deleted_paths += segment.mark_deleted()
+    _rename_all(log, cleaned.base_offset, SWAP, "")
+    new = Segment(
+        log.files,
+        log.directory,
+        cleaned.base_offset,
+        cleaned.size,
+        log.config.index_interval_bytes,
+    )
+    new.trust_from(0)
+    at = log.segments.index(old[0])
+    log.segments[at : at + len(old)] = [new]
+    log.index_segments()
+    log.new_files = True
+    return True
+
+
+def _rename_all(log: PartitionLog, base: int, old: str, new: str) -> None:
+    """The batches last: their name says that the rest is there."""
+    for suffix in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
+        path = f"{log.directory}/{file_name(base, suffix)}"
+        if log.disk.exists(path + old):
+            log.disk.rename(path + old, path + new)

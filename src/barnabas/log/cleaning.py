@@ -1,0 +1,228 @@
+"""When and what to compact: one log at a time, the dirtiest first, in the background, throttled.
+
+Reading and writing run through ``ports.background``; between two groups of segments the round waits as
+``log.cleaner.io.max.bytes.per.second`` asks. Progress stands in ``cleaner-offset-checkpoint`` per directory.
+A log whose batches are corrupt is left alone, with the reason in `uncleanable`.
+
+Source: ``LogCleaner`` and ``LogCleanerManager`` of Apache Kafka 4.3 for behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from barnabas.config.settings import LogManagerSettings
+from barnabas.log import checkpoints, cleaner
+from barnabas.log.checkpoints import MalformedCheckpoint
+from barnabas.log.compaction import KEY_COST, KeyMap, TransactionTrail
+from barnabas.log.config import FOREVER_MS
+from barnabas.log.directory import LogDirectory
+from barnabas.log.errors import CorruptLogError
+from barnabas.log.partition_log import PartitionLog
+from barnabas.ports import Ports, Wakeup
+from barnabas.types import TopicPartition
+
+T = TypeVar("T")
+
+
+class Logs(Protocol):
+    """What compaction needs of the log directories."""
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]: ...
+    def directory_of(self, partition: TopicPartition) -> LogDirectory | None: ...
+    def fail(self, directory: LogDirectory, reason: str) -> None: ...
+    def remove_later(self, log: PartitionLog) -> None: ...
+
+
+class Round:
+    """One log being compacted."""
+
+    def __init__(self, log: PartitionLog, directory: LogDirectory, plan: cleaner.Plan) -> None:
+        self.log = log
+        self.directory = directory
+        self.plan = plan
+        self.keys = KeyMap(0)
+        self.groups: list[list[cleaner.Source]] = []
+        self.trail = TransactionTrail()
+        self.bytes_read = self.bytes_written = self.records = 0
+        self.started_ms = 0.0
+
+
+class LogCleaner:
+    """Compacts the logs whose ``cleanup.policy`` asks for it."""
+
+    def __init__(self, ports: Ports, settings: LogManagerSettings, logs: Logs) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._logs = logs
+        self._round: Round | None = None
+        self._wakeup: Wakeup | None = None
+        self.first_dirty: dict[TopicPartition, int] = {}
+        self.uncleanable: dict[TopicPartition, str] = {}
+        self.rounds = 0
+
+    def load(self, directory: LogDirectory) -> None:
+        """Where compaction of the directory's logs has come. Raises ``OSError``."""
+        path = f"{directory.path}/{checkpoints.CLEANER}"
+        try:
+            self.first_dirty.update(checkpoints.read_offsets(self._ports.disk, path))
+        except MalformedCheckpoint:
+            return  # compaction begins anew: that costs time only
+
+    def start(self) -> None:
+        if self._settings.cleaner:
+            self._arm(self._settings.cleaner_backoff_ms)
+
+    def stop(self) -> None:
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        self._round = None
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Its log is gone; another one may come by the same name."""
+        self.first_dirty.pop(partition, None)
+        self.uncleanable.pop(partition, None)
+
+    def _arm(self, delay_ms: float) -> None:
+        when = self._ports.clock.now_ms() + max(delay_ms, 1.0)
+        self._wakeup = self._ports.wakeups.call_at(when, self._tick)
+
+    def _tick(self) -> None:
+        if self._round is None and not self.clean_dirtiest():
+            self._arm(self._settings.cleaner_backoff_ms)
+
+    # -- choosing --------------------------------------------------------------------------------
+
+    def clean_dirtiest(self) -> bool:
+        """Begin a round on the log that needs it most; False where none does."""
+        best: Round | None = None
+        wall = self._ports.clock.wall_ms()
+        for partition, log in sorted(self._logs.logs.items()):
+            directory = self._logs.directory_of(partition)
+            if not log.config.compact or partition in self.uncleanable or directory is None:
+                continue
+            if len(log.segments) < 2:
+                continue
+            try:
+                first_dirty = min(self.first_dirty.get(partition, 0), log.lowest_cut)
+                plan = cleaner.make_plan(log, max(first_dirty, 0), wall)
+            except OSError as error:
+                self._logs.fail(directory, f"{partition}: {error}")
+                continue
+            if plan.is_due and (best is None or plan.dirty_ratio > best.plan.dirty_ratio):
+                best = Round(log, directory, plan)
+        if best is not None:
+            self._begin(best)
+        return best is not None
+
+    def _begin(self, work: Round) -> None:
+        self._round = work
+        work.started_ms = self._ports.clock.now_ms()
+        keys_max = max(self._settings.cleaner_dedupe_bytes // KEY_COST, 1)
+        plan = work.plan
+
+        def job() -> tuple[KeyMap, TransactionTrail]:
+            return cleaner.build_map(plan, keys_max), cleaner.trail_of(plan)
+
+        def done(result: tuple[KeyMap, TransactionTrail]) -> None:
+            work.keys, work.trail = result
+            work.bytes_read = plan.dirty_bytes
+            work.groups = cleaner.groups_of(plan, work.keys.end)
+            self._next_group(work)
+
+        self._run(work, job, done)
+
+    # -- a round ---------------------------------------------------------------------------------
+
+    def _next_group(self, work: Round) -> None:
+        if not work.groups:
+            self._finish(work)
+            return
+        group = work.groups.pop(0)
+
+        def done(result: cleaner.Cleaned) -> None:
+            if not cleaner.swap(work.log, work.plan, result):
+                self._give_up(work)
+                return
+            self._logs.remove_later(work.log)
+            work.bytes_read += result.bytes_read
+            work.bytes_written += result.size
+            work.records += result.records
+            self._after(self._throttle_ms(work), lambda: self._next_group(work))
+
+        self._run(work, lambda: cleaner.clean_group(work.plan, group, work.keys, work.trail), done)
+
+    def _throttle_ms(self, work: Round) -> float:
+        """How long to wait so that reading and writing stay below what is allowed."""
+        rate = self._settings.cleaner_bytes_per_second_max
+        wanted = (work.bytes_read + work.bytes_written) / rate * 1000 if rate > 0 else 0.0
+        return wanted - (self._ports.clock.now_ms() - work.started_ms)
+
+    def _after(self, delay_ms: float, action: Callable[[], None]) -> None:
+        if delay_ms <= 0:
+            action()
+        else:
+            when = self._ports.clock.now_ms() + delay_ms
+            self._wakeup = self._ports.wakeups.call_at(when, action)
+
+    def _finish(self, work: Round) -> None:
+        partition = work.log.partition
+        self.first_dirty[partition] = work.keys.end
+        work.log.lowest_cut = FOREVER_MS
+        self.rounds += 1
+        self._ports.log(
+            "info",
+            "log.compacted",
+            partition=str(partition),
+            up_to=work.keys.end,
+            bytes_before=work.plan.dirty_bytes + work.plan.clean_bytes,
+            bytes_after=work.bytes_written,
+            records=work.records,
+            took_ms=round(self._ports.clock.now_ms() - work.started_ms),
+        )
+        here = work.directory.logs
+        entries = {tp: at for tp, at in self.first_dirty.items() if tp in here}
+        path = f"{work.directory.path}/{checkpoints.CLEANER}"
+        disk = self._ports.disk
+
+        def done(_: None) -> None:
+            self._round = None
+            self._tick()
+
+        self._run(work, lambda: checkpoints.write_offsets(disk, path, entries), done)
+
+    def _give_up(self, work: Round) -> None:
+        self._round = None
+        self._arm(self._settings.cleaner_backoff_ms)
+
+    def _run(self, work: Round, job: Callable[[], T], done: Callable[[T], None]) -> None:
+        """A step of `work` in the background; what goes wrong ends the round."""
+
+        def finish(result: T | BaseException) -> None:
+            if self._round is not work:
+                return
+            if isinstance(result, BaseException):
+                self._on_error(work, result)
+                return
+            try:
+                done(result)
+            except OSError as error:
+                self._on_error(work, error)
+
+        self._ports.background.run(f"clean {work.directory.path}", job, finish)
+
+    def _on_error(self, work: Round, error: BaseException) -> None:
+        partition = work.log.partition
+        gone = self._logs.logs.get(partition) is not work.log or work.log.cuts != work.plan.cuts
+        if gone or isinstance(error, FileNotFoundError):
+            pass  # deleted, cut or retained away while it was read
+        elif isinstance(error, CorruptLogError):
+            self.uncleanable[partition] = str(error)
+            self._ports.log("error", "log.uncleanable", partition=str(partition), reason=str(error))
+        elif isinstance(error, OSError):
+            self._logs.fail(work.directory, f"compacting {partition} failed: {error}")
+        else:
+            raise error
+        self._give_up(work)

@@ -1,0 +1,309 @@
+"""What compaction keeps of a batch: rules and bytes, no files.
+
+A record stays where it is the last of its key below the map's end; a tombstone also goes once its batch's
+delete horizon has passed (KIP-534). Records of aborted transactions go; a marker goes after the last
+record of its transaction, and after its own horizon. The last batch of every live producer and of the
+round stay as empty headers, so that sequences and the log's end are not forgotten. Offsets never
+change; a batch that loses records keeps its header's range and codec.
+
+Source: ``Cleaner``, ``CleanedTransactionMetadata`` and ``MemoryRecords.filterTo`` of Apache Kafka 4.3 for
+behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import NamedTuple
+
+from barnabas.record.batch import (
+    CODEC_MASK,
+    HAS_DELETE_HORIZON,
+    HEADER_SIZE,
+    BatchHeader,
+    BatchView,
+    CorruptBatchError,
+    write_header,
+)
+from barnabas.record.builder import write_varint
+from barnabas.record.compression import CompressionError, compress, decompress
+from barnabas.record.decode import read_varint
+from barnabas.types import Buffer
+
+KEY_BYTES_MAX = 32
+"""Longer keys are remembered by a digest of one byte more."""
+KEY_COST = 160
+"""Bytes that an entry of the map takes, about."""
+
+
+class KeyMap:
+    """Last offset by key, of a bounded number of keys. `end`: it speaks of offsets below."""
+
+    def __init__(self, keys_max: int) -> None:
+        self.keys_max = keys_max
+        self.offsets: dict[bytes, int] = {}
+        self.end = 0
+
+    def is_full(self) -> bool:
+        return len(self.offsets) >= self.keys_max
+
+
+def map_key(key: bytes) -> bytes:
+    """What stands for `key` in the map."""
+    if len(key) <= KEY_BYTES_MAX:
+        return key
+    return blake2b(key, digest_size=KEY_BYTES_MAX + 1).digest()
+
+
+class Span(NamedTuple):
+    """Where a record stands in its section, and what compaction looks at."""
+
+    start: int
+    end: int
+    offset_delta: int
+    timestamp_delta: int
+    key: bytes | None
+    has_value: bool
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of the ``.txnindex``. Ascends by first offset."""
+
+    first_offset: int
+    last_offset: int
+    producer_id: int
+    last_stable_offset: int
+
+
+class TransactionTrail:
+    """Which transactions the batches so far belong to; batches come in order."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction] = ()) -> None:
+        self._coming = sorted(aborted, reverse=True)
+        self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
+        self._committed: set[int] = set()
+        self.kept: list[AbortedTransaction] = []
+        """Aborted transactions of which something was still there: the new index."""
+
+    def on_data(self, header: BatchHeader) -> bool:
+        """Whether the batch is of an aborted transaction."""
+        self._advance(header.last_offset)
+        if not header.is_transactional:
+            return False
+        producer = header.producer_id
+        found = self._aborted.get(producer)
+        if found is not None:
+            self._aborted[producer] = (found[0], True)
+            return True
+        self._committed.add(producer)
+        return False
+
+    def on_marker(self, header: BatchHeader, aborted: bool) -> bool:
+        """Whether nothing of the marker's transaction is there any more."""
+        self._advance(header.last_offset)
+        producer = header.producer_id
+        if not aborted:
+            was_there = producer in self._committed
+            self._committed.discard(producer)
+            return not was_there
+        found = self._aborted.pop(producer, None)
+        if found is None or not found[1]:
+            return True
+        self.kept.append(found[0])
+        return False
+
+    def _advance(self, offset: int) -> None:
+        while self._coming and self._coming[-1].first_offset <= offset:
+            entry = self._coming.pop()
+            self._aborted.setdefault(entry.producer_id, (entry, False))
+
+
+class Rules(NamedTuple):
+    """What holds for one round."""
+
+    now_ms: int
+    delete_retention_ms: int
+    last_offsets: Mapping[int, tuple[int, int]]
+    """By live producer: (its last data offset or -1, its epoch)."""
+    round_end: int
+    """Offset behind the last batch of the round."""
+
+
+class Outcome(NamedTuple):
+    """The bytes that stay of a batch (none: it goes), and how many records they have."""
+
+    data: Buffer | None
+    header: BatchHeader
+    records: int
+
+
+def section_of(batch: BatchView) -> memoryview:
+    """The records of a batch in plain. Raises :class:`CorruptBatchError`."""
+    try:
+        return memoryview(decompress(batch.header.codec, batch.payload))
+    except CompressionError as error:
+        raise CorruptBatchError(batch.position, str(error)) from error
+
+
+def spans_of(section: memoryview, header: BatchHeader) -> list[Span]:
+    """Every record of a section. Raises :class:`CorruptBatchError` where it contradicts the header."""
+    spans, position, total = [], 0, len(section)
+    try:
+        for _ in range(header.record_count):
+            start = position
+            size, position = read_varint(section, position)
+            end = position + size
+            if size < 0 or end > total:
+                raise ValueError(f"a record claims {size} bytes")
+            stamp, position = read_varint(section, position + 1)
+            delta, position = read_varint(section, position)
+            length, position = read_varint(section, position)
+            key = None
+            if length >= 0:
+                key = bytes(section[position : position + length])
+                position += length
+            length, position = read_varint(section, position)
+            if position + max(length, 0) > end:
+                raise ValueError("a record is shorter than its fields")
+            spans.append(Span(start, end, delta, stamp, key, length >= 0))
+            position = end
+    except (IndexError, ValueError) as error:
+        raise CorruptBatchError(0, f"a record is malformed: {error}") from error
+    if position != total:
+        raise CorruptBatchError(0, f"{total - position} bytes follow the records")
+    return spans
+
+
+def note_keys(batch: BatchView, keys: KeyMap, from_offset: int) -> None:
+    """Put the keys of a data batch into the map. Raises :class:`CorruptBatchError`."""
+    header, offsets = batch.header, keys.offsets
+    base = header.base_offset
+    for span in spans_of(section_of(batch), header):
+        if span.key is not None and base + span.offset_delta >= from_offset:
+            offsets[map_key(span.key)] = base + span.offset_delta
+
+
+def compact_batch(
+    batch: BatchView,
+    keys: KeyMap,
+    trail: TransactionTrail,
+    rules: Rules,
+    marker_aborted: bool | None,
+) -> Outcome:
+    """What stays of `batch`; `marker_aborted` is what a transaction marker says, None for others.
+    Raises :class:`CorruptBatchError`."""
+    header = batch.header
+    if header.is_control:
+        return _compact_control(batch, trail, rules, marker_aborted)
+    discard = trail.on_data(header)
+    keep_empty = _is_last_of_producer(header, rules) or header.next_offset == rules.round_end
+    if discard or header.record_count == 0:
+        return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
+    section = section_of(batch)
+    spans = spans_of(section, header)
+    horizon = _delete_horizon(header)
+    keep_deletes = horizon is None or rules.now_ms < horizon
+    kept = [span for span in spans if _stays(span, header.base_offset, keys, keep_deletes)]
+    if not kept:
+        return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
+    new_horizon = None
+    if horizon is None and any(not span.has_value for span in kept):
+        new_horizon = rules.now_ms + rules.delete_retention_ms
+    if len(kept) == len(spans) and new_horizon is None:
+        return Outcome(batch.data, header, len(kept))
+    return _rewritten(header, section, kept, new_horizon)
+
+
+def _stays(span: Span, base: int, keys: KeyMap, keep_deletes: bool) -> bool:
+    offset = base + span.offset_delta
+    if offset >= keys.end:
+        return True
+    if span.key is None:
+        return False
+    return offset >= keys.offsets.get(map_key(span.key), -1) and (span.has_value or keep_deletes)
+
+
+def _compact_control(
+    batch: BatchView, trail: TransactionTrail, rules: Rules, marker_aborted: bool | None
+) -> Outcome:
+    header = batch.header
+    if marker_aborted is None:
+        return Outcome(batch.data, header, header.record_count)
+    done = trail.on_marker(header, marker_aborted)
+    horizon = _delete_horizon(header)
+    if done and horizon is not None and horizon <= rules.now_ms:
+        keep_empty = _is_last_of_producer(header, rules) or header.next_offset == rules.round_end
+        return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
+    if done and horizon is None and header.record_count:
+        section = section_of(batch)
+        return _rewritten(
+            header, section, spans_of(section, header), rules.now_ms + rules.delete_retention_ms
+        )
+    return Outcome(batch.data, header, header.record_count)
+
+
+def _delete_horizon(header: BatchHeader) -> int | None:
+    return header.base_timestamp if header.attributes & HAS_DELETE_HORIZON else None
+
+
+def _is_last_of_producer(header: BatchHeader, rules: Rules) -> bool:
+    found = rules.last_offsets.get(header.producer_id) if header.producer_id >= 0 else None
+    if found is None:
+        return False
+    offset, epoch = found
+    if offset >= 0:
+        return header.last_offset == offset
+    return header.is_control and header.producer_epoch == epoch
+
+
+def _emptied(header: BatchHeader, rules: Rules) -> Outcome:
+    """A header without records, over the same range of offsets."""
+    data = bytearray(HEADER_SIZE)
+    new = header._replace(
+        length=HEADER_SIZE - 12,
+        attributes=header.attributes & ~(CODEC_MASK | HAS_DELETE_HORIZON),
+        base_timestamp=-1,
+        record_count=0,
+    )
+    write_header(data, new)
+    return Outcome(data, new, 0)
+
+
+def _rewritten(
+    header: BatchHeader, section: memoryview, kept: list[Span], horizon: int | None
+) -> Outcome:
+    """The batch with the records `kept` only; with `horizon` as its base timestamp where given."""
+    base, attributes = header.base_timestamp, header.attributes
+    if horizon is None:
+        body = bytearray().join(section[span.start : span.end] for span in kept)
+    else:
+        body = _shifted(section, kept, base - horizon)
+        attributes |= HAS_DELETE_HORIZON
+    latest = header.max_timestamp
+    if not header.is_log_append_time:
+        latest = base + max(span.timestamp_delta for span in kept)
+    data = bytearray(HEADER_SIZE)
+    data += compress(header.codec, body)
+    new = header._replace(
+        attributes=attributes,
+        base_timestamp=base if horizon is None else horizon,
+        max_timestamp=latest,
+        record_count=len(kept),
+        length=len(data) - 12,
+    )
+    write_header(data, new)
+    return Outcome(data, new, len(kept))
+
+
+def _shifted(section: memoryview, kept: list[Span], shift: int) -> bytearray:
+    """Records whose timestamp deltas count from another base: `shift` is added to each."""
+    out = bytearray()
+    for span in kept:
+        _, position = read_varint(section, span.start)
+        body = bytearray(section[position : position + 1])
+        _, behind = read_varint(section, position + 1)
+        write_varint(span.timestamp_delta + shift, body)
+        body += section[behind : span.end]
+        write_varint(len(body), out)
+        out += body
+    return out

@@ -1,0 +1,114 @@
+"""What a round of compaction leaves, and that it may be interrupted at any call."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.record.batch import iterate
+from barnabas.record.decode import Record, records_of
+from tests.model.log.test_compaction import RETENTION_MS, Compacted
+
+
+def stored(model: Compacted) -> list[Record]:
+    """Every record that is on disk, markers left out."""
+    found = []
+    for segment in model.log.segments:
+        for batch in iterate(segment.file().read_at(0, segment.size), crc=True):
+            if not batch.header.is_control:
+                found += list(records_of(batch))
+    return found
+
+
+def written(seed: int = 1) -> Compacted:
+    model = Compacted(seed)
+    for round_ in range(6):
+        model.write([1, 2, 3, 4], False, round_ % 5, -1)
+    model.write([1, 2], True, 0, -1)
+    model.write([5], False, 0, 1)
+    model.end(1, False)
+    model.write([6], False, 0, 2)
+    model.end(2, True)
+    return model
+
+
+def test_the_last_record_of_a_key_stays_at_its_offset() -> None:
+    model = written()
+    model.compact(1000, 99)
+    records = stored(model)
+    assert [(r.offset, r.value is None) for r in records] == [
+        (22, False), (23, False), (24, True), (25, True), (28, False),
+    ]  # fmt: skip
+    model.check()
+
+
+def test_tombstones_and_markers_go_after_their_horizon() -> None:
+    model = written()
+    for _ in range(2):
+        again(model)
+    assert [r.offset for r in stored(model)] == [22, 23, 28]
+    assert markers(model) == [1, 2], "their producers live: an empty batch of theirs is still there"
+    model.log.producers.clear(model.log.log_end_offset)
+    for _ in range(4):
+        again(model)
+    assert markers(model) == [2], "its transaction still has a record"
+    model.check()
+
+
+def again(model: Compacted) -> None:
+    """A round over everything, later than what the last one wanted to wait for."""
+    model.now += 3 * RETENTION_MS
+    model.first_dirty = 0
+    model.compact(1000, 99)
+
+
+def markers(model: Compacted) -> list[int]:
+    headers = [batch.header for segment in model.log.segments for batch in segment.headers()]
+    return [header.producer_id for header in headers if header.is_control and header.record_count]
+
+
+def test_sequences_of_live_producers_survive_compaction_and_a_crash() -> None:
+    model = written()
+    model.write([6], False, 0, 2)
+    model.end(2, True)
+    model.compact(1000, 99)
+    before = {p: e.last_sequence for p, e in model.log.producers.entries.items()}
+    for name in list(model.device.names):
+        if name.endswith(".snapshot"):
+            model.disk.remove(name)
+    model.die(False)
+    assert {p: e.last_sequence for p, e in model.log.producers.entries.items()} == before
+
+
+def test_a_small_map_takes_several_rounds() -> None:
+    model = written()
+    ends = []
+    for _ in range(40):
+        model.compact(1, 99)
+        ends.append(model.first_dirty)
+    assert ends == sorted(ends) and ends[0] < ends[-1]
+    assert [r.offset for r in stored(model) if r.value is not None] == [22, 23, 28]
+    model.check()
+
+
+@pytest.mark.parametrize("power_loss", [False, True], ids=["kill", "power_loss"])
+def test_a_round_may_be_interrupted_at_any_call(power_loss: bool) -> None:
+    for nth in range(1, 400):
+        model = written(nth % 3)
+        model.log.roll()
+        model.sync()
+        model.device.fail_call(nth)
+        try:
+            model.compact(1000, 99)
+        except OSError:
+            pass
+        hit = model.device.fault_was_hit
+        model.device.fail_call(0)
+        model.device.process_died(power_loss=power_loss)
+        model.recovery_point = min(model.recovery_point, model.log.recovery_point)
+        model.open()
+        model.check()
+        model.compact(1000, 99)
+        model.check()
+        if not hit:
+            return
+    raise AssertionError("the round never came through")
