@@ -54,12 +54,13 @@ class Timers(Generic[K]):
         """One key whose deadline has come, with its payload; it is pending no longer."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
+            looked_at_ms = heap[0][0]
             key = self._drop()
             entry = None if key is None else self._due.get(key)
             if key is None or entry is None:
                 continue
-            if entry[0] > now_ms:
-                self._push(key, entry[0])
+            if entry[0] > looked_at_ms:
+                self._push(key, entry[0])  # it was moved; others may come before it now
                 continue
             del self._due[key]
             return key, entry[1]

@@ -46,6 +46,15 @@ def test_every_deadline_is_taken_once_and_in_order(steps: list[tuple[str, int, i
             assert timers.pending(known) == deadline
 
 
+def test_a_deadline_that_was_moved_takes_its_new_place() -> None:
+    timers: Timers[str] = Timers()
+    timers.schedule("a", 8)
+    timers.schedule("b", 16)
+    timers.schedule("a", 19)
+    assert timers.take_due(20) == ("b", None)
+    assert timers.take_due(20) == ("a", None)
+
+
 def test_moving_a_deadline_later_costs_no_entry() -> None:
     timers: Timers[str] = Timers()
     for at in range(10_000):
