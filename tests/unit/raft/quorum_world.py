@@ -12,7 +12,12 @@ from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.formatting import write_first_snapshot
 from barnabas.raft.replica_log import DIRECTORY
 from barnabas.raft.settings import ReplicaSettings
-from barnabas.raft.state_machine import CommittedBatch, NotLeaderError, SnapshotReader
+from barnabas.raft.state_machine import (
+    CommittedBatch,
+    NotLeaderError,
+    SnapshotReader,
+    StateMachine,
+)
 from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
 from barnabas.sim.disk import SimDisk
 from barnabas.sim.network import SimNetwork
@@ -89,8 +94,10 @@ class QuorumNode:
         process.on_halt = lambda process, reason: self.quorum.halted(self.id, reason)
         self.journal = Journal()
         channels = Channels(process, f"node-{self.id}")
-        replica = QuorumReplica.open(process, self.settings, "/data", channels, self.journal)
+        machine = self.quorum.state_machine(self, process)
+        replica = QuorumReplica.open(process, self.settings, "/data", channels, machine)
         self.replica = replica
+        self.quorum.opened(self)
         if self.settings.listeners:
             table = ApiTable()
             server = RequestServer(process, LISTENER, table, features=self._features)
@@ -171,6 +178,13 @@ class Quorum:
         for other in self.nodes.values():
             other.machine.machines = machines
         return node
+
+    def state_machine(self, node: QuorumNode, process: SimProcess) -> StateMachine:
+        """What `node` replicates in the life that begins."""
+        return node.journal
+
+    def opened(self, node: QuorumNode) -> None:
+        """`node` has a replica, which is not started yet."""
 
     def halted(self, node: int, reason: str) -> None:
         self.halts.append(f"{node}: {reason}")

@@ -1,0 +1,152 @@
+"""Calls between processes of a replicated service: JSON objects in frames of four bytes of length.
+
+`serve` answers each object that comes with what `handle` gives to its `reply`; `Caller` asks one
+endpoint at a time and tells whoever waits when the connection ends. Answers keep no order: each
+object carries the number of its question. For services built on the quorum; not Kafka's protocol.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.ports import Connection, Listener, Network
+from barnabas.types import Endpoint
+
+FRAME_BYTES_MAX = 1024 * 1024
+Answer = dict[str, Any]
+Reply = Callable[[Answer], None]
+Handle = Callable[[dict[str, Any], Reply], None]
+
+
+class _Frames:
+    """One end of a connection: bytes to objects and back."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self._buffer = bytearray()
+        self._space = memoryview(bytearray(64 * 1024))
+
+    def on_connected(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def get_buffer(self) -> memoryview:
+        return self._space
+
+    def buffer_updated(self, size: int) -> None:
+        self._buffer += self._space[:size]
+        while len(self._buffer) >= 4:
+            length = int.from_bytes(self._buffer[:4], "big")
+            if length > FRAME_BYTES_MAX:
+                self.abort()
+                return
+            if len(self._buffer) < 4 + length:
+                return
+            frame = bytes(self._buffer[4 : 4 + length])
+            del self._buffer[: 4 + length]
+            self._take(frame)
+
+    def _take(self, frame: bytes) -> None:
+        try:
+            message = json.loads(frame)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            self.abort()
+        else:
+            self.on_message(message)
+
+    def on_message(self, message: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def on_closed(self, error: OSError | None) -> None:
+        self.connection = None
+
+    def send(self, message: dict[str, Any]) -> None:
+        if self.connection is not None:
+            data = json.dumps(message, separators=(",", ":")).encode()
+            self.connection.send([len(data).to_bytes(4, "big"), data])
+
+    def abort(self) -> None:
+        if self.connection is not None:
+            self.connection.abort()
+
+
+class _Served(_Frames):
+    def __init__(self, handle: Handle) -> None:
+        super().__init__()
+        self._handle = handle
+
+    def on_message(self, message: dict[str, Any]) -> None:
+        number = message.get("number")
+        self._handle(message, lambda answer: self.send({**answer, "number": number}))
+
+
+def serve(network: Network, endpoint: Endpoint, handle: Handle) -> Listener:
+    """Raises ``OSError`` where the address is taken."""
+    return network.listen(endpoint, lambda: _Served(handle))
+
+
+class _Asking(_Frames):
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        super().__init__()
+        self.waiting: dict[int, Callable[[Answer | None], None]] = {}
+        self._on_end = on_end
+        self._held: list[dict[str, Any]] = []
+
+    def on_connected(self, connection: Connection) -> None:
+        super().on_connected(connection)
+        held, self._held = self._held, []
+        for message in held:
+            self.send(message)
+
+    def ask(self, message: dict[str, Any]) -> None:
+        if self.connection is None:
+            self._held.append(message)
+        else:
+            self.send(message)
+
+    def on_message(self, message: dict[str, Any]) -> None:
+        on_answer = self.waiting.pop(int(message.get("number", -1)), None)
+        if on_answer is not None:
+            on_answer(message)
+
+    def on_closed(self, error: OSError | None) -> None:
+        super().on_closed(error)
+        self._on_end()
+        waiting, self.waiting = self.waiting, {}
+        for on_answer in waiting.values():
+            on_answer(None)
+
+
+class Caller:
+    """Asks others. `on_answer` gets the answer, or None where the connection ended before it."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._connections: dict[Endpoint, _Asking] = {}
+        self._number = 0
+
+    def ask(
+        self,
+        endpoint: Endpoint,
+        message: dict[str, Any],
+        on_answer: Callable[[Answer | None], None],
+    ) -> None:
+        connection = self._connections.get(endpoint)
+        if connection is None:
+            connection = _Asking(lambda: self._forget(endpoint, connection))
+            self._connections[endpoint] = connection
+            self._network.connect(endpoint, connection)
+        self._number += 1
+        connection.waiting[self._number] = on_answer
+        connection.ask({**message, "number": self._number})
+
+    def _forget(self, endpoint: Endpoint, connection: _Asking | None) -> None:
+        if self._connections.get(endpoint) is connection:
+            del self._connections[endpoint]
+
+    def close(self) -> None:
+        for connection in list(self._connections.values()):
+            connection.abort()

@@ -1,0 +1,263 @@
+"""A replicated tree with sessions and watches on one replica: the way in for users of the recipes.
+
+`Store` is the replica's `StateMachine`. Changes go to the leader, wherever they are asked for; `on_done` gets
+the result, a `RefusedError` where the command met something else, or a `ProposalError`. Invariants: a
+`RefusedError` changed nothing; a definite `ProposalError` changed nothing; an indefinite one may have, and
+conditional commands (by version, by a key that must not exist) make it safe to ask again.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from barnabas.ports import Listener, Ports
+from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.recipes.calling import Answer, Caller, Reply, serve
+from barnabas.raft.recipes.session import Session, SessionClock
+from barnabas.raft.recipes.tree import Applied, Change, RefusedError, Tree, decode, encode
+from barnabas.raft.state_machine import CommittedBatch, NotLeaderError, SnapshotReader
+from barnabas.types import Buffer, Endpoint
+
+OnDone = Callable[[Any], None]
+OnChange = Callable[[Change], None]
+
+
+class ProposalError(Exception):
+    """A change without an answer. `definite`: it was not made; otherwise it may be, now or later."""
+
+    def __init__(self, message: str, *, definite: bool) -> None:
+        super().__init__(message)
+        self.definite = definite
+
+
+class _Waiting(NamedTuple):
+    offset: int
+    epoch: int
+    on_done: OnDone
+
+
+class Store:
+    """One replica's view of the tree. Give it to `QuorumReplica.open`, then `attach` the replica."""
+
+    def __init__(self, ports: Ports) -> None:
+        self.tree = Tree()
+        self.ports = ports
+        self._replica: QuorumReplica | None = None
+        self._peers: Mapping[int, Endpoint] = {}
+        self._caller = Caller(ports.network)
+        self._listener: Listener | None = None
+        self._waiting: list[_Waiting] = []
+        self._watches: list[tuple[str, OnChange]] = []
+        self._leader_callbacks: list[Callable[[int], None]] = []
+        self.clock = SessionClock(self)
+
+    def attach(self, replica: QuorumReplica, peers: Mapping[int, Endpoint]) -> None:
+        """`peers` says where each voter's store is called, this one's own included (it listens
+        there). Raises ``OSError`` where the address is taken."""
+        self._replica, self._peers = replica, peers
+        own = peers.get(replica.node_id)
+        if own is not None:
+            self._listener = serve(self.ports.network, own, self._on_call)
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        self._caller.close()
+
+    @property
+    def replica(self) -> QuorumReplica:
+        assert self._replica is not None, "attach first"
+        return self._replica
+
+    @property
+    def leads(self) -> bool:
+        return self._replica is not None and self._replica.is_active
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def create(
+        self,
+        key: str,
+        value: bytes,
+        on_done: OnDone,
+        *,
+        session: int = 0,
+        sequential: bool = False,
+    ) -> None:
+        """A key that must not exist; the result is its name, to which `sequential` adds a number that
+        grows with every record. With `session` it goes when that ends."""
+        command = {"do": "create", "key": key, "value": value}
+        self.propose({**command, "session": session, "sequential": sequential}, on_done)
+
+    def put(self, key: str, value: bytes, on_done: OnDone, *, version: int = -1) -> None:
+        """Write; only over `version` where one is given. The result is the new version."""
+        self.propose({"do": "put", "key": key, "value": value, "version": version}, on_done)
+
+    def delete(self, key: str, on_done: OnDone, *, version: int = -1) -> None:
+        self.propose({"do": "delete", "key": key, "version": version}, on_done)
+
+    def barrier(self, on_done: OnDone) -> None:
+        """Done when all that was committed before is visible here."""
+
+        def committed(result: Any) -> None:
+            if isinstance(result, Exception):
+                on_done(result)
+            else:
+                self._when_applied(int(result), lambda: on_done(result))
+
+        self.propose({"do": "barrier"}, committed)
+
+    def open_session(self, timeout_ms: int, on_done: OnDone) -> None:
+        """The result is a `Session`, which keeps itself alive from then on."""
+
+        def opened(result: Any) -> None:
+            on_done(result if isinstance(result, Exception) else Session(self, result, timeout_ms))
+
+        self.propose({"do": "open", "timeout_ms": timeout_ms}, opened)
+
+    def propose(self, command: Mapping[str, Any], on_done: OnDone) -> None:
+        """Any command of the tree: here where this replica leads, otherwise through the leader."""
+        if self.leads:
+            try:
+                offset = self.replica.append([encode(command)])
+            except NotLeaderError as error:
+                on_done(ProposalError(str(error), definite=True))
+                return
+            self._waiting.append(_Waiting(offset, self.replica.epoch, on_done))
+            return
+        self._forward({"propose": encode(command).decode()}, on_done)
+
+    def _forward(self, message: dict[str, Any], on_done: OnDone) -> None:
+        endpoint = self._peers.get(self.replica.leader_id)
+        if endpoint is None or self.replica.leader_id == self.replica.node_id:
+            on_done(ProposalError("nobody leads at the moment", definite=True))
+            return
+
+        def answered(answer: Answer | None) -> None:
+            if answer is None:
+                on_done(ProposalError("the leader did not answer", definite=False))
+            elif "refused" in answer:
+                on_done(RefusedError(*answer["refused"]))
+            elif "failed" in answer:
+                on_done(ProposalError(answer["failed"], definite=answer["definite"]))
+            else:
+                on_done(answer.get("result"))
+
+        self._caller.ask(endpoint, message, answered)
+
+    def _on_call(self, message: dict[str, Any], reply: Reply) -> None:
+        """Another replica passes on a change, or a session's heartbeat."""
+
+        def done(result: Any) -> None:
+            if isinstance(result, RefusedError):
+                reply({"refused": [result.reason, result.key]})
+            elif isinstance(result, ProposalError):
+                reply({"failed": str(result), "definite": result.definite})
+            else:
+                reply({"result": result})
+
+        if not self.leads:
+            done(ProposalError(f"node {self.replica.node_id} does not lead", definite=True))
+        elif "touch" in message:
+            done(self.clock.touch(int(message["touch"])))
+        else:
+            try:
+                command = decode(str(message.get("propose", "")).encode())
+            except ValueError as error:
+                done(RefusedError("malformed", str(error)))
+            else:
+                self.propose(command, done)
+
+    def touch(self, session: int, on_done: OnDone) -> None:
+        """A session's sign of life; the result is whether it lives."""
+        if self.leads:
+            on_done(self.clock.touch(session))
+        else:
+            self._forward({"touch": session}, on_done)
+
+    # -- watching --------------------------------------------------------------------------------
+
+    def watch(self, prefix: str, on_change: OnChange) -> Callable[[], None]:
+        """Be told of every change of keys that begin with `prefix`, in order, after it is visible
+        here. Returns what ends the watch."""
+        entry = (prefix, on_change)
+        self._watches.append(entry)
+
+        def unwatch() -> None:
+            if entry in self._watches:
+                self._watches.remove(entry)
+
+        return unwatch
+
+    def _tell(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            for prefix, on_change in list(self._watches):
+                if change.key.startswith(prefix):
+                    on_change(change)
+
+    # -- the state machine's side ----------------------------------------------------------------
+
+    def on_commit(self, batches: Sequence[CommittedBatch]) -> None:
+        for batch in batches:
+            for offset, value in enumerate(batch.values, batch.base_offset):
+                applied = self.tree.apply(decode(value), offset)
+                self._tell(applied.changes)
+                self._answer(offset, batch.epoch, applied)
+
+    def _answer(self, offset: int, epoch: int, applied: Applied) -> None:
+        while self._waiting and self._waiting[0].offset <= offset:
+            waiting = self._waiting.pop(0)
+            mine = waiting.offset == offset and waiting.epoch == epoch
+            lost = ProposalError("another leader took its place", definite=True)
+            waiting.on_done(applied.result if mine else lost)
+
+    def _when_applied(self, offset: int, then: Callable[[], None]) -> None:
+        if self.replica.applied_offset > offset:
+            then()
+        else:
+            self.ports.wakeups.call_at(
+                self.ports.clock.now_ms() + 1, lambda: self._when_applied(offset, then)
+            )
+
+    def on_snapshot(self, snapshot: SnapshotReader) -> None:
+        before = self.tree.entries
+        self.tree.load(snapshot.values())
+        after = self.tree.entries
+        gone = [Change(key, None) for key in before if key not in after]
+        new = [Change(key, entry) for key, entry in after.items() if before.get(key) != entry]
+        self._tell(gone + new)
+
+    def on_leader_change(self, leader_id: int, epoch: int) -> None:
+        if leader_id != self.replica.node_id:
+            waiting, self._waiting = self._waiting, []
+            for item in waiting:
+                item.on_done(ProposalError("the leadership was lost", definite=False))
+        self.clock.on_leader(leader_id == self.replica.node_id)
+        for callback in list(self._leader_callbacks):
+            callback(leader_id)
+
+    def on_leader(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with every new leader of the quorum."""
+        self._leader_callbacks.append(callback)
+
+    def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
+        return self.tree.snapshot()
+
+    def describe(self) -> dict[str, Any]:
+        """State for tools and tests."""
+        return {
+            "keys": len(self.tree.entries),
+            "sessions": len(self.tree.sessions),
+            "waiting": len(self._waiting),
+            "watches": len(self._watches),
+        }
+
+
+def text_of(value: bytes) -> str:
+    """A value for people: as text where it is."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return b64encode(value).decode()
