@@ -1,0 +1,69 @@
+"""Ports of a simulated process, and channels that a test answers by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from barnabas.client.connection import ChannelError
+from barnabas.sim.disk import SimDisk
+from barnabas.sim.network import SimNetwork
+from barnabas.sim.process import Machine, SimProcess
+from barnabas.sim.world import World
+from barnabas.types import Endpoint
+from barnabas.wire.schema import Message
+
+
+def process(seed: int = 1) -> SimProcess:
+    """A process alone in its world."""
+    world = World(seed)
+    disk = SimDisk(world.rng("disk"))
+    return Machine(world, SimNetwork(world), "n1", disk).start_process()
+
+
+def advance(ports: SimProcess, ms: float) -> None:
+    """Let `ms` pass, also where nothing happens in them."""
+    marker: list[bool] = []
+    ports.world.after(ms, lambda: marker.append(True))
+    while not marker:
+        ports.world.step()
+
+
+class Sent(NamedTuple):
+    """One request that left."""
+
+    target: Endpoint
+    request: Any
+    purpose: str
+    answer: Callable[[Any], None]
+
+
+class Hand:
+    """Channels whose other side is the test."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.disconnected: list[tuple[Endpoint, str | None]] = []
+
+    def send(
+        self,
+        target: Endpoint,
+        request: Message,
+        on_done: Callable[[Any], None],
+        *,
+        version: int | None = None,
+        timeout_ms: float | None = None,
+        purpose: str = "",
+    ) -> None:
+        self.sent.append(Sent(target, request, purpose, on_done))
+
+    def disconnect(self, target: Endpoint, purpose: str | None = None) -> None:
+        self.disconnected.append((target, purpose))
+
+    def take(self) -> Sent:
+        """The oldest request that was not taken yet."""
+        return self.sent.pop(0)
+
+    def refuse(self) -> None:
+        """The oldest one finds nobody there."""
+        self.take().answer(ChannelError("refused", "nobody listens"))

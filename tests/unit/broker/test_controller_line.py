@@ -1,0 +1,286 @@
+"""The line to the controller and what hangs on it: retries, registration, heartbeats, ids, ISR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.broker.forwarding import forward
+from barnabas.broker.lifecycle import Identity, Lifecycle, Phase
+from barnabas.broker.producer_ids import ProducerIds
+from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
+from barnabas.sim.process import SimProcess
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.envelope import open_envelope
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from barnabas.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from barnabas.wire.messages.broker_registration_request import BrokerRegistrationRequest
+from barnabas.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.create_topics_response import (
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from barnabas.wire.messages.envelope_request import EnvelopeRequest
+from barnabas.wire.messages.envelope_response import EnvelopeResponse
+from barnabas.wire.request import RequestContext
+from tests.unit.broker.fakes import Hand, advance, process
+
+ONE, TWO = Endpoint("one", 1), Endpoint("two", 2)
+
+
+@pytest.fixture
+def ports() -> SimProcess:
+    return process()
+
+
+@pytest.fixture
+def hand() -> Hand:
+    return Hand()
+
+
+@pytest.fixture
+def line(ports: SimProcess, hand: Hand) -> ControllerChannel:
+    channel = ControllerChannel(ports, hand, 30_000)
+    channel.on_controller_change(1, ONE)
+    return channel
+
+
+ASK = AllocateProducerIdsRequest(broker_id=1)
+
+
+class TestLine:
+    def test_who_is_not_active_is_asked_no_more(
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel
+    ) -> None:
+        answers: list[Any] = []
+        line.send(ASK, answers.append)
+        hand.take().answer(AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER))
+        line.on_controller_change(2, TWO)
+        again = hand.take()
+        assert again.target == TWO
+        again.answer(AllocateProducerIdsResponse(producer_id_start=5, producer_id_len=1))
+        assert [a.producer_id_start for a in answers] == [5]
+
+    def test_without_a_controller_it_waits_and_gives_up_in_time(
+        self, ports: SimProcess, hand: Hand
+    ) -> None:
+        line = ControllerChannel(ports, hand, 30_000)
+        answers: list[Any] = []
+        line.send(ASK, answers.append, timeout_ms=1000)
+        advance(ports, 990)
+        assert not answers and not hand.sent
+        advance(ports, 100)
+        assert isinstance(answers[0], KafkaError)
+        assert answers[0].code == ErrorCode.REQUEST_TIMED_OUT
+
+    def test_a_lost_connection_is_tried_again(
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel
+    ) -> None:
+        answers: list[Any] = []
+        line.send(ASK, answers.append)
+        hand.refuse()
+        assert line.unreachable_since_ms is not None
+        advance(ports, 60)
+        hand.take().answer(AllocateProducerIdsResponse())
+        assert len(answers) == 1
+        assert line.unreachable_since_ms is None
+
+    def test_closing_answers_all_that_wait(
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel
+    ) -> None:
+        answers: list[Any] = []
+        line.send(ASK, answers.append)
+        hand.refuse()
+        line.close()
+        assert len(answers) == 1
+
+
+class TestForwarding:
+    def context(self, version: int) -> RequestContext:
+        return RequestContext(
+            api_key=19, api_version=version, correlation_id=7, client_id="c", principal="User:eve"
+        )
+
+    @pytest.mark.parametrize("version", [2, 5, 7])
+    def test_the_answer_comes_back_in_the_clients_version(
+        self, hand: Hand, line: ControllerChannel, version: int
+    ) -> None:
+        ctx = self.context(version)
+        request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+        parked = forward(line, CREATE_TOPICS, request, ctx, 1000)
+        sent = hand.take()
+        assert isinstance(sent.request, EnvelopeRequest)
+        seen: list[RequestContext] = []
+
+        def decide(inner: Any, context: RequestContext, role: None) -> CreateTopicsResponse:
+            seen.append(context)
+            return CreateTopicsResponse(
+                topics=[CreatableTopicResult(name=t.name, error_code=36) for t in inner.topics]
+            )
+
+        table = ApiTable().add_handler(CREATE_TOPICS, decide, None)
+        envelope = open_envelope(table, sent.request, ctx, lambda c, e: None)
+        assert isinstance(envelope, EnvelopeResponse)
+        sent.answer(envelope)
+        got: list[Any] = []
+        parked.attach(got.append)
+        assert [(t.name, t.error_code) for t in got[0].topics] == [("t", 36)]
+        assert seen[0].principal == "User:eve"
+
+    def test_no_controller_in_time_is_the_apis_own_error(
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel
+    ) -> None:
+        request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+        parked = forward(line, CREATE_TOPICS, request, self.context(7), 500)
+        got: list[Any] = []
+        parked.attach(got.append)
+        while not got:
+            if hand.sent:
+                hand.take().answer(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
+            advance(ports, 10)
+        assert got[0].topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+class TestProducerIds:
+    def test_ids_are_never_given_twice_and_blocks_come_ahead(
+        self, hand: Hand, line: ControllerChannel
+    ) -> None:
+        ids = ProducerIds(line, 1, lambda: 9)
+        given: list[Any] = []
+        ids.allocate(given.append)
+        ids.allocate(given.append)
+        assert given == []
+        hand.take().answer(AllocateProducerIdsResponse(producer_id_start=100, producer_id_len=10))
+        assert given == [100, 101]
+        for _ in range(7):
+            ids.allocate(given.append)
+        ahead = hand.take()
+        assert ahead.request.broker_epoch == 9
+        ahead.answer(AllocateProducerIdsResponse(producer_id_start=500, producer_id_len=10))
+        for _ in range(3):
+            ids.allocate(given.append)
+        assert given == [*range(100, 110), 500, 501]
+
+    def test_without_a_block_the_client_may_ask_again(
+        self, hand: Hand, line: ControllerChannel
+    ) -> None:
+        ids = ProducerIds(line, 1, lambda: 9)
+        given: list[Any] = []
+        ids.allocate(given.append)
+        hand.take().answer(AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        assert given[0].code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class TestLifecycle:
+    @pytest.fixture
+    def life(self, ports: SimProcess, line: ControllerChannel) -> Lifecycle:
+        self.offset = 0
+        identity = Identity(
+            1, "cluster", Uuid(b"i" * 16), {"PLAINTEXT": (ONE, 0)}, None, [Uuid(b"d" * 16)], 3
+        )
+        life = Lifecycle(
+            ports, line, identity, heartbeat_interval_ms=2000, registration_timeout_ms=60_000,
+            metadata_offset=lambda: self.offset,
+        )  # fmt: skip
+        life.start()
+        return life
+
+    def registered(self, hand: Hand) -> None:
+        sent = hand.take()
+        assert isinstance(sent.request, BrokerRegistrationRequest)
+        assert sent.request.previous_broker_epoch == 3
+        sent.answer(BrokerRegistrationResponse(broker_epoch=8))
+
+    def running(self, hand: Hand, life: Lifecycle) -> None:
+        self.registered(hand)
+        hand.take().answer(BrokerHeartbeatResponse(is_fenced=True))
+        self.offset = 8
+        life.on_metadata(True)
+        beat = hand.take()
+        assert beat.request.current_metadata_offset == 8
+        beat.answer(BrokerHeartbeatResponse(is_fenced=False, is_caught_up=True))
+        assert life.phase is Phase.RUNNING
+
+    def test_it_is_unfenced_as_soon_as_it_has_caught_up(self, hand: Hand, life: Lifecycle) -> None:
+        self.running(hand, life)
+
+    def test_heartbeats_follow_each_other_at_the_interval(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle
+    ) -> None:
+        self.running(hand, life)
+        advance(ports, 1990)
+        assert not hand.sent
+        advance(ports, 20)
+        beat = hand.take()
+        assert isinstance(beat.request, BrokerHeartbeatRequest)
+        assert beat.purpose == "heartbeat"
+        assert not beat.request.want_shut_down
+
+    def test_a_new_controller_hears_of_it_at_once(
+        self, hand: Hand, life: Lifecycle, line: ControllerChannel
+    ) -> None:
+        self.running(hand, life)
+        line.on_controller_change(2, TWO)
+        life.on_controller_change()
+        assert hand.take().target == TWO
+
+    def test_a_failed_directory_is_told_at_once(self, hand: Hand, life: Lifecycle) -> None:
+        self.running(hand, life)
+        life.on_directory_offline(Uuid(b"d" * 16))
+        assert hand.take().request.offline_log_dirs == [b"d" * 16]
+
+    def test_a_lost_registration_is_made_anew(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle
+    ) -> None:
+        self.running(hand, life)
+        advance(ports, 2010)
+        hand.take().answer(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        assert life.is_fenced
+        advance(ports, 150)
+        self.registered(hand)
+
+    def test_it_leaves_when_the_controller_says_so(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle
+    ) -> None:
+        self.running(hand, life)
+        left: list[bool] = []
+        life.begin_shutdown(lambda: left.append(True), controlled=True)
+        beat = hand.take()
+        assert beat.request.want_shut_down
+        beat.answer(BrokerHeartbeatResponse(is_fenced=False))
+        advance(ports, 110)
+        hand.take().answer(BrokerHeartbeatResponse(is_fenced=True, should_shut_down=True))
+        assert left == [True]
+
+    def test_it_leaves_without_a_controller_too(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle
+    ) -> None:
+        self.running(hand, life)
+        left: list[bool] = []
+        life.begin_shutdown(lambda: left.append(True), controlled=True)
+        began = ports.world.now_ms
+        while not left:
+            if hand.sent:
+                hand.refuse()
+            advance(ports, 10)
+        assert ports.world.now_ms - began < 1000
+
+    def test_it_leaves_a_controller_that_never_says_so(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle
+    ) -> None:
+        self.running(hand, life)
+        left: list[bool] = []
+        life.begin_shutdown(lambda: left.append(True), controlled=True)
+        began = ports.world.now_ms
+        while not left:
+            if hand.sent:
+                hand.take().answer(BrokerHeartbeatResponse(is_fenced=False))
+            advance(ports, 10)
+        assert 2900 < ports.world.now_ms - began < 3200
