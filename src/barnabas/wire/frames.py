@@ -3,7 +3,8 @@
 Owns the receive buffers of one stream. Small frames are read many at once from one buffer and
 handed on as their own small copies; a frame that is larger than that buffer gets a buffer of its
 own size, into which the rest is received: no byte of it is copied again. A claimed size is
-believed only step by step: memory is taken as bytes arrive, so a peer pays for what it claims.
+believed only as far as the peer has sent frames of that order before, and then step by step: memory
+is taken as bytes arrive, so a peer pays for what it claims.
 
 Invariants: a frame handed out is read-only and never changes or moves afterwards; frames come
 in order, each once; nothing is handed out after an error.
@@ -13,8 +14,10 @@ Source: Kafka protocol guide, "Common request and response structure".
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from struct import Struct
+from typing import cast
 
 from barnabas import limits
 from barnabas.wire.codec import MalformedError
@@ -23,7 +26,22 @@ SIZE = Struct(">i")
 SMALL_BUFFER_BYTES = 8 * 1024
 LARGE_BUFFER_BYTES = limits.RECEIVE_BUFFER_BYTES
 FIRST_STEP_BYTES = 1024 * 1024
-"""What a claimed size gets before a byte of it has come; doubled whenever it is full."""
+"""What a claimed size gets at first where the peer has sent nothing larger; doubled whenever full."""
+
+
+def _unfilled_buffers() -> Callable[[int], bytearray]:
+    """Makes buffers without filling them with zeros first, where the interpreter can: they are
+    handed out only when every byte was received."""
+    try:
+        make = ctypes.pythonapi.PyByteArray_FromStringAndSize
+    except AttributeError:
+        return bytearray
+    make.restype = ctypes.py_object
+    make.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
+    return lambda size: cast(bytearray, make(None, size))
+
+
+_unfilled = _unfilled_buffers()
 
 
 class FrameReader:
@@ -39,6 +57,7 @@ class FrameReader:
         "_filled",
         "_frame",
         "_frame_size",
+        "_largest",
         "_on_frame",
         "_start",
         "_view",
@@ -52,6 +71,7 @@ class FrameReader:
         self._start = self._end = 0  # what of the shared buffer holds bytes not yet handed on
         self._frame: bytearray | None = None  # a large frame being received
         self._frame_size = self._filled = 0
+        self._largest = 0  # frame that this peer has sent whole
         self._view: memoryview | None = None  # the writable view of `_frame` given out last
 
     @property
@@ -74,6 +94,7 @@ class FrameReader:
             return
         self._filled += size
         if self._filled == self._frame_size:
+            self._largest = max(self._largest, self._filled)
             frame, self._frame = self._frame, None
             self._on_frame(memoryview(frame).toreadonly())
 
@@ -111,7 +132,7 @@ class FrameReader:
         self._start, self._end = 0, left
 
     def _begin_large(self, size: int, first: memoryview) -> None:
-        self._frame = bytearray(min(size, max(FIRST_STEP_BYTES, len(first))))
+        self._frame = _unfilled(min(size, max(FIRST_STEP_BYTES, len(first), self._largest)))
         self._frame[: len(first)] = first
         self._frame_size, self._filled = size, len(first)
 
