@@ -37,7 +37,7 @@ from barnabas.log.files import (
     file_name,
 )
 from barnabas.log.partition_log import PartitionLog
-from barnabas.log.segment import Segment
+from barnabas.log.segment import Segment, mark_deleted
 from barnabas.ports import Disk
 from barnabas.record.batch import CorruptBatchError
 
@@ -301,7 +301,7 @@ def swap(log: PartitionLog, plan: Plan, cleaned: Cleaned) -> bool:
         return False
     _rename_all(log, cleaned.base_offset, CLEANED, SWAP)
     for segment in old:
-        log.deleted_paths += segment.mark_deleted()
+        log.deleted_paths += mark_deleted(log.disk, segment)
     _rename_all(log, cleaned.base_offset, SWAP, "")
     new = Segment(
         log.files,

@@ -14,7 +14,7 @@ from barnabas.log import transactions
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import SNAPSHOT, file_name
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
-from barnabas.log.segment import Segment
+from barnabas.log.segment import Segment, remove
 
 if TYPE_CHECKING:
     from barnabas.log.partition_log import PartitionLog
@@ -40,7 +40,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     _lower_recovery_point(log, end - 1)
     before = len(log.segments)
     while log.segments and log.segments[-1].base_offset >= end:
-        log.segments.pop().remove()
+        remove(log.disk, log.segments.pop())
     if len(log.segments) < before:
         log.disk.sync_dir(log.directory)
     log.index_segments()
@@ -78,7 +78,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
     """See :meth:`PartitionLog.truncate_fully_and_start_at`."""
     _lower_recovery_point(log, min(offset, log.log_start_offset))
     while log.segments:
-        log.segments.pop().remove()
+        remove(log.disk, log.segments.pop())
     _remove_snapshots(log, 0)
     log.disk.sync_dir(log.directory)
     log.epochs.clear()

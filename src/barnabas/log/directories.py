@@ -337,7 +337,9 @@ class LogDirectories:
             if now >= self._due[name]:
                 self._due[name] = now + max(interval, TICK_MS)
                 action()
-        self._sync_rolled()
+        for log in list(self.logs.values()):
+            if log.rolled_since_sync:  # a full segment becomes durable soon: recovery stays short
+                self.sync(log)
         self._remove_doomed(now)
         self._arm()
 
@@ -366,15 +368,10 @@ class LogDirectories:
         log.deleted_paths = []
 
     def _flush_due(self) -> None:
+        """``flush.ms``."""
         now = self.ports.clock.now_ms()
         for log in list(self.logs.values()):
             if log.unsynced_messages and now - log.last_sync_ms >= log.config.flush_ms:
-                self.sync(log)
-
-    def _sync_rolled(self) -> None:
-        """A segment that is full becomes durable soon, so that recovery after a crash stays short."""
-        for log in list(self.logs.values()):
-            if log.rolled_since_sync:
                 self.sync(log)
 
     def _expire_producers(self) -> None:

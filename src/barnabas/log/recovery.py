@@ -29,7 +29,7 @@ from barnabas.log.files import (
 )
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
-from barnabas.log.segment import Segment
+from barnabas.log.segment import Segment, remove
 from barnabas.ports import Disk
 from barnabas.record.batch import HEADER_SIZE, read_header
 from barnabas.types import TopicPartition, Uuid
@@ -175,7 +175,7 @@ def _recover(log: PartitionLog, recovery_point: int) -> Cut:
         if cut.fault:
             for later in reversed(log.segments[at + 1 :]):
                 size += later.size
-                later.remove()
+                remove(log.disk, later)
             if at + 1 < len(log.segments):
                 log.disk.sync_dir(log.directory)
             del log.segments[at + 1 :]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.log.files import SNAPSHOT, file_name
 from barnabas.log.producer_state import snapshot_offsets
+from barnabas.log.segment import mark_deleted
 
 if TYPE_CHECKING:
     from barnabas.log.partition_log import PartitionLog
@@ -26,7 +27,7 @@ def delete_old_segments(log: PartitionLog, wall_ms: int, bound: int) -> list[Seg
     log.index_segments()
     log.advance_log_start(log.segments[0].base_offset)
     for segment in old:
-        log.deleted_paths += segment.mark_deleted()
+        log.deleted_paths += mark_deleted(log.disk, segment)
     for offset in snapshot_offsets(log.disk, log.directory):
         if offset < log.segments[0].base_offset:
             log.disk.remove(f"{log.directory}/{file_name(offset, SNAPSHOT)}")

@@ -24,7 +24,7 @@ from barnabas.log.files import (
     file_name,
 )
 from barnabas.log.indexes import OffsetIndex, TimeIndex
-from barnabas.ports import File
+from barnabas.ports import Disk, File
 from barnabas.record.batch import (
     HEADER_SIZE,
     BatchHeader,
@@ -168,19 +168,17 @@ class Segment:
 
     def finish(self) -> None:
         """No more appends: complete the indexes on disk."""
-        self._complete_time_index()
-        self.write_indexes()
+        self.write_indexes(complete=True)
         self._forget_recent(0)
         self.index.release()
         self.time_index.release()
 
-    def _complete_time_index(self) -> None:
-        if self.size and self.max_timestamp >= 0:
+    def write_indexes(self, *, complete: bool = False) -> None:
+        """Bring the files up to date; `complete` adds the largest timestamp of all batches."""
+        if complete and self.size and self.max_timestamp >= 0:
             self.time_index.append(
                 self.max_timestamp, self.offset_of_max_timestamp - self.base_offset
             )
-
-    def write_indexes(self) -> None:
         self.index.write()
         self.time_index.write()
 
@@ -398,8 +396,7 @@ class Segment:
         self._forget_recent(0)
         for batch in self.headers(position):
             self.note(batch.header, batch.position, batch.header.size)
-        self._complete_time_index()
-        self.write_indexes()
+        self.write_indexes(complete=True)
 
     # -- going -----------------------------------------------------------------------------------
 
@@ -407,24 +404,26 @@ class Segment:
         for suffix in SEGMENT_SUFFIXES:
             self._files.close(self._prefix + suffix + self._suffix)
 
-    def mark_deleted(self) -> list[str]:
-        """Rename its files to ``.deleted``; their new paths, to be removed later."""
-        self.close()
-        disk, gone = self._files.disk, []
-        for suffix in SEGMENT_SUFFIXES:
-            path = self._prefix + suffix
-            if disk.exists(path):
-                disk.rename(path, path + DELETED)
-                gone.append(path + DELETED)
-        return gone
-
-    def remove(self) -> None:
-        """Remove its files now, the batches first: indexes alone are nothing."""
-        self.close()
-        for suffix in SEGMENT_SUFFIXES:
-            path = self._prefix + suffix
-            if self._files.disk.exists(path):
-                self._files.disk.remove(path)
-
     def __repr__(self) -> str:
         return f"Segment({file_name(self.base_offset, LOG)}, {self.size} bytes)"
+
+    def existing_files(self) -> list[str]:
+        """Paths of its files, the batches' first: indexes alone are nothing."""
+        paths = [self._prefix + suffix for suffix in SEGMENT_SUFFIXES]
+        return [path for path in paths if self._files.disk.exists(path)]
+
+
+def mark_deleted(disk: Disk, segment: Segment) -> list[str]:
+    """Rename its files to ``.deleted``; their new paths, to be removed later."""
+    segment.close()
+    paths = segment.existing_files()
+    for path in paths:
+        disk.rename(path, path + DELETED)
+    return [path + DELETED for path in paths]
+
+
+def remove(disk: Disk, segment: Segment) -> None:
+    """Remove its files now."""
+    segment.close()
+    for path in segment.existing_files():
+        disk.remove(path)

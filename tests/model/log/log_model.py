@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.log.config import LogConfig
 from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog
+from barnabas.log.partition_log import Origin, PartitionLog, ReadResult
 from barnabas.log.recovery import open_log
 from barnabas.record.batch import BatchHeader, iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
@@ -103,7 +103,7 @@ class LogModel:
         )
         info = self.log.append_as_leader(batch, leader_epoch=self.epoch, wall_ms=self.now)
         assert (info.first_offset, info.last_offset) == (self.end, self.end + records - 1)
-        self._took(self._read_back(info.first_offset))
+        self._took(self.log.read(info.first_offset, 1))
 
     def append_idempotent(self, producer: int, records: int, transactional: bool) -> None:
         self.now += 1
@@ -125,7 +125,7 @@ class LogModel:
         if first.duplicate:
             return
         self.sequences[producer] = sequence + records
-        self._took(self._read_back(first.first_offset))
+        self._took(self.log.read(first.first_offset, 1))
         again = append(batch, leader_epoch=self.epoch, wall_ms=self.now)
         assert again.duplicate and again.first_offset == first.first_offset
         assert self.log.log_end_offset == self.end
@@ -141,7 +141,7 @@ class LogModel:
         info = self.log.append_as_leader(
             marker, leader_epoch=self.epoch, wall_ms=self.now, origin=Origin.COORDINATOR
         )
-        self._took(self._read_back(info.first_offset))
+        self._took(self.log.read(info.first_offset, 1))
 
     def append_as_follower(self, gap: int, records: int) -> None:
         batch = build_batch(
@@ -153,12 +153,9 @@ class LogModel:
         self.log.append_as_follower(batch)
         self._took(batch)
 
-    def _read_back(self, offset: int) -> bytes:
-        found = self.log.read(offset, 1)
-        assert found is not None
-        return bytes(found.records)
-
-    def _took(self, data: bytes) -> None:
+    def _took(self, given: bytes | ReadResult | None) -> None:
+        assert given is not None
+        data = given if isinstance(given, bytes) else bytes(given.records)
         (batch,) = iterate(data, crc=True, partial_tail=False)
         self.entries.append(Entry(batch.header, data))
         self.end = batch.header.next_offset
