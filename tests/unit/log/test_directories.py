@@ -1,0 +1,211 @@
+"""Log directories: what a start finds, what stays open, what goes, and that one may fail alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from barnabas.log.checkpoints import read_offsets
+from barnabas.log.directories import DirectoryInUse
+from barnabas.log.partition_log import PartitionLog
+from barnabas.record.batch import iterate
+from barnabas.record.builder import build_batch
+from barnabas.record.decode import records_of
+from barnabas.types import TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from tests.unit.log.directories_world import PATHS, DirectoriesWorld
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+TOPIC_ID = Uuid(b"0123456789abcdef")
+
+
+def fill(log: PartitionLog, batches: int, key: bytes | None = None) -> None:
+    for at in range(batches):
+        batch = build_batch([(key, b"%d" % at + b"x" * 300)], timestamp_ms=1_750_000_000_000)
+        log.append_as_leader(batch, leader_epoch=1, wall_ms=1_750_000_000_000)
+    log.high_watermark = log.log_end_offset
+
+
+def values(log: PartitionLog) -> list[bytes | None]:
+    offset, found = log.log_start_offset, list[bytes | None]()
+    while offset < log.log_end_offset:
+        read = log.read(offset, 10_000)
+        assert read is not None
+        for batch in iterate(read.records):
+            found += [record.value for record in records_of(batch)]
+            offset = batch.header.next_offset
+    return found
+
+
+def test_a_clean_shutdown_is_proven_once_and_opens_without_a_look_at_old_batches() -> None:
+    world = DirectoriesWorld()
+    log = world.logs.create(T0, TOPIC_ID)
+    fill(log, 40)
+    home = world.logs.directory_of(T0)
+    assert home is not None
+    assert world.logs.previous_broker_epoch == -1
+    world.stop(broker_epoch=42)
+    proof = world.disk.file(f"{home.path}/.kafka_cleanshutdown").data
+    assert json.loads(proof) == {"version": 0, "brokerEpoch": 42}
+    world.start()
+    assert world.logs.previous_broker_epoch == 42
+    log = world.logs.logs[T0]
+    assert (log.log_end_offset, log.high_watermark, log.last_epoch) == (40, 40, 1)
+    assert log.topic_id == TOPIC_ID
+    assert len(values(log)) == 40
+    world.kill()
+    world.start()
+    assert world.logs.previous_broker_epoch == -1, "the proof holds for one start"
+    assert len(values(world.logs.logs[T0])) == 40
+
+
+def test_the_proof_of_a_clean_shutdown_does_not_come_back_after_a_power_loss() -> None:
+    for seed in range(10):
+        world = DirectoriesWorld(seed)
+        fill(world.logs.create(T0, TOPIC_ID), 3)
+        world.stop()
+        world.start()
+        fill(world.logs.logs[T0], 3)
+        world.kill(power_loss=True)
+        world.start()
+        assert world.logs.previous_broker_epoch == -1
+        assert len(values(world.logs.logs[T0])) >= 3
+
+
+def test_logs_spread_over_the_directories() -> None:
+    world = DirectoriesWorld()
+    for at in range(4):
+        world.logs.create(TopicPartition("t", at), TOPIC_ID)
+    assert [len(directory.logs) for directory in world.logs.directories] == [2, 2]
+    asked = world.logs.directories[1].directory_id
+    world.logs.create(TopicPartition("u", 0), TOPIC_ID, asked)
+    assert TopicPartition("u", 0) in world.logs.directories[1].logs
+
+
+def test_a_failing_directory_goes_offline_with_its_logs_only() -> None:
+    world = DirectoriesWorld()
+    first = world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id)
+    second = world.logs.create(T1, TOPIC_ID, world.logs.directories[1].directory_id)
+    world.disk.fail_call(1, for_good=True, prefix=PATHS[0])
+    with pytest.raises(OSError) as caught:
+        fill(first, 1)
+    world.logs.fail_log(T0, caught.value)
+    assert world.offline == [(PATHS[0], [T0])]
+    assert "t-0" in world.logs.directories[0].offline_reason
+    assert list(world.logs.logs) == [T1]
+    fill(second, 3)
+    world.run_ms(120_000)
+    assert len(values(second)) == 3
+    with pytest.raises(KafkaError) as refused:
+        world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id)
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    world.stop()
+    world.disk.fail_call(0)
+    world.start()
+    assert sorted(world.logs.logs) == [T0, T1]
+
+
+def test_a_directory_that_cannot_be_opened_leaves_the_others() -> None:
+    world = DirectoriesWorld()
+    world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id)
+    world.logs.create(T1, TOPIC_ID, world.logs.directories[1].directory_id)
+    world.stop()
+    world.process = world.machine.start_process()
+    for path in list(world.disk.names):
+        if path.startswith(f"{PATHS[0]}/t-0"):
+            del world.disk.names[path]
+    world.disk.names[f"{PATHS[0]}/t-0"] = None
+    world.disk.fail_call(1, for_good=True, prefix=f"{PATHS[0]}/t-0")
+    world.start()
+    assert list(world.logs.logs) == [T1] and world.offline[-1][0] == PATHS[0]
+
+
+def test_one_process_has_a_directory_at_a_time() -> None:
+    world = DirectoriesWorld()
+    other = DirectoriesWorld.__new__(DirectoriesWorld)
+    other.__dict__.update(world.__dict__)
+    with pytest.raises(DirectoryInUse, match="in use"):
+        other.start()
+
+
+def test_deleted_partitions_go_after_the_delay_and_leave_nothing_to_their_successors() -> None:
+    world = DirectoriesWorld()
+    fill(world.logs.create(T0, TOPIC_ID), 30)
+    world.run_ms(70_000)  # checkpoints speak of it now
+    world.logs.delete(T0)
+    names = [name for name in world.disk.names if name.endswith("-delete")]
+    assert len(names) == 1 and T0 not in world.logs.logs
+    home = world.logs.create(T0, Uuid(b"another topic id"))
+    assert home.log_end_offset == 0
+    fill(home, 2)
+    world.kill()
+    world.start()
+    log = world.logs.logs[T0]
+    assert (log.log_end_offset, log.topic_id) == (2, b"another topic id")
+    assert log.high_watermark <= 2
+    assert not [name for name in world.disk.names if name.endswith("-delete")]
+
+
+def test_a_deleted_partition_is_removed_in_time() -> None:
+    world = DirectoriesWorld()
+    fill(world.logs.create(T0, TOPIC_ID), 3)
+    world.logs.delete(T0)
+    world.run_ms(3000)
+    assert any("-delete" in name for name in world.disk.names)
+    world.run_ms(4000)
+    assert not any("-delete" in name for name in world.disk.names)
+
+
+def test_retention_takes_old_segments_out_and_their_files_go_later() -> None:
+    world = DirectoriesWorld()
+    log = world.logs.create(T0, TOPIC_ID)
+    fill(log, 40)
+    before = len(log.segments)
+    log.reconfigure(replace(world.config, retention_bytes=3000))
+    world.logs.apply_retention()
+    assert 1 < len(log.segments) < before and log.size >= 3000
+    assert log.log_start_offset == log.segments[0].base_offset > 0
+    assert any(name.endswith(".deleted") for name in world.disk.names)
+    world.run_ms(8000)
+    assert not any(name.endswith(".deleted") for name in world.disk.names)
+
+
+def test_checkpoints_are_written_in_time() -> None:
+    world = DirectoriesWorld()
+    log = world.logs.create(T0, TOPIC_ID)
+    fill(log, 40)
+    world.run_ms(130_000)
+    home = world.logs.directory_of(T0)
+    assert home is not None
+    points = read_offsets(world.process.disk, f"{home.path}/recovery-point-offset-checkpoint")
+    assert 0 < points[T0] == log.recovery_point, "full segments were synced and checkpointed"
+
+
+def test_a_compacted_log_is_cleaned_in_the_background() -> None:
+    world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
+    world.config = replace(world.config, cleanup_policy=("compact",), segment_bytes=1500)
+    log = world.logs.create(T0, TOPIC_ID)
+    for key in (b"a", b"b", b"a", b"b"):
+        fill(log, 5, key)
+    size = log.size
+    world.run_ms(200_000)
+    assert world.logs.cleaner.rounds >= 1 and log.size < size / 2
+    home = world.logs.directory_of(T0)
+    assert home is not None
+    cleaned = read_offsets(world.process.disk, f"{home.path}/cleaner-offset-checkpoint")
+    assert cleaned[T0] > 10
+    left = values(log)
+    world.kill()
+    world.start()
+    assert values(world.logs.logs[T0]) == left
+
+
+def test_open_files_stay_bounded() -> None:
+    world = DirectoriesWorld()
+    world.logs.files.limit = 10
+    for at in range(40):
+        fill(world.logs.create(TopicPartition("many", at), TOPIC_ID), 2)
+    assert len(world.logs.files) <= 10
+    assert all(len(values(log)) == 2 for log in world.logs.logs.values())
