@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
@@ -15,6 +17,7 @@ from barnabas.client.producer import ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.record.compression import Codec
 
+IDLE_MS = 20.0
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
@@ -41,6 +44,9 @@ def command(
         connected.topic(topic)
         with connected.producer(settings) as producer:
             for line in lines_of(file):
+                if line is None:
+                    connected.run_for(IDLE_MS)
+                    continue
                 record = record_of(topic, line, key_separator, json_records, partition)
                 producer.send(record)
                 sent += 1
@@ -62,14 +68,34 @@ def settings_of(acks: str, compression: str) -> ProducerSettings:
     return ProducerSettings(acks=ACKS[acks], idempotent=ACKS[acks] == -1, linger_ms=20, codec=codec)
 
 
-def lines_of(file: Path | None) -> Iterable[bytes]:
+def lines_of(file: Path | None) -> Iterator[bytes | None]:
+    """Lines without their ends; None where standard input has nothing yet. Raises `Failure`."""
+    if file is None:
+        yield from lines_of_input(sys.stdin.fileno())
+        return
     try:
-        source = sys.stdin.buffer if file is None else file.open("rb")
+        source = file.open("rb")
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
     with source:
         for line in source:
             yield line.removesuffix(b"\n")
+
+
+def lines_of_input(descriptor: int) -> Iterator[bytes | None]:
+    """As they come: what was typed or piped in is sent while the next line is awaited."""
+    rest = b""
+    while True:
+        if not select.select([descriptor], [], [], 0)[0]:
+            yield None
+            continue
+        data = os.read(descriptor, 1 << 16)
+        if not data:
+            break
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 def record_of(
