@@ -90,21 +90,36 @@ def write_group(
     return parked
 
 
+class AdaptedParked(Parked):
+    """A parked request whose answer is changed on its way out, whoever gives it."""
+
+    __slots__ = ("_adapt",)
+
+    def __init__(self, adapt: Callable[[Message], Message]) -> None:
+        super().__init__()
+        self._adapt = adapt
+
+    def complete(self, response: Message | None) -> bool:
+        return super().complete(None if response is None else self._adapt(response))
+
+
 def write_waiting(
     role: GroupRole,
     group_id: str,
     operation: Callable[[GroupMachine, Parked, Instant], Outcome],
     refused: Callable[[KafkaError], Message],
+    parked: Parked | None = None,
 ) -> Parked:
-    """As `write_group`, where the group itself answers when it is ready (JoinGroup, SyncGroup)."""
-    parked = Parked()
+    """As `write_group`, where the group itself answers when it is ready (JoinGroup, SyncGroup).
+    `parked` is an ordinary one where not given."""
+    waiting = parked or Parked()
 
     def decide(machine: GroupMachine, at: Instant) -> Outcome:
-        return operation(machine, parked, at)
+        return operation(machine, waiting, at)
 
     def done(result: Message | KafkaError | None) -> None:
         if isinstance(result, KafkaError):
-            parked.complete(refused(result))
+            waiting.complete(refused(result))
 
     role.groups.write(group_id, decide, done)
-    return parked
+    return waiting

@@ -125,7 +125,7 @@ def joined(
 
 def join_refused(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     """The answer to one who may not join."""
-    return JoinGroupResponse(error_code=code, member_id=member_id)
+    return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)
 
 
 def sync_refused(code: ErrorCode) -> SyncGroupResponse:

@@ -13,17 +13,29 @@ only (KIP-800); 9 tells a static leader that returns to skip the assignment (KIP
 from __future__ import annotations
 
 from barnabas.broker.coordinators import Instant
-from barnabas.broker.group_coordinator import GroupRole, caller_of, check_group_id, write_waiting
+from barnabas.broker.group_coordinator import (
+    AdaptedParked,
+    GroupRole,
+    caller_of,
+    check_group_id,
+    write_waiting,
+)
+from barnabas.config.settings import GroupSettings
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
+from barnabas.group.rebalance import join_refused
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.join_group_request import JoinGroupRequest
 from barnabas.wire.messages.join_group_response import JoinGroupResponse
 from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.schema import Message
+
+NULLABLE_PROTOCOL_VERSION = 7
 
 
 def error_response(request: JoinGroupRequest, code: int, message: str) -> JoinGroupResponse:
+    # The empty string stands where the version knows no null.
     return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name="")
 
 
@@ -37,21 +49,34 @@ def upgrade(request: JoinGroupRequest, version: int) -> JoinGroupRequest:
     return request
 
 
+def downgrade(response: Message) -> Message:
+    """Before version 7 no protocol is the empty string."""
+    assert isinstance(response, JoinGroupResponse)
+    if response.protocol_name is None:
+        response.protocol_name = ""
+    return response
+
+
 def handle(
     request: JoinGroupRequest, ctx: RequestContext, role: GroupRole
 ) -> JoinGroupResponse | Parked:
-    settings = role.groups.settings
-    if code := check_group_id(request.group_id):
-        return error_response(request, code, "")
-    shortest, longest = settings.session_timeout_ms_min, settings.session_timeout_ms_max
-    if not shortest <= request.session_timeout_ms <= longest:
-        return error_response(request, ErrorCode.INVALID_SESSION_TIMEOUT, "")
+    parked = Parked() if ctx.api_version >= NULLABLE_PROTOCOL_VERSION else AdaptedParked(downgrade)
+    if code := _check(request, role.groups.settings):
+        parked.complete(join_refused(code, request.member_id))
+        return parked
     request, caller = upgrade(request, ctx.api_version), caller_of(ctx)
 
-    def join(machine: GroupMachine, parked: Parked, at: Instant) -> Outcome:
-        return machine.join_group(request, caller, parked, at)
+    def join(machine: GroupMachine, waiting: Parked, at: Instant) -> Outcome:
+        return machine.join_group(request, caller, waiting, at)
 
     def refused(error: KafkaError) -> JoinGroupResponse:
-        return JoinGroupResponse(error_code=error.code, protocol_name="")
+        return join_refused(error.code)
 
-    return write_waiting(role, request.group_id, join, refused)
+    return write_waiting(role, request.group_id, join, refused, parked)
+
+
+def _check(request: JoinGroupRequest, settings: GroupSettings) -> ErrorCode:
+    shortest, longest = settings.session_timeout_ms_min, settings.session_timeout_ms_max
+    if not shortest <= request.session_timeout_ms <= longest and request.group_id:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    return check_group_id(request.group_id)
