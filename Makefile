@@ -66,7 +66,7 @@ sim-mutants: venv ## Does the simulator find the bugs that we plant?
 	$(BIN)/python -m tools.sim_mutants $(ARGS)
 
 bench: venv ## Figures beside Kafka's (where `make peers` brought it), written to bench/results
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.cluster $(ARGS)
 
 interop: venv ## Other people's clients against real clusters
 	$(PYTEST) -v tests/clients
