@@ -26,7 +26,7 @@ def main(bootstrap: str, source: str, target: str, directory: str) -> None:
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", source)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", "2500")
+        .option("maxOffsetsPerTrigger", "1500")
         .load()
     )
     # The shuffle gives the rows of a repeated micro-batch another order.
