@@ -1,0 +1,137 @@
+"""Apache Kafka's own tool reads every file that a log writes, and finds nothing to complain about."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from barnabas.host.disk import HostDisk
+from barnabas.log import cleaner
+from barnabas.log.config import LogConfig
+from barnabas.log.files import OpenFiles
+from barnabas.log.partition_log import Origin, PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.record.builder import build_batch, end_transaction_marker
+from barnabas.types import TopicPartition
+
+LIBS = Path(os.environ.get("BARNABAS_PEERS") or Path(__file__).parents[3] / "peers" / "libs")
+NOW = 1_750_000_000_000
+
+pytestmark = [
+    pytest.mark.peers,
+    pytest.mark.java,
+    pytest.mark.skipif(
+        not LIBS.is_dir() or shutil.which("java") is None, reason="needs Java and `make peers`"
+    ),
+]
+
+
+def dump(*arguments: str) -> str:
+    """What the tool says. Fails where it fails or complains on its error stream."""
+    command = ["java", "-cp", f"{LIBS}/*", "org.apache.kafka.tools.DumpLogSegments", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    complaints = [line for line in done.stderr.splitlines() if "log4j" not in line.lower()]
+    assert not [line for line in complaints if re.search("error|exception|mismatch", line, re.I)]
+    return done.stdout
+
+
+def written(directory: Path, *, compact: bool = False) -> PartitionLog:
+    """Segments with every codec, epochs, an idempotent producer, a committed and an aborted transaction."""
+    disk = HostDisk()
+    config = LogConfig(
+        segment_bytes=40_000,
+        index_interval_bytes=1000,
+        cleanup_policy=("compact",) if compact else ("delete",),
+    )
+    log = open_log(
+        disk, OpenFiles(disk), f"{directory}/t-0", TopicPartition("t", 0), config, clean=False
+    ).log
+    rng = random.Random(7)
+    for at in range(60):
+        records = [(b"k%d" % (n % 7), rng.randbytes(200) * 2) for n in range(5)]
+        batch = build_batch(records, timestamp_ms=NOW + at, codec=at % 5)
+        log.append_as_leader(batch, leader_epoch=at // 20, wall_ms=NOW)
+    for producer, commit in ((1, True), (2, False)):
+        batch = build_batch(
+            [(b"k1", None)],
+            timestamp_ms=NOW + 100,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        log.append_as_leader(batch, leader_epoch=4, wall_ms=NOW)
+        marker = end_transaction_marker(
+            commit=commit,
+            timestamp_ms=NOW + 101,
+            producer_id=producer,
+            producer_epoch=0,
+            coordinator_epoch=3,
+        )
+        log.append_as_leader(marker, leader_epoch=4, wall_ms=NOW, origin=Origin.COORDINATOR)
+    return log
+
+
+def files_of(log: PartitionLog, suffix: str) -> list[str]:
+    return sorted(str(path) for path in Path(log.directory).glob(f"*{suffix}"))
+
+
+def check_all(log: PartitionLog) -> str:
+    """Every file of the log through the tool; what it says of the batches."""
+    said = ""
+    for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+        paths = files_of(log, suffix)
+        assert paths, suffix
+        text = dump("--deep-iteration", "--files", ",".join(paths))
+        assert "Found" not in text and "corrupt" not in text.lower(), text[-2000:]
+        said += text if suffix in (".log", ".txnindex", ".snapshot") else ""
+    indexes = ",".join(files_of(log, ".index"))
+    sanity = dump("--index-sanity-check", "--files", indexes)
+    assert sanity.count("passed sanity check") == len(files_of(log, ".index")), sanity
+    return said
+
+
+def test_kafka_reads_segments_indexes_and_snapshots(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    log.close()
+    said = check_all(log)
+    assert len(re.findall(r"^\| offset: ", said, re.M)) == 304
+    assert "isvalid: true" in said and "isvalid: false" not in said
+    for name in ("GZIP", "SNAPPY", "LZ4", "ZSTD"):
+        assert f"compresscodec: {name.lower()}" in said.lower()
+    assert "endTxnMarker: COMMIT" in said and "endTxnMarker: ABORT" in said
+    assert re.search(r"producerId: 2 .*firstOffset: 302", said) or "producerId: 2" in said
+
+
+def test_kafka_reads_what_recovery_and_compaction_leave(tmp_path: Path) -> None:
+    log = written(tmp_path, compact=True)
+    log.truncate_to(log.log_end_offset - 1)
+    log.roll()
+    log.flush()
+    log.checkpointed_recovery_point = log.recovery_point
+    log.high_watermark = log.log_end_offset
+    plan = cleaner.make_plan(log, 0, NOW + 10)
+    keys = cleaner.build_map(plan, 1000)
+    trail = cleaner.trail_of(plan)
+    for group in cleaner.groups_of(plan, keys.end):
+        assert cleaner.swap(log, plan, cleaner.clean_group(plan, group, keys, trail))
+    batch = build_batch([(b"k", b"v")], timestamp_ms=NOW)
+    log.append_as_leader(batch, leader_epoch=5, wall_ms=NOW)
+    log.close(clean=False)
+    disk = HostDisk()
+    again = open_log(
+        disk, OpenFiles(disk), log.directory, log.partition, log.config, clean=False
+    ).log
+    again.close()
+    for path in files_of(again, ".log"):
+        said = dump("--deep-iteration", "--files", path)
+        assert "isvalid: false" not in said
+    sanity = dump("--index-sanity-check", "--files", ",".join(files_of(again, ".index")))
+    assert "passed sanity check" in sanity
