@@ -213,7 +213,17 @@ class Broker:
                 }
             )
         self.auto_topics.on_metadata(changes)
+        if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
+            self._apply_cordoned()
         self.lifecycle.on_metadata(changes.everything or self.node_id in changes.brokers)
+
+    def _apply_cordoned(self) -> None:
+        """Directories that take no new replicas; ``*`` is all of them (KIP-1066)."""
+        text = self.broker_texts().get("cordoned.log.dirs", "")
+        paths = {path.strip() for path in text.split(",") if path.strip()}
+        self.lifecycle.set_cordoned(
+            [d.directory_id for d in self.logs.directories if d.path in paths or "*" in paths]
+        )
 
     def on_controller_change(self) -> None:
         """Another controller is active, or nobody is known to be."""

@@ -267,7 +267,20 @@ class ReplicaTable:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
                 )
-        return self.logs.create(name, topic_id, directory)
+        return self.logs.create(name, topic_id, self._place(directory))
+
+    def _place(self, assigned: Uuid) -> Uuid:
+        """Where a log that is not there yet goes: as assigned, else the directory with the fewest
+        logs among those that are not cordoned."""
+        if self.logs.by_id(assigned) is not None:
+            return assigned
+        me = self.image.brokers.get(self.node_id)
+        cordoned = () if me is None else me.cordoned
+        usable = [
+            d for d in self.logs.directories if d.is_online and d.directory_id not in cordoned
+        ]
+        best = min(usable, key=lambda d: len(d.logs), default=None)
+        return assigned if best is None else best.directory_id
 
     def _check_directory(self, partition: Partition, state: PartitionState) -> None:
         home = self.logs.directory_of(partition.name)

@@ -12,6 +12,11 @@ from barnabas.wire.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from barnabas.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.unit.broker.world import Cluster, code, values_of
 
@@ -256,3 +261,23 @@ def test_metadata_by_any_broker_and_topics_that_come_by_asking(three: Cluster) -
     assert three.ask(refused, 2).topics[0].error_code != 0
     nothing = three.ask(MetadataRequest(topics=[]), 1, 0)
     assert sorted(t.name for t in nothing.topics) == ["made", "t"]
+
+
+def test_a_cordoned_directory_is_told_to_the_controller() -> None:
+    cluster = Cluster(1, log_dirs="/data,/second")
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=4,
+                resource_name="1",
+                configs=[AlterableConfig(name="cordoned.log.dirs", value="/second")],
+            )
+        ]
+    )
+    assert cluster.ask(request).responses[0].error_code == 0
+    second = next(d for d in cluster.broker().logs.directories if d.path == "/second")
+    cluster.until(
+        lambda: cluster.broker().image.brokers[1].cordoned == (second.directory_id,), 3000
+    )
+    cluster.create_topic("t", 4, 1)
+    assert not second.logs

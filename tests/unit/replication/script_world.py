@@ -119,18 +119,7 @@ class ScriptWorld:
         self.cut_off: set[int] = set()
         """Replicas that metadata do not reach."""
 
-    # -- the script ------------------------------------------------------------------------------
-
-    def run(self, text: str) -> None:
-        for number, line in enumerate(text.splitlines(), 1):
-            words = line.split("#")[0].split()
-            if not words:
-                continue
-            command = f"_{words[0].replace('-', '_')}"
-            try:
-                getattr(self, command)(*words[1:])
-            except AssertionError as error:
-                raise AssertionError(f"line {number}: {line.strip()}: {error}") from None
+    # -- metadata and time ----------------------------------------------------------------------
 
     def _replicas(self, *words: str) -> None:
         ids, options = _split(words, ("min", "lag"))
@@ -353,31 +342,51 @@ class ScriptWorld:
             if i + 1 == len(log.epochs) or log.epochs[i + 1][1] > log.start
         ]
 
-    # -- expectations ----------------------------------------------------------------------------
 
-    def _expect(self, what: str, broker: str, equals: str, *values: str) -> None:
-        assert equals == "="
-        found = getattr(self, f"_seen_{what}")(int(broker))
-        assert found == list(values), f"it is {' '.join(found) or 'empty'}"
+class Expectations:
+    """What a script may say of a world: each gives the words it has to match."""
 
-    def _seen_hw(self, broker: int) -> list[str]:
-        return [str(self.logs[broker].high_watermark)]
+    def __init__(self, world: ScriptWorld) -> None:
+        self._world = world
 
-    def _seen_end(self, broker: int) -> list[str]:
-        return [str(self.logs[broker].end)]
+    def hw(self, broker: int) -> list[str]:
+        return [str(self._world.logs[broker].high_watermark)]
 
-    def _seen_log(self, broker: int) -> list[str]:
-        return [f"{epoch}:{value}" for epoch, value in self.logs[broker].records]
+    def end(self, broker: int) -> list[str]:
+        return [str(self._world.logs[broker].end)]
 
-    def _seen_isr(self, broker: int) -> list[str]:
-        return list(map(str, self.leaders[broker].isr))
+    def log(self, broker: int) -> list[str]:
+        return [f"{epoch}:{value}" for epoch, value in self._world.logs[broker].records]
 
-    def _seen_asked(self, broker: int) -> list[str]:
-        state = self.leaders[broker].isr_state
+    def isr(self, broker: int) -> list[str]:
+        return list(map(str, self._world.leaders[broker].isr))
+
+    def asked(self, broker: int) -> list[str]:
+        state = self._world.leaders[broker].isr_state
         return list(map(str, state.wanted)) if state.in_flight else ["nothing"]
 
-    def _seen_error(self, broker: int) -> list[str]:
-        return [self.errors[broker] or "none"]
+    def error(self, broker: int) -> list[str]:
+        return [self._world.errors[broker] or "none"]
+
+
+def run_script(text: str) -> None:
+    """Play a script. An ``AssertionError`` names the line."""
+    world = ScriptWorld()
+    seen = Expectations(world)
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        try:
+            if words[0] == "expect":
+                what, broker, equals, *values = words[1:]
+                assert equals == "="
+                found = getattr(seen, what)(int(broker))
+                assert found == values, f"it is {' '.join(found) or 'empty'}"
+            else:
+                getattr(world, f"_{words[0]}")(*words[1:])
+        except AssertionError as error:
+            raise AssertionError(f"line {number}: {line.strip()}: {error}") from None
 
 
 def _split(words: tuple[str, ...], keys: tuple[str, ...]) -> tuple[list[str], dict[str, list[str]]]:
