@@ -12,7 +12,7 @@ from barnabas.sim.run import FAULTS_MS, Plan, Result, play_seed
 STORY_LINES = 60
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "netsplits",
-    "rebalances", "faults",
+    "rebalances", "faults", "truncations", "torn writes",
 )  # fmt: skip
 
 

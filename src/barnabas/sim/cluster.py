@@ -56,6 +56,7 @@ class SimNode:
         world = self.cluster.world
         process = self.machine.start_process()
         process.on_halt = self._halted
+        process.owner = self
         self.process = process
         config = self.config()
         format_node(

@@ -17,6 +17,8 @@ from barnabas.sim.world import START_WALL_MS, Event, World
 from barnabas.types import Endpoint
 
 T = TypeVar("T")
+COUNTED = {"fetcher.truncating": "truncations"}
+"""Events of a node's log that the totals of a run count."""
 
 
 class Machine:
@@ -57,6 +59,8 @@ class SimProcess:
         self.wakeups = SimWakeups(self)
         self.log_lines: deque[str] = deque(maxlen=400)
         self.on_halt: Callable[[SimProcess, str], None] = lambda process, reason: None
+        self.owner: object = None
+        """The node that runs here; None for a client."""
         self._paused_until_ms = 0.0
         self._backlog: deque[Callable[[], None]] = deque()
 
@@ -67,6 +71,8 @@ class SimProcess:
 
     def log(self, level: str, event: str, **fields: object) -> None:
         shown = " ".join(f"{key}={value}" for key, value in fields.items())
+        if event in COUNTED:
+            self.world.totals[COUNTED[event]] += 1
         line = f"{self.name} {level} {event} {shown}"
         self.log_lines.append(f"{self.world.now_ms:11.3f} {line}")
         if level != "debug":
@@ -86,6 +92,7 @@ class SimProcess:
         if self.world.now_ms < self._paused_until_ms or self._backlog:
             self._backlog.append(action)
             return
+        self.world.touched = self.owner
         action()
 
     def pause(self, duration_ms: float) -> None:
@@ -96,6 +103,7 @@ class SimProcess:
     def _resume(self) -> None:
         if self.world.now_ms < self._paused_until_ms:
             return
+        self.world.touched = self.owner
         backlog, self._backlog = self._backlog, deque()
         while backlog and self.alive:
             backlog.popleft()()

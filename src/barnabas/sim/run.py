@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 
 from barnabas.sim.checkers import all_checkers
 from barnabas.sim.checkers.high_watermark import led_partitions
-from barnabas.sim.cluster import SimCluster, Topology
+from barnabas.sim.cluster import SimCluster, SimNode, Topology
 from barnabas.sim.faults import FaultSchedule, draw_mix
 from barnabas.sim.history import History, Violation
 from barnabas.sim.workload import FinalRead, Workload
 from barnabas.sim.world import World
 
 READY_MS = 60_000.0
-FAULTS_MS = 20_000.0
+FAULTS_MS = 10_000.0
+FAULTS_MIN = 3
+MESSAGES_MIN = 3_000
 HEAL_MS = 90_000.0
 
 
@@ -66,14 +68,16 @@ class Run:
             self.cluster,
             draw_mix(rng),
             self.world.rng("faults"),
-            rng.choice([800.0, 2000.0, 5000.0]),
+            rng.choice([400.0, 1000.0, 2500.0]),
         )
         self.checkers = all_checkers()
         self.world.after_event.append(self._check)
 
     def _check(self) -> None:
-        for checker in self.checkers:
-            checker.check(self.cluster)
+        node, self.world.touched = self.world.touched, None
+        if isinstance(node, SimNode) and node.is_up:
+            for checker in self.checkers:
+                checker.check(self.cluster, node)
 
     def play(self) -> None:
         """Raises :class:`Violation`."""
@@ -85,11 +89,17 @@ class Run:
         if self.plan.faults:
             self.faults.start()
         world.run(world.now_ms + self.plan.faults_ms)
+        world.run(world.now_ms + HEAL_MS, self._is_dense)
         self.faults.heal_everything()
         self.workload.stop_producing()
         self._until(lambda: self.workload.unsettled == 0, "every send to be answered")
         self._until(self._whole, "every ISR to be whole")
         self._read_everything()
+
+    def _is_dense(self) -> bool:
+        """Whether enough happened for the seed to count."""
+        enough = not self.plan.faults or self.faults.count >= FAULTS_MIN
+        return enough and self.world.totals["messages delivered"] >= MESSAGES_MIN
 
     def _until(self, done: object, what: str) -> None:
         assert callable(done)
@@ -147,6 +157,7 @@ def play_seed(seed: int, plan: Plan = Plan()) -> Result:
     world = run.world
     for machine in run.cluster.machines.values():
         world.totals.update({f"disk {k}": v for k, v in machine.disk.totals.items()})
+        world.totals["torn writes"] += machine.disk.totals["pages_torn"]
     world.totals["acknowledged operations"] = run.history.operations
     return Result(
         seed,

@@ -48,6 +48,8 @@ class World:
         self.totals: Counter[str] = Counter()
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         self.after_event: list[Callable[[], None]] = []
+        self.touched: object = None
+        """Whose process the last event ran on; checkers look there."""
         self._heap: list[Event] = []
         self._order = 0
         self._digest = blake2b(digest_size=16)

@@ -3,7 +3,7 @@ ISR only as its last member, and only where ELR is off."""
 
 from __future__ import annotations
 
-from barnabas.sim.cluster import SimCluster
+from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 
 
@@ -12,28 +12,25 @@ class LeaderInIsr:
         self._seen: dict[int, tuple[object, int]] = {}
         self._isr: dict[tuple[bytes, int], tuple[int, tuple[int, ...], int]] = {}
 
-    def check(self, cluster: SimCluster) -> None:
-        for node in cluster.up():
-            assert node.node is not None
-            image = node.node.metadata.image
-            if self._seen.get(node.id) == (image, image.offset):
-                continue
-            self._seen[node.id] = (image, image.offset)
-            for topic in image.topics_by_id.values():
-                for index in range(len(topic)):
-                    state = topic.partition(index)
-                    self._count(cluster, topic.id, index, state)
-                    where = f"{topic.name}-{index} at offset {image.offset}"
-                    isr = set(state.isr)
-                    if not isr <= set(state.replicas):
-                        raise Violation(f"{where}: ISR {state.isr}, replicas {state.replicas}")
-                    if state.leader >= 0 and state.leader not in isr:
-                        raise Violation(f"{where}: leader {state.leader}, ISR {state.isr}")
-                    fenced = [
-                        b for b in state.isr if b in image.brokers and image.brokers[b].fenced
-                    ]
-                    if fenced and (len(state.isr) > 1 or image.elr_enabled):
-                        raise Violation(f"{where}: fenced {fenced} in ISR {state.isr}")
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        assert node.node is not None
+        image = node.node.metadata.image
+        if self._seen.get(node.id) == (image, image.offset):
+            return
+        self._seen[node.id] = (image, image.offset)
+        for topic in image.topics_by_id.values():
+            for index in range(len(topic)):
+                state = topic.partition(index)
+                self._count(cluster, topic.id, index, state)
+                where = f"{topic.name}-{index} at offset {image.offset}"
+                isr = set(state.isr)
+                if not isr <= set(state.replicas):
+                    raise Violation(f"{where}: ISR {state.isr}, replicas {state.replicas}")
+                if state.leader >= 0 and state.leader not in isr:
+                    raise Violation(f"{where}: leader {state.leader}, ISR {state.isr}")
+                fenced = [b for b in state.isr if b in image.brokers and image.brokers[b].fenced]
+                if fenced and (len(state.isr) > 1 or image.elr_enabled):
+                    raise Violation(f"{where}: fenced {fenced} in ISR {state.isr}")
 
     def _count(self, cluster: SimCluster, topic_id: bytes, index: int, state: object) -> None:
         """Totals of what the run went through, each change counted once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.sim.cluster import SimCluster
+from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 
 
@@ -10,19 +10,18 @@ class OneLeaderPerQuorumEpoch:
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}
 
-    def check(self, cluster: SimCluster) -> None:
-        for node in cluster.up():
-            assert node.node is not None
-            quorum = node.node.quorum
-            leader, epoch = quorum.leader_id, quorum.epoch
-            if leader < 0:
-                continue
-            known = self.leaders.get(epoch)
-            if known is None:
-                self.leaders[epoch] = leader
-                cluster.world.totals["elections"] += 1
-                cluster.world.note(f"quorum epoch {epoch}: node {leader} leads")
-            elif known != leader:
-                raise Violation(
-                    f"quorum epoch {epoch} has leaders {known} and {leader} (says node {node.id})"
-                )
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        assert node.node is not None
+        quorum = node.node.quorum
+        leader, epoch = quorum.leader_id, quorum.epoch
+        if leader < 0:
+            return
+        known = self.leaders.get(epoch)
+        if known is None:
+            self.leaders[epoch] = leader
+            cluster.world.totals["elections"] += 1
+            cluster.world.note(f"quorum epoch {epoch}: node {leader} leads")
+        elif known != leader:
+            raise Violation(
+                f"quorum epoch {epoch} has leaders {known} and {leader} (says node {node.id})"
+            )
