@@ -1,0 +1,110 @@
+"""Three real processes of the key-value service: a change survives the death of its leader."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PATIENCE_S = 20.0
+HERE = Path(__file__).parent
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports below the range that outgoing connections take, free together with the one 100 above."""
+    found: list[int] = []
+    for port in range(21_000, 30_000):
+        with socket.socket() as one, socket.socket() as other:
+            try:
+                one.bind(("127.0.0.1", port))
+                other.bind(("127.0.0.1", port + 100))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError("no free ports")
+
+
+class Cluster:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.ports = dict(enumerate(free_ports(3), 1))
+        self.peers = ",".join(f"{node}=127.0.0.1:{port}" for node, port in self.ports.items())
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, node: int) -> None:
+        command = [sys.executable, str(HERE / "service.py"), "--id", str(node)]
+        command += ["--data", str(self.directory / str(node)), "--peers", self.peers]
+        with open(self.directory / f"{node}.log", "ab") as log:
+            self.processes[node] = subprocess.Popen(command, stderr=log)
+
+    def kill(self, node: int) -> None:
+        process = self.processes.pop(node)
+        process.kill()
+        process.wait()
+
+    def ask(self, node: int, line: str) -> str:
+        """The answer, or what the connection's error says."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.ports[node] + 100), 2) as connection:
+                connection.sendall(f"{line}\n".encode())
+                return connection.makefile().readline().strip()
+        except OSError as error:
+            return f"error: {error}"
+
+    def leader(self) -> int | None:
+        for node in self.processes:
+            answer = self.ask(node, "who")
+            if answer.startswith("{") and json.loads(answer)["state"] == "Leader":
+                return node
+        return None
+
+    def change(self, line: str) -> None:
+        """Until the leader of the moment says ok."""
+        deadline = time.monotonic() + PATIENCE_S
+        answer = ""
+        while time.monotonic() < deadline:
+            leader = self.leader()
+            answer = self.ask(leader, line) if leader is not None else "nobody leads"
+            if answer.startswith("ok"):
+                return
+        raise AssertionError(f"{line}: {answer}")
+
+    def wait_for(self, node: int, line: str, wanted: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while (answer := self.ask(node, line)) != wanted:
+            assert time.monotonic() < deadline, f"{line} on {node}: {answer}"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    for node in cluster.ports:
+        cluster.start(node)
+    yield cluster
+    for node in list(cluster.processes):
+        cluster.kill(node)
+
+
+@pytest.mark.process
+def test_a_change_survives_its_leader(cluster: Cluster) -> None:
+    cluster.change("put city Prague")
+    cluster.change("put river Vltava")
+    leader = cluster.leader()
+    assert leader is not None
+    for node in cluster.ports:
+        cluster.wait_for(node, "get city", "value Prague")
+    follower = next(node for node in cluster.ports if node != leader)
+    assert cluster.ask(follower, "put city Brno").startswith("leader 127.0.0.1:")
+    cluster.kill(leader)
+    cluster.change("delete city")
+    cluster.start(leader)
+    cluster.wait_for(leader, "get city", "none")
+    cluster.wait_for(leader, "get river", "value Vltava")
