@@ -46,6 +46,7 @@ from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatReque
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from barnabas.wire.messages.broker_registration_request import BrokerRegistrationRequest
 from barnabas.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from barnabas.wire.messages.unregister_broker_response import UnregisterBrokerResponse
 from barnabas.wire.schema import Message
 
 
@@ -446,7 +447,7 @@ def unfence(
     return [record, *records], work
 
 
-def unregister(cluster: Cluster, broker: int) -> Decision[None]:
+def unregister(cluster: Cluster, broker: int) -> Decision[UnregisterBrokerResponse]:
     """Forget a broker that is gone for good. Raises BROKER_ID_NOT_REGISTERED."""
     known = cluster.image.brokers.get(broker)
     if known is None:
@@ -454,10 +455,20 @@ def unregister(cluster: Cluster, broker: int) -> Decision[None]:
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker} is not currently registered"
         )
     reason = f"broker {broker} was unregistered"
-    records: list[Message] = []
-    with cluster.leaving([broker], reason):
-        records += isr_updates(cluster, cluster.image.partition_keys_of(broker), reason)
-    records.append(
-        UnregisterBrokerRecord(broker_id=broker, broker_epoch=known.epoch, reason=reason)
-    )
-    return Decision(None, records, reason)
+    response = UnregisterBrokerResponse(error_message=None)
+    last = UnregisterBrokerRecord(broker_id=broker, broker_epoch=known.epoch, reason=reason)
+
+    def decide(keys: Sequence[int]) -> list[Message]:
+        with cluster.leaving([broker], reason):
+            return list(isr_updates(cluster, keys, reason))
+
+    records, work = in_slices(led_first(cluster, broker), decide)
+    if work is None:
+        return Decision(response, [*records, last], reason)
+    cluster.departing[broker] = reason
+
+    def forget(at: Cluster) -> Decision[UnregisterBrokerResponse]:
+        at.departing.pop(broker, None)
+        return Decision(response, [last], reason)
+
+    return Decision(response, records, reason, work, forget)

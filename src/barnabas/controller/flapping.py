@@ -13,9 +13,9 @@ from collections.abc import Callable
 from barnabas.controller.cluster import Cluster
 from barnabas.metadata.topic import ORDINARY, Topic
 
-FALLS_ALLOWED = 3
+FALLS_ALLOWED = 4
 WITHIN_MS = 120_000.0
-HOLD_MS = 10_000.0
+HOLD_MS = 5_000.0
 HOLD_MS_MAX = 60_000.0
 ENTRIES_MAX = 50_000
 

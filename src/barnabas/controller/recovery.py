@@ -207,7 +207,7 @@ class Recovery:
         )
 
     def _answered(self, broker: int, keys: list[int], response: ListOffsetsResponse | None) -> None:
-        if not self._runtime.is_active:
+        if not self._runtime.may_decide:
             return
         told = {} if response is None else _positions(response)
         complete = []

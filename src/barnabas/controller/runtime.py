@@ -188,6 +188,12 @@ class ControllerRuntime:
     def is_active(self) -> bool:
         return self.active_epoch is not None
 
+    @property
+    def may_decide(self) -> bool:
+        """Active, and the quorum still takes records: between losing leadership and being told,
+        it does not."""
+        return self.active_epoch is not None and self.quorum.is_active
+
     def _activate(self) -> None:
         self.active_epoch = self.epoch
         self.ports.log("info", "controller active", epoch=self.epoch, offset=self.image.offset)
@@ -227,7 +233,7 @@ class ControllerRuntime:
 
     def require_active(self) -> None:
         """Raises NOT_CONTROLLER with who is, where this controller is not the active one."""
-        if not self.is_active or not self.quorum.is_active:
+        if not self.may_decide:
             who = f"the active controller appears to be node {self.leader_id}"
             raise KafkaError(
                 ErrorCode.NOT_CONTROLLER, who if self.leader_id >= 0 else "no controller is active"
@@ -330,7 +336,7 @@ class ControllerRuntime:
         keys, self.cluster.to_recover = self.cluster.to_recover, {}
 
         def begin() -> None:
-            if self.is_active:
+            if self.may_decide:
                 self.recovery.begin(keys)
 
         self.ports.wakeups.call_soon(begin)
@@ -349,7 +355,7 @@ class ControllerRuntime:
 
     def _run_slice(self) -> None:
         self._work_scheduled = False
-        if not self._work or not self.is_active or not self.quorum.is_active:
+        if not self._work or not self.may_decide:
             return
         decision = next(self._work[0], None)
         if decision is not None:
@@ -379,7 +385,7 @@ class ControllerRuntime:
 
     def _on_wakeup(self) -> None:
         self._wakeup = None
-        if not self.is_active or not self.quorum.is_active:
+        if not self.may_decide:
             return
         now_ms = self.now_ms()
         for timed in (self.liveness, self.recovery, self.rebalance, self.leader_search):

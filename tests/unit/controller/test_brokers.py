@@ -188,3 +188,11 @@ def test_cordoned_brokers_take_no_new_replicas(world: World) -> None:
     assert world.create("all", factor=3).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     world.heartbeat(3, cordoned_log_dirs=[])
     assert not world.create("all", factor=3).error_code
+
+
+def test_a_controller_that_stood_still_blames_nobody(world: World) -> None:
+    world.ports.clock.at_ms += 60_000
+    world.advance(1)
+    assert not any(broker.fenced for broker in world.image.brokers.values())
+    world.advance(1500)
+    assert all(broker.fenced for broker in world.image.brokers.values())

@@ -8,7 +8,6 @@ Version notes: one version.
 from __future__ import annotations
 
 from barnabas.controller import brokers
-from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
@@ -29,12 +28,9 @@ API = Api(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest, error_response, "cl
 def handle(
     request: UnregisterBrokerRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> UnregisterBrokerResponse | Parked:
-    def decide(cluster: Cluster) -> Decision[UnregisterBrokerResponse]:
-        decision = brokers.unregister(cluster, request.broker_id)
-        response = UnregisterBrokerResponse(error_message=None)
-        return Decision(response, decision.records, decision.reason)
-
     def gone(_: Decision[UnregisterBrokerResponse], offset: int) -> None:
         role.sessions.end(request.broker_id)
 
-    return role.decide(API, request, decide, gone)
+    return role.decide(
+        API, request, lambda cluster: brokers.unregister(cluster, request.broker_id), gone
+    )
