@@ -68,6 +68,9 @@ class ControllerChannel:
         self._waiting: list[_Call] = []
         self._wakeup: Wakeup | None = None
         self._closed = False
+        self._purposes: dict[str, None] = {}
+        self._former: Endpoint | None = None
+        """Where the last known controller was."""
         self.controller_id = -1
         self.endpoint: Endpoint | None = None
         self.unreachable_since_ms: float | None = ports.clock.now_ms()
@@ -81,8 +84,13 @@ class ControllerChannel:
         self.endpoint = endpoint
         if endpoint is None:
             self._note_unreachable()
-        else:
-            self._retry()
+            return
+        former, self._former = self._former, endpoint
+        if former not in (None, endpoint):
+            # What is still under way there would wait for a controller that is none any more.
+            for purpose in self._purposes:
+                self._channels.disconnect(former, purpose)
+        self._retry()
 
     def send(
         self,
@@ -104,6 +112,7 @@ class ControllerChannel:
             return
         left = call.deadline_ms - now_ms
         target = self.endpoint
+        self._purposes[call.purpose] = None
         self._channels.send(
             target,
             call.request,

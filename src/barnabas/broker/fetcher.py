@@ -46,6 +46,9 @@ from barnabas.wire.messages.list_offsets_response import ListOffsetsResponse
 
 LATEST = -1
 EARLIEST_LOCAL = -4
+LOST_RETRY_MS = 50.0
+"""After the first loss of a connection; doubled with each one that follows, up to
+`replica.fetch.backoff.ms`: a connection that was reset is no dead leader."""
 LEADER_UNKNOWN_RETRY_MS = 50.0
 """A leader that lags behind the metadata will know its epoch soon."""
 
@@ -219,7 +222,10 @@ class Fetcher:
             return
         if isinstance(response, ChannelError):
             self._on_lost(response)
-        elif response.error_code:
+            self.pump()
+            return
+        self._losses = 0
+        if response.error_code:
             self._on_session_error(ErrorCode(response.error_code))
         else:
             if self._lost:
@@ -241,7 +247,10 @@ class Fetcher:
         self._lost = True
         self.context.on_lost(self.leader)
         self._session.forget()
-        backoff = self.context.settings.fetch_backoff_ms
+        backoff = min(
+            LOST_RETRY_MS * 2 ** min(self._losses, 10), self.context.settings.fetch_backoff_ms
+        )
+        self._losses += 1
         for key, (_, state) in self.followed.items():
             if state.phase is Phase.FETCHING:
                 self._delay(key, state, backoff)

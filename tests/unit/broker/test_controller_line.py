@@ -284,3 +284,13 @@ class TestLifecycle:
                 hand.take().answer(BrokerHeartbeatResponse(is_fenced=False))
             advance(ports, 10)
         assert 2900 < ports.world.now_ms - began < 3200
+
+
+def test_what_a_former_controller_has_not_answered_is_taken_from_it(
+    hand: Hand, line: ControllerChannel
+) -> None:
+    line.send(ASK, lambda answer: None)
+    line.on_controller_change(-1, None)
+    assert not hand.disconnected
+    line.on_controller_change(2, TWO)
+    assert hand.disconnected == [(ONE, "controller")]
