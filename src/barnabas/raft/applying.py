@@ -19,7 +19,8 @@ SLICE_BYTES = 128 * 1024
 
 
 class Applier:
-    """Between the log and one state machine. `later` runs its argument in another turn."""
+    """Between the log and one state machine. `later` runs its argument in another turn; `on_failed` is
+    told where the disk does not give what was committed."""
 
     def __init__(
         self,
@@ -28,11 +29,13 @@ class Applier:
         node_id: int,
         applied_offset: int,
         later: Callable[[Callable[[], None]], None],
+        on_failed: Callable[[OSError], None] | None = None,
     ) -> None:
         self._log = log
         self._machine = machine
         self._node_id = node_id
         self._later = later
+        self._on_failed = on_failed
         self._scheduled = False
         self._snapshot: SnapshotFile | None = None
         self._leader = (-1, -1)
@@ -68,6 +71,14 @@ class Applier:
         """Apply a slice; the rest follows in later turns."""
         if self.stopped:
             return
+        try:
+            self._advance()
+        except OSError as error:
+            if self._on_failed is None:
+                raise
+            self._on_failed(error)
+
+    def _advance(self) -> None:
         if self._snapshot is not None:
             snapshot, self._snapshot = self._snapshot, None
             self._machine.on_snapshot(snapshot)

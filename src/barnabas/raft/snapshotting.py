@@ -7,22 +7,20 @@ begins at the oldest snapshot that retention keeps. Source: KIP-630.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 from barnabas.ports import Ports
 from barnabas.raft import events as on
 from barnabas.raft import snapshots
 from barnabas.raft.applying import Applier
 from barnabas.raft.batches import ControlRecord
+from barnabas.raft.machine import Machine
+from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import OffsetAndEpoch, StateMachine
 from barnabas.record.builder import ControlType
 from barnabas.types import Buffer
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
-
-if TYPE_CHECKING:
-    from barnabas.raft.driver import QuorumReplica
 
 QUEUE = "raft-snapshot"
 
@@ -34,15 +32,21 @@ class Snapshotting:
         self,
         ports: Ports,
         settings: ReplicaSettings,
-        replica: QuorumReplica,
+        directory: str,
+        log: RaftLog,
+        machine: Machine,
         applier: Applier,
-        machine: StateMachine,
+        state_machine: StateMachine,
+        step: Callable[[on.Event], None],
     ) -> None:
         self._ports = ports
         self._settings = settings
-        self._replica = replica
-        self._applier = applier
+        self._directory = directory
+        self._log = log
         self._machine = machine
+        self._applier = applier
+        self._state_machine = state_machine
+        self._step = step
         self._writer: snapshots.SnapshotWriter | None = None
         self._chunks: Iterator[Sequence[Buffer]] | None = None
         self._last_ms = ports.clock.now_ms()
@@ -63,11 +67,11 @@ class Snapshotting:
 
     def begin(self) -> bool:
         """Take one of what is applied now. False where one is being taken or none is possible."""
-        latest = self._replica.machine.log.latest_snapshot
+        latest = self._machine.log.latest_snapshot
         here = OffsetAndEpoch(self._applier.applied_offset, self._applier.applied_epoch)
         if self._writer is not None or (latest is not None and here.offset <= latest.offset):
             return False
-        chunks = self._machine.snapshot()
+        chunks = self._state_machine.snapshot()
         if chunks is None:
             return False
         self._last_ms = self._ports.clock.now_ms()
@@ -75,7 +79,7 @@ class Snapshotting:
         try:
             self._writer = snapshots.SnapshotWriter(
                 self._ports.disk,
-                self._replica.directory,
+                self._directory,
                 here,
                 self._applier.applied_timestamp,
                 self._controls(here),
@@ -89,7 +93,7 @@ class Snapshotting:
         return True
 
     def _controls(self, here: OffsetAndEpoch) -> list[ControlRecord]:
-        voters, version = self._replica.machine.history.at(here.offset)
+        voters, version = self._machine.history.at(here.offset)
         if version < 1:
             return []
         level = KRaftVersionRecord(version=0, k_raft_version=version)
@@ -125,10 +129,10 @@ class Snapshotting:
             self._give_up(result)
             return
         self.taken += 1
-        self._ports.log("info", "raft.snapshot", node=self._replica.node_id, id=str(writer.id))
-        latest = self._replica.machine.log.latest_snapshot
+        self._ports.log("info", "raft.snapshot", node=self._settings.node_id, id=str(writer.id))
+        latest = self._machine.log.latest_snapshot
         if latest is None or latest.offset < writer.id.offset:
-            self._replica.step(on.SnapshotTaken(writer.id))
+            self._step(on.SnapshotTaken(writer.id))
         self.clean()
 
     def _give_up(self, error: BaseException) -> None:
@@ -138,19 +142,20 @@ class Snapshotting:
 
     def clean(self) -> None:
         """Delete old snapshots by size and age, and the log that lies before the oldest one kept."""
-        directory, disk = self._replica.directory, self._ports.disk
+        directory, disk = self._directory, self._ports.disk
         known = snapshots.snapshots_in(disk, directory)
         oldest = 0
-        total = self._replica.log_size + sum(
+        total = self._log.size + sum(
             disk.size(f"{directory}/{snapshots.file_name(snapshot)}") for snapshot in known
         )
         while oldest < len(known) - 1 and self._may_go(known[oldest], total):
             total -= disk.size(f"{directory}/{snapshots.file_name(known[oldest])}")
             oldest += 1
-        if oldest == 0 and (not known or self._replica.log_start_offset >= known[0].offset):
+        if oldest == 0 and (not known or self._log.start_offset >= known[0].offset):
             return
         kept = known[oldest]
-        self._replica.let_log_begin_at(kept)
+        self._log.delete_before(kept.offset)
+        self._step(on.LogCleaned(self._log.start_offset, kept))
         for snapshot in known[:oldest]:
             disk.remove(f"{directory}/{snapshots.file_name(snapshot)}")
 
@@ -160,6 +165,6 @@ class Snapshotting:
             return True
         if age < 0:
             return False
-        path = f"{self._replica.directory}/{snapshots.file_name(snapshot)}"
+        path = f"{self._directory}/{snapshots.file_name(snapshot)}"
         last = snapshots.SnapshotFile(self._ports.disk, path, snapshot).last_contained_timestamp
         return self._ports.clock.wall_ms() - last > age

@@ -97,6 +97,12 @@ def _replica(position: messages.ReplicaPosition, role: QuorumReplica) -> Replica
         replica_id=position.key.id,
         replica_directory_id=position.key.directory_id,
         log_end_offset=position.end_offset,
-        last_fetch_timestamp=role.wall_time_of(position.last_fetch_ms),
-        last_caught_up_timestamp=role.wall_time_of(position.last_caught_up_ms),
+        last_fetch_timestamp=_wall_ms(position.last_fetch_ms, role),
+        last_caught_up_timestamp=_wall_ms(position.last_caught_up_ms, role),
     )
+
+
+def _wall_ms(instant_ms: float | None, role: QuorumReplica) -> int:
+    """A monotonic instant as milliseconds since 1970; -1 for None."""
+    clock = role.ports.clock
+    return -1 if instant_ms is None else int(clock.wall_ms() - (clock.now_ms() - instant_ms))

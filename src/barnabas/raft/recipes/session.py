@@ -2,7 +2,8 @@
 
 The owner of a `Session` sends a sign of life three times per time-out. `SessionClock` runs on the leader
 only: a session that stays silent for its time-out is ended by a proposal, and its ephemeral keys go
-with it, on every replica at the same offset. A new leader knows no heartbeats and so gives every session its full time.
+with it, on every replica at the same offset. A new leader knows no heartbeats and so gives every
+session its full time.
 """
 
 from __future__ import annotations

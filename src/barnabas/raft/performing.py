@@ -1,0 +1,303 @@
+"""Performs the machine's effects through ports, in their order.
+
+Effects stand in one queue. A binding `SaveElection` and an `InstallSnapshot` hold all that stands behind them
+until they are durable, whichever step it came from; a `Sync` does not: it comes back as an event. What
+the disk refuses ends the node, for its state can no longer be trusted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from barnabas.ports import Ports
+from barnabas.raft import effects as do
+from barnabas.raft import events as on
+from barnabas.raft import snapshots
+from barnabas.raft.applying import Applier
+from barnabas.raft.batches import control_batch
+from barnabas.raft.election_state import FILE_NAME
+from barnabas.raft.fetched_snapshot import FetchedSnapshot
+from barnabas.raft.machine import Machine
+from barnabas.raft.messages import (
+    FetchRequest,
+    FetchResponse,
+    ReadLog,
+    ReadSnapshot,
+    Response,
+    SnapshotResponse,
+)
+from barnabas.raft.replica_log import RaftLog
+from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.transport import Transport
+from barnabas.raft.watching import LeaderWatch
+from barnabas.raft.wire_form import request_to_wire, response_from_wire
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.schema import Message
+
+Step = Callable[[on.Event], None]
+
+
+class Performer:
+    """The hands of one replica. `step` takes events back; `on_failed` is told before the node halts."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        settings: ReplicaSettings,
+        directory: str,
+        transport: Transport,
+        log: RaftLog,
+        machine: Machine,
+        applier: Applier,
+        step: Step,
+        on_failed: Callable[[], None],
+    ) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._directory = directory
+        self._transport = transport
+        self._log = log
+        self._machine = machine
+        self._applier = applier
+        self._step = step
+        self._on_failed = on_failed
+        self._watch = LeaderWatch(transport, lambda endpoint: step(on.PeerGone(endpoint)))
+        self._fetched = FetchedSnapshot(ports.disk, directory)
+        self._effects: deque[do.Effect] = deque()
+        self._waiting_for_disk = False
+        self._performing = False
+        self._syncing = False
+        self._sync_again = False
+        self._log_generation = 0
+        self._closed = False
+        self.tickets: dict[int, Callable[[Response], None]] = {}
+        """Who waits for which `Reply`."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything asked for so far is done and durable."""
+        return not (self._effects or self._syncing or self._waiting_for_disk)
+
+    def close(self) -> None:
+        self._closed = True
+        self._watch.close()
+
+    def perform(self, effects: Iterable[do.Effect]) -> bool:
+        """Queue `effects` and perform what need not wait. False where this was called from within
+        itself and the outer call goes on."""
+        self._effects += effects
+        if self._performing:
+            return False
+        self._performing = True
+        try:
+            while self._effects and not self._waiting_for_disk and not self._closed:
+                effect = self._effects.popleft()
+                _PERFORM[type(effect)](self, effect)
+        except OSError as error:
+            self._failed(error)
+        finally:
+            self._performing = False
+        return True
+
+    def _wait_for(self, queue: str, job: Callable[[], None], then: Callable[[], None]) -> None:
+        """Hold all further effects until `job` is done; then go on with `then`."""
+        self._waiting_for_disk = True
+
+        def done(result: object) -> None:
+            if self._closed or self._failed(result):
+                return
+            self._waiting_for_disk = False
+            then()
+            self._step(on.Tick())
+
+        self._ports.background.run(queue, job, done)
+
+    def _failed(self, result: object) -> bool:
+        if isinstance(result, BaseException):
+            self.halt(f"the quorum's directory {self._directory} failed: {result}")
+            return True
+        return False
+
+    def _check(self, result: object) -> None:
+        if not self._closed:
+            self._failed(result)
+
+    def halt(self, reason: str) -> None:
+        """End the node as a crash would."""
+        self._ports.log("error", "raft.halt", node=self._settings.node_id, reason=reason)
+        self._on_failed()
+        self._ports.halt(reason)
+
+    # -- disk ------------------------------------------------------------------------------------
+
+    def _save_election(self, effect: do.SaveElection) -> None:
+        path = f"{self._directory}/{FILE_NAME}"
+        content = effect.election.to_json(effect.kraft_version, list(effect.voter_ids))
+
+        def job() -> None:
+            self._ports.disk.write_atomic(path, content)
+
+        if effect.binding:
+            self._wait_for("raft-election", job, lambda: None)
+        else:
+            self._ports.background.run("raft-election", job, self._check)
+
+    def _append(self, effect: do.Append) -> None:
+        self._log.append(effect.records)
+
+    def _append_control(self, effect: do.AppendControl) -> None:
+        wall_ms = self._ports.clock.wall_ms()
+        self._append_bytes(control_batch(effect.records, effect.base_offset, effect.epoch, wall_ms))
+
+    def _append_bytes(self, records: Buffer) -> None:
+        self._log.append(records)
+
+    def _truncate(self, effect: do.Truncate) -> None:
+        self._log_generation += 1
+        self._ports.log("info", "raft.truncate", node=self._settings.node_id, offset=effect.offset)
+        self._log.truncate_to(effect.offset)
+
+    def _sync(self, effect: do.Sync | None) -> None:
+        if self._syncing:
+            self._sync_again = True
+            return
+        self._syncing = True
+        end, generation = self._log.end_offset, self._log_generation
+        job, on_synced = self._log.sync_job()
+
+        def done(result: object) -> None:
+            self._syncing = False
+            if self._closed or self._failed(result):
+                return
+            on_synced()
+            if self._sync_again:
+                self._sync_again = False
+                self._sync(None)
+            if generation == self._log_generation:
+                self._step(on.Synced(end))
+            elif self._machine.log.synced_offset < self._machine.log.end_offset:
+                # The log was cut while it was being synced: that sync vouches for nothing.
+                self._sync(None)
+
+        self._ports.background.run("raft-log", job, done)
+
+    # -- network ---------------------------------------------------------------------------------
+
+    def _send(self, effect: do.Send) -> None:
+        request = effect.request
+        timeout, purpose = self._settings.request_timeout_ms, "raft"
+        if isinstance(request, FetchRequest):
+            timeout, purpose = timeout + request.max_wait_ms, "raft-fetch"
+
+        def on_done(answer: object) -> None:
+            if self._closed:
+                return
+            if isinstance(answer, Message):
+                response = response_from_wire(request, answer, self._machine.epoch)
+                self._step(on.Answered(effect.request_id, response))
+            else:
+                unsupported = getattr(answer, "kind", "") == "unsupported"
+                self._step(on.Failed(effect.request_id, unsupported))
+
+        self._transport.send(
+            effect.endpoint,
+            request_to_wire(request, self._settings.cluster_id, effect.node_id),
+            on_done,
+            timeout_ms=timeout,
+            purpose=purpose,
+        )
+
+    def _reply(self, effect: do.Reply) -> None:
+        waiter = self.tickets.pop(effect.ticket, None)
+        if waiter is None:
+            return
+        response = effect.response
+        if isinstance(response, FetchResponse) and isinstance(response.records, ReadLog):
+            read = response.records
+            records = self._log.read(read.offset, read.max_bytes, read.end_offset)
+            response = response._replace(records=records)
+        elif isinstance(response, SnapshotResponse) and isinstance(response.data, ReadSnapshot):
+            response = self._read_snapshot(response, response.data)
+        waiter(response)
+
+    def _read_snapshot(self, response: SnapshotResponse, read: ReadSnapshot) -> SnapshotResponse:
+        disk = self._ports.disk
+        path = f"{self._directory}/{snapshots.file_name(read.snapshot)}"
+        if not disk.exists(path):
+            return response._replace(error=ErrorCode.SNAPSHOT_NOT_FOUND, data=b"")
+        file = disk.open(path)
+        try:
+            size = file.size()
+            if not 0 <= read.position < size:
+                return response._replace(error=ErrorCode.POSITION_OUT_OF_RANGE, data=b"")
+            return response._replace(size=size, data=file.read_at(read.position, read.max_bytes))
+        finally:
+            file.close()
+
+    # -- the state machine -----------------------------------------------------------------------
+
+    def _commit(self, effect: do.Commit) -> None:
+        self._applier.on_commit(effect.offset)
+
+    def _leader_is(self, effect: do.LeaderIs) -> None:
+        node = self._settings.node_id
+        self._ports.log(
+            "info",
+            "raft.leader",
+            node=node,
+            leader=effect.leader_id,
+            epoch=effect.epoch,
+            state=type(self._machine.state).__name__,
+        )
+        self._watch.watch(effect.endpoint if effect.leader_id != node else None)
+        self._applier.on_leader(effect.leader_id, effect.epoch, effect.start_offset)
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def _store_snapshot(self, effect: do.StoreSnapshot) -> None:
+        self._fetched.store(effect.id, effect.position, effect.data)
+
+    def _install_snapshot(self, effect: do.InstallSnapshot) -> None:
+        problems: list[str] = []
+
+        def job() -> None:
+            problem = self._fetched.finish(effect.id)
+            if problem:
+                problems.append(problem)
+
+        def then() -> None:
+            if problems:
+                self._ports.log("warning", "raft.snapshot_refused", reason=problems[0])
+                self._step(on.SnapshotRefused(effect.id))
+                return
+            self._log_generation += 1
+            self._log.restart_at(effect.id.offset)
+            path = f"{self._directory}/{snapshots.file_name(effect.id)}"
+            snapshot = snapshots.SnapshotFile(self._ports.disk, path, effect.id)
+            self._applier.load(snapshot)
+            node = self._settings.node_id
+            self._ports.log("info", "raft.snapshot_installed", node=node, id=str(effect.id))
+            self._step(on.SnapshotInstalled(effect.id, snapshot.controls))
+
+        self._wait_for("raft-log", job, then)
+
+    def _halt(self, effect: do.Halt) -> None:
+        self.halt(effect.reason)
+
+
+_PERFORM: dict[type, Callable[[Performer, Any], None]] = {
+    do.SaveElection: Performer._save_election,
+    do.Append: Performer._append,
+    do.AppendControl: Performer._append_control,
+    do.Truncate: Performer._truncate,
+    do.Sync: Performer._sync,
+    do.Send: Performer._send,
+    do.Reply: Performer._reply,
+    do.Commit: Performer._commit,
+    do.LeaderIs: Performer._leader_is,
+    do.StoreSnapshot: Performer._store_snapshot,
+    do.InstallSnapshot: Performer._install_snapshot,
+    do.Halt: Performer._halt,
+}
