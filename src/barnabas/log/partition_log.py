@@ -364,6 +364,11 @@ def _rules(config: LogConfig) -> Rules:
         log_append_time=config.log_append_time,
         before_max_ms=config.message_timestamp_before_max_ms,
         after_max_ms=config.message_timestamp_after_max_ms,
+        compression_level={
+            "gzip": config.compression_gzip_level,
+            "lz4": config.compression_lz4_level,
+            "zstd": config.compression_zstd_level,
+        }.get(config.compression_type),
     )
 
 

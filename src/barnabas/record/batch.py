@@ -119,7 +119,8 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
 
 
 def check_shape(header: BatchHeader, position: int = 0) -> None:
-    """What every batch must have: format 2, a possible length and count. Raises :class:`CorruptBatchError`."""
+    """What every batch must have: format 2, a possible length and count. Raises
+    :class:`CorruptBatchError`."""
     if header.magic != MAGIC:
         if header.magic in (0, 1):
             raise UnsupportedMagicError(position, f"format {header.magic} is not supported")

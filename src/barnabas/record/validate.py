@@ -17,6 +17,7 @@ from barnabas.record.batch import (
     LOG_APPEND_TIME,
     MAX_TIMESTAMP_AT,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     BatchView,
     CorruptBatchError,
@@ -32,6 +33,7 @@ from barnabas.record.compression import Codec, compress
 from barnabas.record.decode import Record, records_of
 from barnabas.wire.errors import ErrorCode, KafkaError
 
+KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL
 CODEC_NAMES = {
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
@@ -67,6 +69,8 @@ class Rules(NamedTuple):
     log_append_time: bool = False
     before_max_ms: int = (1 << 63) - 1
     after_max_ms: int = (1 << 63) - 1
+    compression_level: int | None = None
+    """For `compression_type`; None is the codec's default."""
 
 
 class Validated(NamedTuple):
@@ -79,21 +83,27 @@ class Validated(NamedTuple):
 def validate(records: memoryview, rules: Rules, wall_ms: int) -> Validated:
     """One batch of a client. Raises :class:`InvalidRecordsError`, :class:`KafkaError`."""
     header = _one_batch(records)
-    if header.size > rules.max_message_bytes:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {header.size} bytes, max.message.bytes is {rules.max_message_bytes}",
-        )
+    _check_size(header, rules)
     _check_header(header)
     codec = _target_codec(rules, header)
     if codec != header.codec:
-        return _rewrite(header, records, rules, wall_ms, codec)
+        rewritten = _rewrite(header, records, rules, wall_ms, codec)
+        _check_size(rewritten.header, rules)
+        return rewritten
     if rules.compact or not header.is_log_append_time:
         if rules.compact or not _timestamps_fit(header, rules, wall_ms):
             _walk(header, records, rules, wall_ms)
     if rules.log_append_time:
         return _stamp(header, records, wall_ms)
     return Validated(header, records)
+
+
+def _check_size(header: BatchHeader, rules: Rules) -> None:
+    if header.size > rules.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size} bytes, max.message.bytes is {rules.max_message_bytes}",
+        )
 
 
 def _one_batch(records: memoryview) -> BatchHeader:
@@ -121,6 +131,14 @@ def _one_batch(records: memoryview) -> BatchHeader:
 def _check_header(header: BatchHeader) -> None:
     if header.is_control:
         raise InvalidRecordsError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+    if header.base_offset != 0:
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD, f"a new batch begins at offset 0, not {header.base_offset}"
+        )
+    if header.attributes & ~KNOWN_ATTRIBUTES:
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD, f"attributes {header.attributes:#x} are not a client's to set"
+        )
     if header.record_count != header.last_offset_delta + 1 or header.record_count == 0:
         raise InvalidRecordsError(
             ErrorCode.INVALID_RECORD,
@@ -214,7 +232,7 @@ def _rewrite(
         delta = record.timestamp - header.base_timestamp
         write_record(body, index, delta, record.key, record.value, record.headers)
     data = bytearray(HEADER_SIZE)
-    data += compress(codec, body)
+    data += compress(codec, body, rules.compression_level)
     attributes = (header.attributes & ~CODEC_MASK) | codec
     latest = max(record.timestamp for record in found)
     if rules.log_append_time:

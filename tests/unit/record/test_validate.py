@@ -1,0 +1,138 @@
+"""What a client may and may not append, and what is rewritten on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.record.batch import CRC_FROM, iterate, read_header, seal
+from barnabas.record.builder import build_batch, end_transaction_marker
+from barnabas.record.compression import Codec
+from barnabas.record.decode import records_of
+from barnabas.record.validate import InvalidRecordsError, Rules, validate
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+NOW = 1_750_000_000_000
+RULES = Rules(max_message_bytes=10_000)
+
+
+def batch(**changes: Any) -> bytearray:
+    given = {"timestamp_ms": NOW, **changes}
+    return bytearray(build_batch([(b"k", b"v"), (b"l", b"w")], **given))
+
+
+def refused(data: bytes | bytearray, rules: Rules = RULES) -> KafkaError:
+    with pytest.raises(KafkaError) as caught:
+        validate(memoryview(data), rules, NOW)
+    return caught.value
+
+
+def patched(position: int, content: bytes, *, sealed: bool = True) -> bytearray:
+    data = batch()
+    data[position : position + len(content)] = content
+    if sealed and position >= CRC_FROM:
+        seal(data)
+    return data
+
+
+def test_a_good_batch_passes_as_it_is() -> None:
+    data = batch()
+    found = validate(memoryview(data), RULES, NOW)
+    assert found.data.obj is data and found.header == read_header(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", ErrorCode.CORRUPT_MESSAGE),
+        (batch()[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (patched(60, b"\x05", sealed=False), ErrorCode.CORRUPT_MESSAGE),
+        (patched(16, b"\x01"), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+        (patched(16, b"\x07"), ErrorCode.CORRUPT_MESSAGE),
+        (batch() + batch(), ErrorCode.INVALID_RECORD),
+        (batch(base_offset=4), ErrorCode.INVALID_RECORD),
+        (patched(57, b"\0\0\0\x09"), ErrorCode.INVALID_RECORD),
+        (patched(57, b"\0\0\0\0"), ErrorCode.INVALID_RECORD),
+        (patched(57, b"\xff\xff\xff\xff"), ErrorCode.CORRUPT_MESSAGE),
+        (patched(23, b"\xff\xff\xff\xfe"), ErrorCode.CORRUPT_MESSAGE),
+        (patched(21, b"\x00\x20"), ErrorCode.INVALID_RECORD),
+        (patched(21, b"\x00\x40"), ErrorCode.INVALID_RECORD),
+        (patched(21, b"\x00\x06"), ErrorCode.INVALID_RECORD),
+        (batch(log_append_time=True), ErrorCode.INVALID_TIMESTAMP),
+        (batch(producer_id=5, producer_epoch=0), ErrorCode.INVALID_RECORD),
+        (batch(transactional=True), ErrorCode.INVALID_RECORD),
+        (batch(timestamp_ms=NOW + 10_000_000_000), None),
+        (b"\xff" * 100, ErrorCode.CORRUPT_MESSAGE),
+        (bytes(100), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    ],
+)
+def test_what_is_wrong_has_its_code(data: bytes, code: ErrorCode | None) -> None:
+    if code is None:
+        validate(memoryview(data), RULES, NOW)
+    else:
+        assert refused(data).code == code
+
+
+def test_markers_of_clients_are_refused() -> None:
+    marker = end_transaction_marker(
+        commit=True, timestamp_ms=NOW, producer_id=1, producer_epoch=0, coordinator_epoch=0
+    )
+    assert refused(marker).code == ErrorCode.INVALID_RECORD
+
+
+def test_a_batch_that_is_too_large() -> None:
+    data = build_batch([(None, b"x" * 10_000)], timestamp_ms=NOW)
+    assert refused(data).code == ErrorCode.MESSAGE_TOO_LARGE
+    packed = build_batch([(None, b"x" * 20_000)], timestamp_ms=NOW, codec=Codec.ZSTD)
+    plain = RULES._replace(compression_type="uncompressed")
+    assert refused(packed, plain).code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_compacted_topics_name_each_record_without_a_key() -> None:
+    data = build_batch([(b"k", b"v"), (None, b"w"), (None, b"x")], timestamp_ms=NOW)
+    error = refused(data, RULES._replace(compact=True))
+    assert isinstance(error, InvalidRecordsError)
+    assert [record.batch_index for record in error.records] == [1, 2]
+
+
+def test_timestamps_out_of_bounds_name_their_records() -> None:
+    records = [(b"k", b"v", (), NOW), (b"k", b"v", (), NOW + 5000), (b"k", b"v", (), NOW - 5000)]
+    data = build_batch(records, timestamp_ms=NOW)
+    late = refused(data, RULES._replace(after_max_ms=1000))
+    early = refused(data, RULES._replace(before_max_ms=1000))
+    assert isinstance(late, InvalidRecordsError) and isinstance(early, InvalidRecordsError)
+    assert (late.code, [r.batch_index for r in late.records]) == (ErrorCode.INVALID_TIMESTAMP, [1])
+    assert (early.code, [r.batch_index for r in early.records]) == (
+        ErrorCode.INVALID_TIMESTAMP,
+        [2],
+    )
+
+
+@pytest.mark.parametrize("wanted", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
+@pytest.mark.parametrize("given", list(Codec))
+def test_another_codec_is_written_where_the_topic_asks(given: Codec, wanted: str) -> None:
+    data = batch(codec=given, producer_id=3, producer_epoch=1, base_sequence=7)
+    found = validate(memoryview(data), RULES._replace(compression_type=wanted), NOW)
+    (view,) = iterate(found.data, crc=True, partial_tail=False)
+    name = "uncompressed" if view.header.codec == 0 else Codec(view.header.codec).name.lower()
+    assert name == wanted
+    assert (view.header.producer_id, view.header.base_sequence) == (3, 7)
+    assert [(r.key, r.value) for r in records_of(view)] == [(b"k", b"v"), (b"l", b"w")]
+
+
+@pytest.mark.parametrize("wanted", ["producer", "gzip"])
+def test_the_log_gives_its_own_time(wanted: str) -> None:
+    rules = RULES._replace(log_append_time=True, compression_type=wanted)
+    found = validate(memoryview(batch(timestamp_ms=5)), rules, NOW)
+    (view,) = iterate(found.data, crc=True, partial_tail=False)
+    assert view.header.is_log_append_time and view.header.max_timestamp == NOW
+    assert {r.timestamp for r in records_of(view)} == {NOW}
+
+
+def test_records_that_lie_are_refused_where_they_are_walked() -> None:
+    data = batch()
+    data[61] ^= 0x55
+    seal(data)
+    for rules in (RULES._replace(compact=True), RULES._replace(compression_type="gzip")):
+        assert refused(data, rules).code == ErrorCode.INVALID_RECORD
