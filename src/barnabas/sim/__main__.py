@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
 import time
 from collections import Counter
+from functools import partial
 
 from barnabas.sim.run import FAULTS_MS, Plan, Result, play_seed
 
@@ -22,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--from", type=int, default=1, dest="first")
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--nodes", type=int)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="seeds played at once")
     parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--hours", type=float, help="virtual hours of faults per seed")
     parser.add_argument("--trace", type=int, default=STORY_LINES, help="lines shown of a failure")
@@ -32,27 +36,29 @@ def main(arguments: list[str] | None = None) -> int:
         result = play_seed(options.seed, plan)
         show_failure(result, options.trace) if result.failure else print(summary(result))
         return 1 if result.failure else 0
-    return play_many(range(options.first, options.first + options.seeds), plan, options.trace)
+    seeds = range(options.first, options.first + options.seeds)
+    return play_many(seeds, plan, options.trace, options.jobs)
 
 
-def play_many(seeds: range, plan: Plan, lines: int) -> int:
+def play_many(seeds: range, plan: Plan, lines: int, jobs: int = 1) -> int:
     """Play `seeds` until one fails; prints totals and rates."""
     began, totals, virtual_ms = time.perf_counter(), Counter[str](), 0.0
-    for count, seed in enumerate(seeds, 1):
-        result = play_seed(seed, plan)
-        totals.update(result.totals)
-        virtual_ms += result.virtual_ms
-        if result.failure:
-            show_failure(result, lines)
-            return 1
-        if count % 20 == 0 or count == len(seeds):
-            took = time.perf_counter() - began
-            rate = totals["messages delivered"] / took
-            print(
-                f"{count} seeds, {count / took:.2f} seeds/s, {virtual_ms / 3.6e6 / took * 3600:.2f}"
-                f" virtual hours per hour, {rate:.0f} messages/s",
-                flush=True,
-            )
+    # Spawned, not forked: a worker is a process of its own, whatever this one has open.
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        for count, result in enumerate(pool.imap(partial(play_seed, plan=plan), seeds), 1):
+            totals.update(result.totals)
+            virtual_ms += result.virtual_ms
+            if result.failure:
+                show_failure(result, lines)
+                return 1
+            if count % 20 == 0 or count == len(seeds):
+                took = time.perf_counter() - began
+                rate = totals["messages delivered"] / took
+                print(
+                    f"{count} seeds, {count / took:.2f} seeds/s, {virtual_ms / 3.6e6 / took * 3600:.2f}"
+                    f" virtual hours per hour, {rate:.0f} messages/s",
+                    flush=True,
+                )
     for name, count in sorted(totals.items()):
         print(f"  {name:28} {count}")
     missing = [name for name in EXPECTED if not totals[name]] if len(seeds) >= 50 else []

@@ -44,6 +44,10 @@ class History:
         self.operations += 1
         self.acknowledged[topic, partition].append(Written(value, offset))
 
+    def on_committed(self, group: str, topic: str, partition: int, offset: int) -> None:
+        self.operations += 1
+        self.committed[group, topic, partition] = offset
+
     def on_read(self, topic: str, partition: int, offset: int, value: bytes) -> None:
         """A consumer got `value`. Raises :class:`Violation` where another value was seen there."""
         seen = self.read[topic, partition]

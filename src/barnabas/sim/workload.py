@@ -134,6 +134,22 @@ class ConsumerClient:
 
     def start(self, topic: str) -> None:
         self.consumer.subscribe([topic])
+        self.client.tasks.start(self._commit())
+
+    async def _commit(self) -> None:
+        while not self.workload.stopped:
+            await self.client.tasks.sleep(self.rng.uniform(50, 400))
+            positions = {
+                tp: offset
+                for tp in self.consumer.assignment
+                if (offset := self.consumer.position(tp)) is not None
+            }
+            try:
+                await self.consumer.commit(positions)
+            except (ChannelError, KafkaError):
+                continue  # another member owns it now, or its coordinator is gone: the next one counts
+            for tp, offset in positions.items():
+                self.workload.history.on_committed("readers", tp.topic, tp.partition, offset)
 
     def _assigned(self, partitions: list[TopicPartition]) -> None:
         self.workload.cluster.world.totals["rebalances"] += 1

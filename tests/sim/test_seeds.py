@@ -1,0 +1,50 @@
+"""Seeds of the simulator: 500 of them, every regression, and one seed under two hash seeds."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.sim.run import play_seed
+
+SEEDS = 500
+REGRESSIONS = [
+    int(line.split()[0])
+    for line in Path(__file__).with_name("regressions.txt").read_text().splitlines()
+    if line.strip()
+]
+pytestmark = [pytest.mark.sim, pytest.mark.slow]
+
+
+def simulate(*arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas.sim", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.mark.timeout(1500)
+def test_seeds_pass_and_everything_happens_in_them() -> None:
+    print(simulate("--seeds", str(SEEDS)))
+
+
+@pytest.mark.parametrize("seed", REGRESSIONS)
+def test_a_seed_that_once_failed_passes(seed: int) -> None:
+    result = play_seed(seed)
+    assert result.passed, "\n".join([*result.trace[-40:], result.failure])
+
+
+def test_one_seed_gives_one_trace_whatever_the_hash_seed() -> None:
+    outputs = [simulate("--seed", "7", PYTHONHASHSEED=value) for value in ("1", "2")]
+    hashes = [re.findall(r"trace ([0-9a-f]{32})", output) for output in outputs]
+    assert hashes[0] == hashes[1] != []
