@@ -27,6 +27,8 @@ from barnabas.wire.messages.describe_quorum_response import (
 from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
 from barnabas.wire.schema import Message
 
+LISTENERS_SINCE = 2
+
 API = Api(
     ApiKey.DESCRIBE_QUORUM,
     DescribeQuorumRequest,
@@ -43,7 +45,10 @@ def handle(
         return _unknown_partitions(request)
 
     def encode(response: messages.Response) -> DescribeQuorumResponse:
-        return _encode(cast(messages.DescribeResponse, response), role)
+        full = _encode(cast(messages.DescribeResponse, response), role)
+        if ctx.api_version < LISTENERS_SINCE:
+            full.nodes = []
+        return full
 
     return role.ask(messages.DescribeRequest(), encode)
 
