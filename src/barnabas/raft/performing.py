@@ -149,10 +149,8 @@ class Performer:
 
     def _append_control(self, effect: do.AppendControl) -> None:
         wall_ms = self._ports.clock.wall_ms()
-        self._append_bytes(control_batch(effect.records, effect.base_offset, effect.epoch, wall_ms))
-
-    def _append_bytes(self, records: Buffer) -> None:
-        self._log.append(records)
+        batch = control_batch(effect.records, effect.base_offset, effect.epoch, wall_ms)
+        self._log.append(batch)
 
     def _truncate(self, effect: do.Truncate) -> None:
         self._log_generation += 1
