@@ -57,7 +57,7 @@ tidy: venv
 unit: venv
 	$(PYTEST) -q -m "not slow" tests/unit tests/contract tests/golden tests/scripts tests/model
 
-SEEDS ?= 200
+SEEDS ?= 1000
 FROM ?= 1
 sim: venv ## SEED=n replays one, FROM=n SEEDS=m runs many
 	$(BIN)/python -m barnabas.sim $(if $(SEED),--seed $(SEED),--from $(FROM) --seeds $(SEEDS)) $(ARGS)
