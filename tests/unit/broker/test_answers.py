@@ -1,0 +1,201 @@
+"""What the broker answers of the cluster, of logs and of producers."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.coordinators import java_string_hash
+from barnabas.record.builder import build_batch
+from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.wire.messages.describe_configs_request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from barnabas.wire.messages.describe_log_dirs_request import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from barnabas.wire.messages.describe_producers_request import (
+    DescribeProducersRequest,
+)
+from barnabas.wire.messages.describe_producers_request import (
+    TopicRequest as ProducersTopic,
+)
+from barnabas.wire.messages.describe_topic_partitions_request import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.unit.broker.world import Cluster, code
+
+
+@pytest.fixture(scope="module")
+def three() -> Cluster:
+    cluster = Cluster(3)
+    for name in ("a", "b", "c"):
+        cluster.create_topic(name, 3, 3)
+    cluster.leader("c", 2)
+    return cluster
+
+
+class TestFindCoordinator:
+    def find(
+        self, cluster: Cluster, version: int, *keys: str, node: int = 1
+    ) -> list[tuple[str, int]]:
+        request = FindCoordinatorRequest(
+            key=keys[0] if version < 4 else "", coordinator_keys=keys if version >= 4 else ()
+        )
+        response = cluster.ask(request, node, version)
+        if version < 4:
+            return [(code(response.error_code), response.node_id)]
+        return [(code(c.error_code), c.node_id) for c in response.coordinators]
+
+    @pytest.mark.parametrize("version", [0, 1, 3, 4, 5, 6])
+    def test_every_broker_names_the_leader_of_the_groups_partition(
+        self, three: Cluster, version: int
+    ) -> None:
+        three.until(lambda: self.find(three, version, "g")[0][0] == "NONE")
+        index = java_string_hash("g") % 2
+        leader = three.leader("__consumer_offsets", index)
+        for node in three.ids:
+            assert self.find(three, version, "g", node=node) == [("NONE", leader)]
+
+    def test_many_keys_and_a_group_without_a_name(self, three: Cluster) -> None:
+        three.until(lambda: self.find(three, 4, "g")[0][0] == "NONE")
+        answers = self.find(three, 6, "g", "", "h")
+        assert [a[0] for a in answers] == ["NONE", "INVALID_GROUP_ID", "NONE"]
+
+    def test_unknown_kinds_are_refused(self, three: Cluster) -> None:
+        request = FindCoordinatorRequest(key_type=9, coordinator_keys=["x"])
+        answer = three.ask(request).coordinators[0]
+        assert code(answer.error_code) == "INVALID_REQUEST"
+
+
+class TestDescribeTopicPartitions:
+    def test_all_topics_page_by_page(self, three: Cluster) -> None:
+        seen: list[tuple[str, int]] = []
+        cursor: Cursor | None = None
+        for _ in range(20):
+            request = DescribeTopicPartitionsRequest(
+                topics=[TopicRequest(name=n) for n in ("a", "b", "c")],
+                response_partition_limit=2,
+                cursor=cursor,
+            )
+            response = three.ask(request)
+            for topic in response.topics:
+                assert len(topic.partitions) <= 2
+                seen += [(topic.name, p.partition_index) for p in topic.partitions]
+            if response.next_cursor is None:
+                break
+            cursor = Cursor(
+                topic_name=response.next_cursor.topic_name,
+                partition_index=response.next_cursor.partition_index,
+            )
+        assert seen == [(name, index) for name in ("a", "b", "c") for index in range(3)]
+
+    def test_topics_that_do_not_exist(self, three: Cluster) -> None:
+        request = DescribeTopicPartitionsRequest(
+            topics=[TopicRequest(name="none"), TopicRequest(name="in/valid")]
+        )
+        codes = [code(t.error_code) for t in three.ask(request).topics]
+        assert codes == ["INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION"]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_describe_cluster(three: Cluster, version: int) -> None:
+    response = three.ask(DescribeClusterRequest(), 2, version)
+    assert [b.broker_id for b in response.brokers] == [1, 2, 3]
+    assert response.controller_id in (1, 2, 3)
+    if version >= 1:
+        other = three.ask(DescribeClusterRequest(endpoint_type=2), 2, version)
+        assert code(other.error_code) == "MISMATCHED_ENDPOINT_TYPE"
+
+
+def test_administration_goes_through_any_broker(three: Cluster) -> None:
+    for node in three.ids:
+        request = CreateTopicsRequest(
+            topics=[CreatableTopic(name=f"via-{node}", num_partitions=1, replication_factor=1)],
+            timeout_ms=5000,
+        )
+        first = three.ask(request, node).topics[0]
+        assert code(first.error_code) == "NONE"
+        again = three.ask(request, node).topics[0]
+        assert code(again.error_code) == "TOPIC_ALREADY_EXISTS"
+
+
+def test_configurations_by_any_broker(three: Cluster) -> None:
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=2, resource_name="a", configuration_keys=None)
+        ]
+    )
+    for node in three.ids:
+        found = {c.name: c.value for c in three.ask(request, node).results[0].configs}
+        assert found["min.insync.replicas"] == "2"
+
+
+def test_sizes_in_log_directories(three: Cluster) -> None:
+    three.produce([b"x" * 1000], topic="a", index=1)
+    leader = three.leader("a", 1)
+    request = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="a", partitions=[1])])
+    (result,) = three.ask(request, leader).results
+    assert [(t.name, [p.partition_index for p in t.partitions]) for t in result.topics] == [
+        ("a", [1])
+    ]
+    assert result.topics[0].partitions[0].partition_size > 1000
+    assert result.total_bytes > 0
+
+
+def test_producers_of_a_partition(three: Cluster) -> None:
+    given = three.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0))
+    assert (given.error_code, given.producer_epoch) == (0, 0)
+    other = three.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0), 2)
+    assert other.producer_id != given.producer_id
+    batch = build_batch(
+        [(b"k", b"v")], timestamp_ms=three.client.clock.wall_ms(), producer_id=given.producer_id,
+        producer_epoch=0, base_sequence=0,
+    )  # fmt: skip
+    assert three.produce([], topic="b", batch=batch).error_code == 0
+    request = DescribeProducersRequest(topics=[ProducersTopic(name="b", partition_indexes=[0, 7])])
+    known, unknown = three.ask(request, three.leader("b")).topics[0].partitions
+    assert [(p.producer_id, p.last_sequence) for p in known.active_producers] == [
+        (given.producer_id, 0)
+    ]
+    assert code(unknown.error_code) == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_ends_of_leader_epochs(three: Cluster, version: int) -> None:
+    leader = three.leader("c")
+    end = three.produce([b"1", b"2"], topic="c").base_offset + 2
+
+    def ask(epoch: int, current: int = -1, node: int = leader) -> tuple[str, int, int]:
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1,
+            topics=[
+                OffsetForLeaderTopic(
+                    topic="c",
+                    partitions=[
+                        OffsetForLeaderPartition(
+                            partition=0, leader_epoch=epoch, current_leader_epoch=current
+                        )
+                    ],
+                )
+            ],
+        )
+        found = three.ask(request, node, version).topics[0].partitions[0]
+        return code(found.error_code), found.leader_epoch, found.end_offset
+
+    assert ask(0) == ("NONE", 0, end)
+    assert ask(5) == ("NONE", -1, -1)
+    assert ask(0, current=7)[0] == "UNKNOWN_LEADER_EPOCH"
+    other = next(n for n in three.ids if n != leader)
+    assert ask(0, node=other)[0] == "NOT_LEADER_OR_FOLLOWER"
