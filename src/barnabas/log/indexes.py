@@ -143,13 +143,13 @@ class SparseIndex:
         self._last = self._unpack(table, (count - 1) * width) if count else None
 
     def write(self) -> bool:
-        """Bring the file up to date; whether there was anything to write."""
+        """Bring the file up to date; whether that made the file."""
         if not self._pending:
             return False
         stored = self._count * self.FORMAT.size - len(self._pending)
         self._files.get(self.path).write_at(stored, self._pending)
         self._pending = b""
-        return True
+        return stored == 0
 
     def release(self) -> None:
         """Give the table's memory back."""

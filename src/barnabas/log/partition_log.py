@@ -226,6 +226,7 @@ class PartitionLog(SegmentedLog):
         if done is not None and done.aborted:
             stable = self.producers.stable_behind(done)
             transactions.append_aborted(self.files, segment.transaction_index_path, done, stable)
+            self.new_files = True  # perhaps the first of its segment
 
     def _make_room(self, header: BatchHeader, size: int, wall_ms: int) -> None:
         """Roll where the batch does not fit the active segment any more."""
@@ -343,7 +344,7 @@ class PartitionLog(SegmentedLog):
         if clean:
             if self.log_end_offset > self.log_start_offset:
                 self.write_producer_snapshot(self.log_end_offset, durable=True)
-            self.active.finish()
+            self.new_files |= self.active.finish()
             if syncing.is_dirty(self):
                 self.flush()
         for segment in self.segments:

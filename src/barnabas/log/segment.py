@@ -166,21 +166,23 @@ class Segment:
         """Whether the offset is too far from the base for the indexes' 32 bits."""
         return last_offset - self.base_offset > 0x7FFFFFFF
 
-    def finish(self) -> None:
-        """No more appends: complete the indexes on disk."""
-        self.write_indexes(complete=True)
+    def finish(self) -> bool:
+        """No more appends: complete the indexes on disk. Whether that made a file."""
+        made = self.write_indexes(complete=True)
         self._forget_recent(0)
         self.index.release()
         self.time_index.release()
+        return made
 
-    def write_indexes(self, *, complete: bool = False) -> None:
-        """Bring the files up to date; `complete` adds the largest timestamp of all batches."""
+    def write_indexes(self, *, complete: bool = False) -> bool:
+        """Bring the files up to date; `complete` adds the largest timestamp of all batches. Whether
+        that made a file."""
         if complete and self.size and self.max_timestamp >= 0:
             self.time_index.append(
                 self.max_timestamp, self.offset_of_max_timestamp - self.base_offset
             )
-        self.index.write()
-        self.time_index.write()
+        made = self.index.write()
+        return self.time_index.write() or made
 
     # -- finding ---------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
     disk, directory, end = log.disk, log.directory, log.log_end_offset
     paths: list[str] = []
     for segment in _unsynced(log):
-        segment.write_indexes()
+        log.new_files |= segment.write_indexes()
         paths += (segment.path, segment.index.path, segment.time_index.path)
         paths.append(segment.transaction_index_path)
     epochs = log.epochs.write_job()
