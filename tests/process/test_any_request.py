@@ -221,6 +221,59 @@ def test_any_request_is_answered_or_ends_its_connection(node: Up, listener: str)
     assert faults(node) == []
 
 
+GARBAGE = {
+    "an http request": b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n" * 3,
+    "a negative size": SIZE.pack(-1) + bytes(16),
+    "a size beyond the limit": SIZE.pack(2**31 - 1) + bytes(1000),
+    "a size without its bytes": SIZE.pack(1000) + bytes(10),
+    "no header": SIZE.pack(0),
+    "an unknown api": SIZE.pack(12) + b"\x03\xe7\0\0\0\0\0\1\xff\xff\0\0",
+    "an unknown version": SIZE.pack(12) + b"\0\3\x03\xe7\0\0\0\1\xff\xff\0\0",
+    "an array beyond its frame": SIZE.pack(15)
+    + b"\0\3\0\x0c\0\0\0\1\xff\xff\0\xff\xff\xff\xff"
+    + b"\x0f",
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_garbage_ends_its_connection_only(node: Up, what: str) -> None:
+    address = node.state["nodes"][0]["listeners"]["PLAINTEXT"]
+    peer = Peer(address)
+    peer.socket.sendall(GARBAGE[what])
+    peer.socket.shutdown(socket.SHUT_WR)
+    peer.socket.settimeout(5)
+    assert peer.socket.recv(100) == b""
+    peer.close()
+    assert faults(node) == []
+
+
+def test_a_frame_that_comes_byte_by_byte_is_a_frame(node: Up) -> None:
+    address = node.state["nodes"][0]["listeners"]["PLAINTEXT"]
+    peer = Peer(address)
+    peer.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    whole = bytearray()
+    peer.socket, real = _Collector(whole), peer.socket
+    peer.send(ApiVersionsRequest(), 0)
+    peer.socket = real
+    for byte in whole:
+        real.sendall(bytes((byte,)))
+    frame = peer.answer(5)
+    assert frame
+    assert body_of(ApiVersionsResponse, 0, frame).error_code == 0
+    peer.close()
+
+
+class _Collector(socket.socket):
+    """Takes what would be sent."""
+
+    def __init__(self, into: bytearray) -> None:
+        super().__init__()
+        self._into = into
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        self._into += data
+
+
 def test_the_node_works_as_before(node: Up) -> None:
     address = node.state["nodes"][0]["listeners"]["PLAINTEXT"]
     assert HOST in address
