@@ -10,7 +10,7 @@ Candidate      Unattached (newer epoch) · Prospective (lost) · Leader (won) ·
 Leader         Unattached (newer epoch) · Resigned · Follower (newer epoch)
 Follower       Unattached (newer epoch) · Prospective · Follower (newer epoch) · Observer
 Resigned       Unattached (newer epoch) · Follower · Observer
-Observer       Observer · Unattached and Follower (became a voter)
+Observer       Observer · Unattached, Voted, Follower (became a voter)
 =============  ====================================================================================
 
 Epochs never go back: a move to an older one raises `IllegalMoveError`, as does a second vote in one

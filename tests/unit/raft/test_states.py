@@ -1,0 +1,64 @@
+"""States have only their legal moves, and the table in the docs is the one in the code."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from barnabas.raft import states
+from barnabas.raft.moves import STATES, mermaid, moves
+from barnabas.raft.quorum_math import Tally
+from barnabas.raft.states import Follower, IllegalMoveError, Prospective, Unattached, Voted
+from barnabas.raft.voters import ReplicaKey
+from barnabas.types import Endpoint
+
+AT = Endpoint("n2", 1)
+
+
+def test_the_docstrings_table_is_the_codes() -> None:
+    assert states.__doc__ is not None
+    names = {state.__name__ for state in STATES}
+    written = {}
+    for line in states.__doc__.splitlines():
+        first, _, rest = line.partition(" ")
+        if first in names:
+            written[first] = {word for word in re.findall(r"\w+", rest) if word in names}
+    assert written == {state: set(targets) for state, targets in moves().items()}
+
+
+def test_the_diagram_has_every_move() -> None:
+    assert mermaid().count("-->") == sum(map(len, moves().values()))
+
+
+def test_an_epoch_never_goes_back() -> None:
+    state = Unattached(5, 0.0)
+    with pytest.raises(IllegalMoveError):
+        state.to_unattached(5, 0.0)
+    with pytest.raises(IllegalMoveError):
+        state.to_follower(4, 2, AT, 0.0)
+
+
+def test_an_epoch_has_one_leader() -> None:
+    state = Follower(5, 0.0, 2, AT)
+    with pytest.raises(IllegalMoveError):
+        state.to_follower(5, 3, AT, 0.0)
+
+
+def test_a_replica_votes_once_in_an_epoch() -> None:
+    voted = Unattached(5, 0.0).to_voted(ReplicaKey(2), 0.0)
+    assert not hasattr(voted, "to_voted")
+    standing = Voted(5, 0.0, ReplicaKey(2)).to_prospective(Tally(frozenset({1, 2})), 0.0)
+    with pytest.raises(IllegalMoveError):
+        standing.to_voted(ReplicaKey(3), 0.0)
+
+
+def test_nobody_is_a_candidate_without_the_pre_vote_or_leads_without_votes() -> None:
+    tally = Tally(frozenset({1, 2, 3})).with_vote(1, True)
+    standing = Prospective(5, 0.0, tally, 0)
+    with pytest.raises(IllegalMoveError):
+        standing.to_candidate(ReplicaKey(1), tally, 0.0)
+
+
+def test_only_a_candidate_can_come_to_lead() -> None:
+    assert [state for state, targets in moves().items() if "Leader" in targets] == ["Candidate"]
