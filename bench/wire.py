@@ -78,10 +78,12 @@ def active_controller(bootstrap: str) -> int:
 
 
 def leaders(bootstrap: str, topic: str) -> tuple[dict[int, int], dict[int, tuple[str, int]]]:
-    """Leader of each partition, and address of each broker."""
+    """Leader of each partition, and address of each broker, as soon as the broker asked knows."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
-    answer = ask(bootstrap, request, 9, MetadataResponse)
-    found = {p.partition_index: p.leader_id for p in answer.topics[0].partitions}
+    found: dict[int, int] = {}
+    while not found or min(found.values()) < 0:
+        answer = ask(bootstrap, request, 9, MetadataResponse)
+        found = {p.partition_index: p.leader_id for p in answer.topics[0].partitions}
     return found, {b.node_id: (b.host, b.port) for b in answer.brokers}
 
 
