@@ -55,11 +55,7 @@ class PartitionCoordinatorLog:
         return None if found is None else found.records
 
     def read_job(self, offset: int, max_bytes: int) -> Callable[[], Buffer]:
-        def read() -> Buffer:
-            found = self._log.read(offset, max_bytes, at_least_one=True, block=True)
-            return b"" if found is None else found.records
-
-        return read
+        return self._log.read_job(offset, max_bytes)
 
 
 def begin_leading(coordinators: Coordinators[M], partition: Partition) -> None:

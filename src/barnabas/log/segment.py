@@ -333,15 +333,7 @@ class Segment:
             return
         if end > self._trusted_from:
             data = memoryview(data)[: self._trusted_from - position]
-        end, next_offset = position, self.base_offset
-        try:
-            for batch in iterate(data, crc=True):
-                if batch.header.base_offset < next_offset:  # the CRC does not cover offsets
-                    raise CorruptBatchError(batch.position, "the offsets do not ascend")
-                next_offset = batch.header.next_offset
-                end = position + batch.position + batch.header.size
-        except CorruptBatchError as error:
-            raise CorruptLogError(self.path, position + error.position, error.why) from error
+        end = check_run(self.path, self.base_offset, position, data)
         if self._checked_from <= position <= self._checked_to:
             self._checked_to = max(self._checked_to, end)
         else:
@@ -429,3 +421,18 @@ def remove(disk: Disk, segment: Segment) -> None:
     segment.close()
     for path in segment.existing_files():
         disk.remove(path)
+
+
+def check_run(path: str, base_offset: int, position: int, data: Buffer) -> int:
+    """Check the whole batches of what stands at `position` of a file; the position behind them. Raises
+    :class:`CorruptLogError`."""
+    end, next_offset = position, base_offset
+    try:
+        for batch in iterate(data, crc=True):
+            if batch.header.base_offset < next_offset:  # the CRC does not cover offsets
+                raise CorruptBatchError(batch.position, "the offsets do not ascend")
+            next_offset = batch.header.next_offset
+            end = position + batch.position + batch.header.size
+    except CorruptBatchError as error:
+        raise CorruptLogError(path, position + error.position, error.why) from error
+    return end

@@ -8,13 +8,14 @@ batches that are not what was written raise :class:`CorruptLogError` and are nev
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.log import transactions
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import OffsetOutOfRange
 from barnabas.log.files import OpenFiles
-from barnabas.log.segment import Segment
+from barnabas.log.segment import Segment, check_run
 from barnabas.ports import Disk
 from barnabas.record.batch import (
     HEADER_SIZE,
@@ -97,30 +98,57 @@ class SegmentedLog:
 
         Raises :class:`OffsetOutOfRange`, :class:`CorruptLogError`, ``OSError``.
         """
-        end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
-        if offset >= end:
+        place = self._place(offset, up_to)
+        if place is None:
             return EMPTY
-        found = self._find(offset)
-        if found is None:
-            return EMPTY
-        at, start = found
-        segment = self.segments[at]
-        limit = segment.size if self.end_of_segment(at) <= end else segment.position_of(end)
-        size = min(max_bytes, limit - start)
-        if at_least_one:
-            size = min(max(size, LENGTH_PREFIX), limit - start)
-        data = segment.read(start, size, block) if size > 0 else b""
-        if at_least_one and data:
-            _, length = OFFSET_AND_LENGTH.unpack_from(data)
-            whole = min(length + LENGTH_PREFIX, limit - start)
-            if whole > len(data):
-                data = segment.read(start, whole, block)
+        segment, start, limit = place
+        data = _read_run(
+            lambda at, size: segment.read(at, size, block), start, limit, max_bytes, at_least_one
+        )
         if not data:
             return None if data is None else EMPTY
         segment.check_read(start, data)
         return ReadResult(data, start, segment.base_offset)
+
+    def read_job(
+        self, offset: int, max_bytes: int, *, up_to: int | None = None, at_least_one: bool = True
+    ) -> Callable[[], Buffer]:
+        """The same bytes as `read` gives, by a job that may run (and block) on another thread; none
+        where the segment is gone by then. Raises :class:`OffsetOutOfRange`, ``OSError`` now, and
+        ``OSError``, :class:`CorruptLogError` in the job."""
+        place = self._place(offset, up_to)
+        if place is None:
+            return bytes
+        segment, start, limit = place
+        disk, path, base = self.disk, segment.path, segment.base_offset
+
+        def job() -> Buffer:
+            try:
+                file = disk.open(path)
+            except FileNotFoundError:
+                return b""
+            try:
+                data = _read_run(file.read_at, start, limit, max_bytes, at_least_one) or b""
+            finally:
+                file.close()
+            check_run(path, base, start, data)
+            return data
+
+        return job
+
+    def _place(self, offset: int, up_to: int | None) -> tuple[Segment, int, int] | None:
+        """Segment, position of the batch that holds `offset`, and the position where a reader up to
+        offset `up_to` ends."""
+        end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        found = None if offset >= end else self._find(offset)
+        if found is None:
+            return None
+        at, start = found
+        segment = self.segments[at]
+        limit = segment.size if self.end_of_segment(at) <= end else segment.position_of(end)
+        return segment, start, limit
 
     def _find(self, offset: int) -> tuple[int, int] | None:
         """Segment and position of the first batch that ends at or behind `offset`."""
@@ -177,3 +205,25 @@ class SegmentedLog:
         active = self.active
         if active.size >= HEADER_SIZE and active.first_timestamp is None:
             active.first_timestamp = next(active.headers()).header.max_timestamp
+
+
+def _read_run(
+    read: Callable[[int, int], Buffer | None],
+    start: int,
+    limit: int,
+    max_bytes: int,
+    at_least_one: bool,
+) -> Buffer | None:
+    """Bytes from `start` on, below `limit`: at most `max_bytes`, or the first batch whole."""
+    size = min(max_bytes, limit - start)
+    if at_least_one:
+        size = min(max(size, LENGTH_PREFIX), limit - start)
+    if size <= 0:
+        return b""
+    data = read(start, size)
+    if at_least_one and data:
+        _, length = OFFSET_AND_LENGTH.unpack_from(data)
+        whole = min(length + LENGTH_PREFIX, limit - start)
+        if whole > len(data):
+            data = read(start, whole)
+    return data
