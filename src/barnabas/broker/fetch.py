@@ -13,12 +13,26 @@ A high watermark alone does not answer a parked follower, as in Kafka without a 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
-from functools import partial
-from struct import Struct
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import NamedTuple
 
 from barnabas.broker.deadlines import Deadlines
+from barnabas.broker.fetch_answers import (
+    NO_DIVERGENCE,
+    Cold,
+    Look,
+    Session,
+    Watched,
+    checked_log,
+    error_answer,
+    has_more,
+    partition_answer,
+    remember,
+    response_of,
+)
+from barnabas.broker.leaders import LEADERSHIP
 from barnabas.broker.partition import Partition
 from barnabas.ports import Ports, Rng
 from barnabas.replication.leader import UNKNOWN
@@ -32,33 +46,18 @@ from barnabas.replication.sessions import (
     SessionPartition,
     next_epoch,
 )
-from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest
-from barnabas.wire.messages.fetch_response import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    PartitionData,
-    SnapshotId,
-)
+from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 from barnabas.wire.request import Parked
 
-READ_COMMITTED = 1
-CONSUMER = -1
 COLD_READS_MAX = 3
 """Times that a fetch waits for its bytes to be brought into memory; after that it blocks."""
+COLD_READ_QUEUES = 4
 RECHECK_MS = 5.0
 """A fetch with a larger min_bytes is looked at again this often at most."""
-NO_DIVERGENCE = EpochEndOffset()
-NO_LEADER = LeaderIdAndEpoch()
-NO_SNAPSHOT = SnapshotId()
-_LENGTH = Struct(">qi")
+LEADERS_SINCE = 12
 
-Watched = SessionPartition[Partition]
-Session = FetchSession[Partition]
 Find = Callable[[PartitionKey], tuple[Partition | None, ErrorCode]]
 """The replica here for (topic id or name, index), or why there is none."""
 
@@ -77,19 +76,16 @@ class Round(NamedTuple):
     size: int
     urgent: bool
     """Something must not wait: an error, a divergence."""
-    cold: list[tuple[Watched, int, int | None]]
-    """(partition, bytes, up to) that are not in memory."""
+    cold: list[Cold]
 
 
 class ParkedFetch:
     """One fetch under way, and what it asks of every look."""
 
     __slots__ = (
-        "answer_all",
         "bucket",
         "cold_reads",
         "deadline_ms",
-        "incremental",
         "isolation",
         "max_bytes",
         "min_bytes",
@@ -97,11 +93,13 @@ class ParkedFetch:
         "reading",
         "service",
         "session",
-        "uses_ids",
         "version",
+        "whole",
     )
 
-    def __init__(self, service: FetchService, session: Session, request: FetchRequest) -> None:
+    def __init__(
+        self, service: FetchService, session: Session, request: FetchRequest, version: int
+    ) -> None:
         self.service = service
         self.session = session
         self.parked = Parked()
@@ -112,9 +110,9 @@ class ParkedFetch:
         self.isolation = request.isolation_level
         self.min_bytes = request.min_bytes
         self.max_bytes = request.max_bytes
-        self.incremental = False
-        self.answer_all = False
-        self.version = 0
+        self.version = version
+        self.whole = session.id == NO_SESSION or request.session_epoch <= INITIAL_EPOCH
+        """A full fetch: its answer names every partition."""
 
     def on_deadline(self) -> None:
         self.service.on_deadline(self)
@@ -145,6 +143,7 @@ class FetchService:
         self._woken: dict[Session, None] = {}
         self._flushing = False
         self._rechecks: dict[Session, None] = {}
+        self._cold_reads = itertools.count()
 
     # -- a request -------------------------------------------------------------------------------
 
@@ -156,18 +155,16 @@ class FetchService:
         now_ms = self._ports.clock.now_ms()
         self.sessions.touch(session, now_ms)
         self._end_parked(session)
-        fetch = ParkedFetch(self, session, request)
-        fetch.version = version
-        fetch.incremental = session.id != NO_SESSION and request.session_epoch > INITIAL_EPOCH
-        fetch.answer_all = not fetch.incremental
+        fetch = ParkedFetch(self, session, request, version)
         if session.is_follower:
             self._note_progress(session, request, now_ms)
-        round = self._look(fetch, block=False)
-        if round.cold:
-            return self._park(fetch, now_ms + max(request.max_wait_ms, 0), round)
-        if self._enough(fetch, round) or request.max_wait_ms <= 0 or not session.partitions:
+        round = self._look(fetch, whole=fetch.whole)
+        wait_ms = max(request.max_wait_ms, 0)
+        if not round.cold and (
+            wait_ms == 0 or not session.partitions or self._enough(fetch, round)
+        ):
             return self._answer(fetch, round)
-        return self._park(fetch, now_ms + request.max_wait_ms, round)
+        return self._park(fetch, now_ms + wait_ms, round)
 
     def _enough(self, fetch: ParkedFetch, round: Round) -> bool:
         return round.urgent or round.size >= fetch.min_bytes
@@ -175,6 +172,10 @@ class FetchService:
     def _park(self, fetch: ParkedFetch, deadline_ms: float, round: Round) -> Parked:
         fetch.session.parked = fetch
         fetch.deadline_ms = deadline_ms
+        if fetch.whole:
+            for watched, data in round.answers:
+                if not data.records and not has_more(fetch.session, watched):
+                    fetch.session.dirty.pop(watched, None)  # until it moves
         if round.cold:
             self._warm(fetch, round.cold)
         else:
@@ -239,7 +240,8 @@ class FetchService:
                 if watched is None:
                     watched = SessionPartition(session, key, topic.topic)
                     session.partitions[key] = watched
-                    self._bind(watched)
+                    with suppress(KafkaError):  # told when it is looked at
+                        self._bind(watched)
                 _renew(watched, wanted)
                 session.dirty[watched] = None
         for forgotten in request.forgotten_topics_data:
@@ -249,11 +251,11 @@ class FetchService:
                 if gone is not None:
                     self._unbind(gone)
 
-    def _bind(self, watched: Watched) -> ErrorCode:
-        """Find the replica and be told when it moves."""
+    def _bind(self, watched: Watched) -> Partition:
+        """Find the replica and be told when it moves. Raises KafkaError where there is none here."""
         partition, code = self._find(watched.key)
         if partition is None:
-            return code
+            raise KafkaError(code, f"no replica of {watched} here")
         watched.partition = partition
         session = watched.session
         if session.is_follower:
@@ -262,7 +264,7 @@ class FetchService:
                 watched.follower = partition.leader.followers.get(session.follower_id)
         else:
             partition.high_watermark_watchers[watched] = None
-        return ErrorCode.NONE
+        return partition
 
     def _unbind(self, watched: Watched) -> None:
         partition = watched.partition
@@ -335,146 +337,50 @@ class FetchService:
 
     # -- looking ---------------------------------------------------------------------------------
 
-    def _look(self, fetch: ParkedFetch, *, block: bool) -> Round:
+    def _look(self, fetch: ParkedFetch, *, whole: bool = False) -> Round:
         """What there is to tell of the dirty partitions, within the byte bounds."""
         session = fetch.session
-        round = Round([], 0, False, [])
+        cold: list[Cold] = []
+        look = Look(fetch.version, fetch.isolation, whole, fetch.cold_reads >= COLD_READS_MAX, cold)
+        answers: list[tuple[Watched, PartitionData]] = []
         left = min(fetch.max_bytes, self._limits.response_bytes_max)
-        size, urgent, idle = 0, False, []
+        size, urgent = 0, False
         for watched in list(session.dirty):
             try:
-                data = self._tell(fetch, watched, left, size == 0, block, round.cold)
+                partition = watched.partition or self._bind(watched)
+                log = checked_log(look, watched, partition)
+                if session.is_follower:
+                    self._note_first(watched, partition)
+                data = partition_answer(look, watched, partition, log, left, size == 0)
             except KafkaError as error:
-                data = self._error(watched, error)
+                data = error_answer(watched, error)
                 urgent = True
             if data is None:
-                idle.append(watched)
+                if not has_more(session, watched):
+                    session.dirty.pop(watched, None)
                 continue
             if data.records:
                 size += len(data.records)
                 left -= len(data.records)
             elif data.diverging_epoch is not NO_DIVERGENCE:
                 urgent = True
-            round.answers.append((watched, data))
-        for watched in idle:
-            if not fetch.answer_all:
-                session.dirty.pop(watched, None)
-        return round._replace(size=size, urgent=urgent)
-
-    def _tell(
-        self,
-        fetch: ParkedFetch,
-        watched: Watched,
-        left: int,
-        first: bool,
-        block: bool,
-        cold: list[tuple[Watched, int, int | None]],
-    ) -> PartitionData | None:
-        """The answer for one partition; None where the peer knows all of it. Raises KafkaError."""
-        partition = watched.partition
-        if partition is None:
-            code = self._bind(watched)
-            partition = watched.partition
-            if partition is None:
-                raise KafkaError(code, f"no replica of {watched} here")
-        session = watched.session
-        follower = session.is_follower
-        log = partition.readable_log(
-            watched.leader_epoch, leader_only=follower or fetch.version < 11
-        )
-        if follower:
-            self._note_first(watched, partition)
-        diverging = NO_DIVERGENCE
-        records: Buffer | None = None
-        high_watermark = log.high_watermark
-        up_to = None
-        if not follower:
-            up_to = log.last_stable_offset if fetch.isolation == READ_COMMITTED else high_watermark
-        parts = partition.diverging_epoch(watched.last_fetched_epoch, watched.fetch_offset)
-        if parts is not None:
-            diverging = EpochEndOffset(epoch=parts[0], end_offset=parts[1])
-        else:
-            size = min(watched.max_bytes, left)
-            end = log.log_end_offset if up_to is None else up_to
-            if watched.fetch_offset >= end or (size <= 0 and not first):
-                partition.check_offset(watched.fetch_offset)
-            else:
-                found = partition.read(
-                    watched.fetch_offset, max(size, 0), up_to, at_least_one=first, block=block
-                )
-                if found is None:
-                    cold.append((watched, size, up_to))
-                elif first or _has_whole_batch(found.records):
-                    records = found.records
-        if (
-            not records
-            and diverging is NO_DIVERGENCE
-            and not fetch.answer_all
-            and high_watermark == watched.sent_high_watermark
-            and log.log_start_offset == watched.sent_log_start
-        ):
-            return None
-        aborted = None
-        if up_to is not None and fetch.isolation == READ_COMMITTED:
-            aborted = _aborted(partition, watched.fetch_offset, up_to) if records else []
-        return PartitionData(
-            partition_index=watched.key[1],
-            high_watermark=high_watermark,
-            last_stable_offset=high_watermark if follower else log.last_stable_offset,
-            log_start_offset=log.log_start_offset,
-            diverging_epoch=diverging,
-            current_leader=NO_LEADER,
-            snapshot_id=NO_SNAPSHOT,
-            aborted_transactions=aborted,
-            preferred_read_replica=-1,
-            records=records if records is not None else b"",
-        )
-
-    @staticmethod
-    def _error(watched: Watched, error: KafkaError) -> PartitionData:
-        return PartitionData(
-            partition_index=watched.key[1],
-            error_code=error.code,
-            high_watermark=-1,
-            last_stable_offset=-1,
-            log_start_offset=-1,
-            diverging_epoch=NO_DIVERGENCE,
-            current_leader=NO_LEADER,
-            snapshot_id=NO_SNAPSHOT,
-            aborted_transactions=None,
-            records=b"",
-        )
+            answers.append((watched, data))
+        return Round(answers, size, urgent, cold)
 
     def _answer(self, fetch: ParkedFetch, round: Round) -> FetchResponse:
         """The response, and what the session remembers of it."""
         session = fetch.session
-        topics: dict[Any, list[PartitionData]] = {}
-        names: dict[Any, str] = {}
-        errors: dict[PartitionKey, Partition] = {}
+        refused: dict[PartitionKey, Partition] = {}
         for watched, data in round.answers:
-            topic_key = watched.key[0]
-            found = topics.get(topic_key)
-            if found is None:
-                found = topics[topic_key] = []
-                names[topic_key] = watched.topic
-            found.append(data)
-            _remember(session, watched, data)
-            if data.error_code in _LEADERSHIP and watched.partition is not None:
-                errors[watched.key] = watched.partition
-        response = FetchResponse(
-            session_id=session.id,
-            responses=[
-                FetchableTopicResponse(topic_id=key, partitions=partitions)
-                if session.uses_ids
-                else FetchableTopicResponse(topic=names[key], partitions=partitions)
-                for key, partitions in topics.items()
-            ],
-        )
+            remember(session, watched, data)
+            if data.error_code in LEADERSHIP and watched.partition is not None:
+                refused[watched.key] = watched.partition
+        response = response_of(session, round.answers)
         if session.id == NO_SESSION:
             for watched in session.partitions.values():
                 self._unbind(watched)
-        if errors and fetch.version >= 12:
-            self._add_leaders(response, fetch.version, errors)
+        if refused and fetch.version >= LEADERS_SINCE:
+            self._add_leaders(response, fetch.version, refused)
         return response
 
     # -- waking ----------------------------------------------------------------------------------
@@ -520,7 +426,13 @@ class FetchService:
             if fetch.session.id == NO_SESSION:
                 self._drop(fetch.session)
             return
-        round = self._look(fetch, block=fetch.cold_reads >= COLD_READS_MAX)
+        round = self._look(fetch)
+        if not round.cold and (last or self._enough(fetch, round)):
+            if fetch.whole:
+                # What had nothing to tell while it waited is named all the same.
+                session = fetch.session
+                session.dirty.update(dict.fromkeys(session.partitions.values()))
+                round = self._look(fetch, whole=True)
         if round.cold:
             self._deadlines.remove(fetch)
             self._warm(fetch, round.cold)
@@ -533,18 +445,12 @@ class FetchService:
         if fetch.session.parked is fetch:
             fetch.session.parked = None
 
-    def _warm(self, fetch: ParkedFetch, cold: Iterable[tuple[Watched, int, int | None]]) -> None:
+    def _warm(self, fetch: ParkedFetch, cold: Iterable[Cold]) -> None:
         """Bring bytes into memory by reading them once where that may block."""
         fetch.reading = True
         fetch.cold_reads += 1
         jobs = [
-            partial(
-                watched.partition.log.read,
-                watched.fetch_offset,
-                max(size, 0),
-                up_to=up_to,
-                at_least_one=True,
-            )
+            watched.partition.log.read_job(watched.fetch_offset, max(size, 0), up_to=up_to)
             for watched, size, up_to in cold
             if watched.partition is not None and watched.partition.log is not None
         ]
@@ -563,10 +469,8 @@ class FetchService:
                 self._deadlines.add(fetch, fetch.deadline_ms)
             self._try(fetch, last=fetch.deadline_ms <= now_ms)
 
-        self._ports.background.run("read", read, done)
-
-
-_LEADERSHIP = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+        queue = f"read {next(self._cold_reads) % COLD_READ_QUEUES}"
+        self._ports.background.run(queue, read, done)
 
 
 def replica_of(request: FetchRequest) -> int:
@@ -580,39 +484,3 @@ def _renew(watched: Watched, wanted: FetchPartition) -> None:
     watched.leader_epoch = wanted.current_leader_epoch
     watched.last_fetched_epoch = wanted.last_fetched_epoch
     watched.log_start_offset = wanted.log_start_offset
-
-
-def _remember(session: Session, watched: Watched, data: PartitionData) -> None:
-    """What the peer knows now, and whether there is more to tell."""
-    if data.error_code:
-        watched.sent_high_watermark = watched.sent_log_start = -1
-        session.later(watched)
-        return
-    watched.sent_high_watermark = data.high_watermark
-    watched.sent_log_start = data.log_start_offset
-    if data.records or data.diverging_epoch is not NO_DIVERGENCE:
-        session.later(watched)
-    else:
-        partition = watched.partition
-        if partition is None or not _has_more(session, watched, partition):
-            session.dirty.pop(watched, None)
-
-
-def _has_more(session: Session, watched: Watched, partition: Partition) -> bool:
-    log = partition.log
-    if log is None:
-        return True
-    end = log.log_end_offset if session.is_follower else log.high_watermark
-    return watched.fetch_offset < end
-
-
-def _has_whole_batch(records: Buffer) -> bool:
-    return len(records) >= 12 and 12 + _LENGTH.unpack_from(records)[1] <= len(records)
-
-
-def _aborted(partition: Partition, start: int, end: int) -> list[AbortedTransaction]:
-    assert partition.log is not None
-    return [
-        AbortedTransaction(producer_id=producer, first_offset=first)
-        for producer, first in partition.log.read_transactions(start, end)
-    ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from barnabas.log.errors import OffsetOutOfRange
+from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.log.partition_log import PartitionLog, ReadResult
 from barnabas.metadata.topic import PartitionState
 from barnabas.types import NO_NODE, Buffer, TopicPartition, Uuid
@@ -121,6 +121,11 @@ class Replica:
             lambda: log.read(offset, max_bytes, up_to=up_to, at_least_one=at_least_one, block=block)
         )
 
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of those that touch [start, end). Raises KafkaError."""
+        log = self.online_log()
+        return self._on_disk(lambda: log.read_transactions(start, end))
+
     # -- a follower's log ------------------------------------------------------------------------
 
     def append_as_follower(self, records: Buffer) -> None:
@@ -148,6 +153,8 @@ class Replica:
         except OSError as error:
             self._disk.on_log_failed(self.name, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except CorruptLogError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
     # -- errors ----------------------------------------------------------------------------------
 

@@ -237,6 +237,49 @@ class TestSessions:
         served = [p.partition_index for p in second.responses[0].partitions if p.records]
         assert served == [1]
 
+    def test_what_found_no_room_is_told_though_nothing_moves_any_more(
+        self, shared: Cluster
+    ) -> None:
+        name = topic(shared, "room")
+        full = shared.ask(shared.fetch_request(topic=name, session=(0, 0)))
+        request = shared.fetch_request(topic=name, session=(full.session_id, 1), max_bytes=700)
+        topic_id = request.topics[0].topic_id
+        both = [
+            FetchPartition(partition=i, fetch_offset=0, partition_max_bytes=700) for i in (0, 1)
+        ]
+        request.topics = [FetchTopic(topic_id=topic_id, partitions=both)]
+        for index in (0, 1):
+            shared.produce([b"x" * 600], topic=name, index=index)
+        told: list[int] = []
+        for _ in range(4):
+            response = shared.ask(request)
+            for found in response.responses:
+                told += [p.partition_index for p in found.partitions if p.records]
+            moved = [
+                FetchPartition(partition=i, fetch_offset=1, partition_max_bytes=700) for i in told
+            ]
+            request.topics = [FetchTopic(topic_id=topic_id, partitions=moved)]
+            request.session_epoch += 1
+        assert told == [0, 1]
+
+    def test_a_full_fetch_that_waited_names_every_partition(self, shared: Cluster) -> None:
+        name = topic(shared, "whole")
+        request = shared.fetch_request(topic=name, max_wait_ms=500)
+        both = [
+            FetchPartition(partition=i, fetch_offset=0, partition_max_bytes=700) for i in (0, 1)
+        ]
+        request.topics[0].partitions = both
+        answer = shared.ask_later(request, purpose="parked")
+        shared.run(50)
+        shared.produce([b"x"], topic=name, index=1)
+        shared.until(lambda: answer.is_there, 100)
+        partitions = answer.value.responses[0].partitions
+        assert sorted(p.partition_index for p in partitions) == [0, 1]
+        assert [bool(p.records) for p in sorted(partitions, key=lambda p: p.partition_index)] == [
+            False,
+            True,
+        ]
+
     def test_deleting_a_topic_ends_waiting_with_an_error(self) -> None:
         cluster = Cluster(1)
         cluster.create_topic("t")

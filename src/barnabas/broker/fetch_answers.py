@@ -1,0 +1,193 @@
+"""What a fetch is told of one partition, and what its session remembers of that.
+
+Reads never block: bytes that are not in memory are noted as cold, and the fetch is looked at again
+when they were read once. Whoever believes in another leader epoch, or asks outside the log, gets a
+`KafkaError`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from barnabas.broker.partition import Partition
+from barnabas.log.partition_log import PartitionLog
+from barnabas.replication.sessions import FetchSession, SessionPartition
+from barnabas.types import Buffer
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+    SnapshotId,
+)
+
+READ_COMMITTED = 1
+FOLLOWERS_SERVE_SINCE = 11
+"""Consumers of this version may read from followers (KIP-392)."""
+NO_DIVERGENCE = EpochEndOffset()
+NO_LEADER = LeaderIdAndEpoch()
+NO_SNAPSHOT = SnapshotId()
+_LENGTH = Struct(">qi")
+
+Watched = SessionPartition[Partition]
+Session = FetchSession[Partition]
+
+
+class Cold(NamedTuple):
+    """Bytes that are not in memory."""
+
+    watched: Watched
+    size: int
+    up_to: int | None
+
+
+class Look(NamedTuple):
+    """How partitions are looked at: by whom, and how much."""
+
+    version: int
+    isolation: int
+    whole: bool
+    """Say something of each partition, also where there is nothing new."""
+    block: bool
+    cold: list[Cold]
+
+
+def checked_log(look: Look, watched: Watched, partition: Partition) -> PartitionLog:
+    """The log for this reader. Raises KafkaError where it may not read here."""
+    leader_only = watched.session.is_follower or look.version < FOLLOWERS_SERVE_SINCE
+    return partition.readable_log(watched.leader_epoch, leader_only=leader_only)
+
+
+def partition_answer(
+    look: Look, watched: Watched, partition: Partition, log: PartitionLog, left: int, first: bool
+) -> PartitionData | None:
+    """The answer for one partition with at most `left` bytes (`first`: at least one batch); None
+    where the peer knows all of it. Raises KafkaError."""
+    follower = watched.session.is_follower
+    up_to = None
+    if not follower:
+        committed = look.isolation == READ_COMMITTED
+        up_to = log.last_stable_offset if committed else log.high_watermark
+    diverging = NO_DIVERGENCE
+    records: Buffer = b""
+    parts = partition.diverging_epoch(watched.last_fetched_epoch, watched.fetch_offset)
+    if parts is not None:
+        diverging = EpochEndOffset(epoch=parts[0], end_offset=parts[1])
+    else:
+        records = _read(look, watched, partition, log, left, first, up_to)
+    if (
+        not records
+        and diverging is NO_DIVERGENCE
+        and not look.whole
+        and log.high_watermark == watched.sent_high_watermark
+        and log.log_start_offset == watched.sent_log_start
+    ):
+        return None
+    aborted = None
+    if up_to is not None and look.isolation == READ_COMMITTED:
+        aborted = _aborted(partition, watched.fetch_offset, up_to) if records else []
+    return PartitionData(
+        partition_index=watched.key[1],
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.high_watermark if follower else log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=diverging,
+        current_leader=NO_LEADER,
+        snapshot_id=NO_SNAPSHOT,
+        aborted_transactions=aborted,
+        preferred_read_replica=-1,
+        records=records,
+    )
+
+
+def _read(
+    look: Look,
+    watched: Watched,
+    partition: Partition,
+    log: PartitionLog,
+    left: int,
+    first: bool,
+    up_to: int | None,
+) -> Buffer:
+    size = max(min(watched.max_bytes, left), 0)
+    end = log.log_end_offset if up_to is None else up_to
+    if watched.fetch_offset >= end or (size == 0 and not first):
+        partition.check_offset(watched.fetch_offset)
+        return b""
+    found = partition.read(watched.fetch_offset, size, up_to, at_least_one=first, block=look.block)
+    if found is None:
+        look.cold.append(Cold(watched, size, up_to))
+        return b""
+    # A part of a batch moves nobody on: others may use the room.
+    return found.records if first or _has_whole_batch(found.records) else b""
+
+
+def _has_whole_batch(records: Buffer) -> bool:
+    return len(records) >= _LENGTH.size and 12 + _LENGTH.unpack_from(records)[1] <= len(records)
+
+
+def _aborted(partition: Partition, start: int, end: int) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=producer, first_offset=first)
+        for producer, first in partition.aborted_transactions(start, end)
+    ]
+
+
+def error_answer(watched: Watched, error: KafkaError) -> PartitionData:
+    return PartitionData(
+        partition_index=watched.key[1],
+        error_code=error.code,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        diverging_epoch=NO_DIVERGENCE,
+        current_leader=NO_LEADER,
+        snapshot_id=NO_SNAPSHOT,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def response_of(session: Session, answers: list[tuple[Watched, PartitionData]]) -> FetchResponse:
+    """The response that carries `answers`, by topic."""
+    topics: dict[object, FetchableTopicResponse] = {}
+    for watched, data in answers:
+        key = watched.key[0]
+        topic = topics.get(key)
+        if topic is None:
+            partitions: list[PartitionData] = []
+            topics[key] = topic = (
+                FetchableTopicResponse(topic_id=key, partitions=partitions)
+                if session.uses_ids
+                else FetchableTopicResponse(topic=watched.topic, partitions=partitions)
+            )
+        topic.partitions.append(data)  # type: ignore[attr-defined]
+    return FetchResponse(session_id=session.id, responses=list(topics.values()))
+
+
+def remember(session: Session, watched: Watched, data: PartitionData) -> None:
+    """What the peer knows now, and whether there is more to tell."""
+    if data.error_code:
+        watched.sent_high_watermark = watched.sent_log_start = -1
+        session.later(watched)
+        return
+    watched.sent_high_watermark = data.high_watermark
+    watched.sent_log_start = data.log_start_offset
+    if data.records or data.diverging_epoch is not NO_DIVERGENCE:
+        session.later(watched)
+    elif not has_more(session, watched):
+        session.dirty.pop(watched, None)
+    # Else it found no room and keeps its place before those that did.
+
+
+def has_more(session: Session, watched: Watched) -> bool:
+    """Whether there is something to read from where the peer is."""
+    partition = watched.partition
+    if partition is None or partition.log is None:
+        return True
+    end = partition.log.log_end_offset if session.is_follower else partition.log.high_watermark
+    return watched.fetch_offset < end
