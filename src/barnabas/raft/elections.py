@@ -141,6 +141,8 @@ def on_begin_epoch(m: Machine, ticket: int, request: BeginEpochRequest) -> None:
         if request.voter is not None and not request.voter.matches(m.me):
             error = ErrorCode.INVALID_VOTER_KEY
         endpoint = request.leader_endpoints.get(m.settings.listener_name)
+        if m.gone == (request.epoch, request.leader_id):
+            m.gone = (-1, NOBODY)
         m.see_epoch(request.epoch, request.leader_id, endpoint)
         state = m.state
         if isinstance(state, (Follower, Observer)) and state.leader_id == request.leader_id:
@@ -219,7 +221,8 @@ def _lose(m: Machine, state: Prospective | Candidate) -> None:
         m.refine(state.backed_off(m.backoff(state.retries)))
         return
     endpoint = state.leader_endpoint
-    if state.tally.is_lost and state.leader_id != NOBODY and endpoint is not None:
+    gone = m.gone == (state.epoch, state.leader_id)
+    if state.tally.is_lost and state.leader_id != NOBODY and endpoint is not None and not gone:
         # A majority hears the leader: it is this replica that could not.
         m.follow(state.epoch, state.leader_id, endpoint)
     else:

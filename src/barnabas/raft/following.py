@@ -116,6 +116,7 @@ def on_peer_gone(m: Machine, endpoint: Endpoint) -> None:
     """Nobody listens there any more. If it was the leader: stand after a random short wait."""
     state = m.state
     if isinstance(state, Follower) and state.leader_endpoint == endpoint:
+        m.gone = (state.epoch, state.leader_id)
         m.refine(state.doubting(m.backoff(0)))
     elif isinstance(state, Observer) and state.leader_endpoint == endpoint:
         m.become(state.searching(m.now + m.settings.retry_backoff_ms))

@@ -86,6 +86,8 @@ class Machine:
         """What the voters of a static quorum told this leader of themselves."""
         self.own_change_at_ms = 0.0
         """When to look again whether the voter set is wrong about this replica."""
+        self.gone = (-1, NOBODY)
+        """(epoch, leader) whose process was seen to be gone: only it can say that it is not."""
         self.told_static = -1
         """The epoch whose leader knows this static voter's directory."""
         self.out: list[do.Effect] = []
@@ -248,7 +250,8 @@ class Machine:
             else:
                 self.newer_epoch(epoch)
         elif epoch == self.epoch and leader_id >= 0 and leader_id != self.me.id:
-            if endpoint is not None and self._lacks_leader():
+            hearsay = (epoch, leader_id) == self.gone
+            if endpoint is not None and self._lacks_leader() and not hearsay:
                 self.follow(epoch, leader_id, endpoint)
 
     def _lacks_leader(self) -> bool:
