@@ -55,15 +55,9 @@ def map_key(key: bytes) -> bytes:
     return blake2b(key, digest_size=KEY_BYTES_MAX + 1).digest()
 
 
-class Span(NamedTuple):
-    """Where a record stands in its section, and what compaction looks at."""
-
-    start: int
-    end: int
-    offset_delta: int
-    timestamp_delta: int
-    key: bytes | None
-    has_value: bool
+Span = tuple[int, int, int, int, bytes | None, bool]
+"""A record in its section: where it begins and ends, offset delta, timestamp delta, key, and whether it
+has a value. A plain tuple: there is one per record."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -147,25 +141,44 @@ def section_of(batch: BatchView) -> memoryview:
 
 def spans_of(section: memoryview, header: BatchHeader) -> list[Span]:
     """Every record of a section. Raises :class:`CorruptBatchError` where it contradicts the header."""
-    spans, position, total = [], 0, len(section)
+    # Numbers of one byte, as most are, are read in place: this loop is what compaction spends its time in.
+    data, spans = bytes(section), list[Span]()
+    position, total, add = 0, len(section), spans.append
     try:
         for _ in range(header.record_count):
             start = position
-            size, position = read_varint(section, position)
+            size, position = read_varint(data, position)
             end = position + size
             if size < 0 or end > total:
                 raise ValueError(f"a record claims {size} bytes")
-            stamp, position = read_varint(section, position + 1)
-            delta, position = read_varint(section, position)
-            length, position = read_varint(section, position)
+            byte = data[position + 1]
+            if byte < 0x80:
+                stamp, position = byte >> 1 ^ -(byte & 1), position + 2
+            else:
+                stamp, position = read_varint(data, position + 1)
+            byte = data[position]
+            if byte < 0x80:
+                delta, position = byte >> 1 ^ -(byte & 1), position + 1
+            else:
+                delta, position = read_varint(data, position)
+            byte = data[position]
+            if byte < 0x80:
+                length, position = byte >> 1 ^ -(byte & 1), position + 1
+            else:
+                length, position = read_varint(data, position)
             key = None
             if length >= 0:
-                key = bytes(section[position : position + length])
+                key = data[position : position + length]
                 position += length
-            length, position = read_varint(section, position)
-            if position + max(length, 0) > end:
-                raise ValueError("a record is shorter than its fields")
-            spans.append(Span(start, end, delta, stamp, key, length >= 0))
+            if data[position] == 1:  # -1
+                if position >= end:
+                    raise ValueError("a record is shorter than its fields")
+                add((start, end, delta, stamp, key, False))
+            else:
+                length, position = read_varint(data, position)
+                if position + length > end:
+                    raise ValueError("a record is shorter than its fields")
+                add((start, end, delta, stamp, key, length >= 0))
             position = end
     except (IndexError, ValueError) as error:
         raise CorruptBatchError(0, f"a record is malformed: {error}") from error
@@ -178,9 +191,9 @@ def note_keys(batch: BatchView, keys: KeyMap, from_offset: int) -> None:
     """Put the keys of a data batch into the map. Raises :class:`CorruptBatchError`."""
     header, offsets = batch.header, keys.offsets
     base = header.base_offset
-    for span in spans_of(section_of(batch), header):
-        if span.key is not None and base + span.offset_delta >= from_offset:
-            offsets[map_key(span.key)] = base + span.offset_delta
+    for _, _, delta, _, key, _ in spans_of(section_of(batch), header):
+        if key is not None and base + delta >= from_offset:
+            offsets[key if len(key) <= KEY_BYTES_MAX else map_key(key)] = base + delta
 
 
 def compact_batch(
@@ -203,24 +216,28 @@ def compact_batch(
     spans = spans_of(section, header)
     horizon = _delete_horizon(header)
     keep_deletes = horizon is None or rules.now_ms < horizon
-    kept = [span for span in spans if _stays(span, header.base_offset, keys, keep_deletes)]
+    kept = _staying(spans, header.base_offset, keys, keep_deletes)
     if not kept:
         return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
     new_horizon = None
-    if horizon is None and any(not span.has_value for span in kept):
+    if horizon is None and not all(span[5] for span in kept):
         new_horizon = rules.now_ms + rules.delete_retention_ms
     if len(kept) == len(spans) and new_horizon is None:
         return Outcome(batch.data, header, len(kept))
     return _rewritten(header, section, kept, new_horizon)
 
 
-def _stays(span: Span, base: int, keys: KeyMap, keep_deletes: bool) -> bool:
-    offset = base + span.offset_delta
-    if offset >= keys.end:
-        return True
-    if span.key is None:
-        return False
-    return offset >= keys.offsets.get(map_key(span.key), -1) and (span.has_value or keep_deletes)
+def _staying(spans: list[Span], base: int, keys: KeyMap, keep_deletes: bool) -> list[Span]:
+    """The spans that are the last of their key, or behind what the map knows."""
+    last, end, kept = keys.offsets.get, keys.end, list[Span]()
+    for span in spans:
+        offset, key = base + span[2], span[4]
+        if offset >= end:
+            kept.append(span)
+        elif key is not None and (span[5] or keep_deletes):
+            if offset >= last(key if len(key) <= KEY_BYTES_MAX else map_key(key), -1):
+                kept.append(span)
+    return kept
 
 
 def _compact_control(
@@ -275,13 +292,13 @@ def _rewritten(
     """The batch with the records `kept` only; with `horizon` as its base timestamp where given."""
     base, attributes = header.base_timestamp, header.attributes
     if horizon is None:
-        body = bytearray().join(section[span.start : span.end] for span in kept)
+        body = bytearray().join(section[span[0] : span[1]] for span in kept)
     else:
         body = _shifted(section, kept, base - horizon)
         attributes |= HAS_DELETE_HORIZON
     latest = header.max_timestamp
     if not header.is_log_append_time:
-        latest = base + max(span.timestamp_delta for span in kept)
+        latest = base + max(span[3] for span in kept)
     data = bytearray(HEADER_SIZE)
     data += compress(header.codec, body)
     new = header._replace(
@@ -298,12 +315,12 @@ def _rewritten(
 def _shifted(section: memoryview, kept: list[Span], shift: int) -> bytearray:
     """Records whose timestamp deltas count from another base: `shift` is added to each."""
     out = bytearray()
-    for span in kept:
-        _, position = read_varint(section, span.start)
+    for start, end, _, stamp, _, _ in kept:
+        _, position = read_varint(section, start)
         body = bytearray(section[position : position + 1])
         _, behind = read_varint(section, position + 1)
-        write_varint(span.timestamp_delta + shift, body)
-        body += section[behind : span.end]
+        write_varint(stamp + shift, body)
+        body += section[behind:end]
         write_varint(len(body), out)
         out += body
     return out
