@@ -22,7 +22,8 @@ from barnabas.broker.coordinator_log import begin_leading, end_leading
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.directory_assignments import DirectoryAssignments
 from barnabas.broker.fetch import FetchLimits, FetchService
-from barnabas.broker.fetcher import FetcherContext, FetcherPool
+from barnabas.broker.fetcher import FetcherContext
+from barnabas.broker.fetcher_pool import FetcherPool
 from barnabas.broker.group_coordinator import GroupCoordinators
 from barnabas.broker.isr_changes import IsrChanges
 from barnabas.broker.leaders import add_fetch_leaders, add_produce_leaders

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from barnabas.broker.fetcher import FetcherPool
+from barnabas.broker.fetcher_pool import FetcherPool
 from barnabas.broker.isr_changes import IsrChanges
 from barnabas.broker.partition import Partition
 from barnabas.broker.topic_configs import TopicConfigs

@@ -1,0 +1,257 @@
+"""A fetcher against a leader that the test plays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.fetcher import FetcherContext
+from barnabas.broker.fetcher_pool import FetcherPool
+from barnabas.broker.partition import Partition
+from barnabas.client.connection import ChannelError
+from barnabas.config.node import NodeConfig
+from barnabas.log.config import LogConfig
+from barnabas.log.files import OpenFiles
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.metadata.topic import PartitionState
+from barnabas.record.builder import build_batch
+from barnabas.sim.process import SimProcess
+from barnabas.types import Endpoint, TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.fetch_request import FetchPartition
+from barnabas.wire.messages.fetch_response import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from barnabas.wire.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tests.unit.broker.fakes import Hand, advance, process
+
+TOPIC_ID = Uuid(b"t" * 16)
+LEADER = Endpoint("leader", 9092)
+
+
+class Host:
+    """The broker around the replicas, as far as a follower needs one."""
+
+    node_id = 1
+    lag_ms_max = 30_000.0
+    marks_moved = False
+
+    def __init__(self, ports: SimProcess) -> None:
+        self.now_ms = ports.clock.now_ms
+        self.wall_ms = ports.clock.wall_ms
+
+    def is_eligible(self, broker: int, broker_epoch: int) -> bool:
+        return True
+
+    def propose_isr(self, partition: Partition, proposal: object) -> None:
+        raise AssertionError("a follower proposes nothing")
+
+    def wake(self, session: object) -> None:
+        raise AssertionError("nobody fetches here")
+
+    def on_log_failed(self, name: TopicPartition, error: OSError) -> None:
+        raise AssertionError(f"{name}: {error}")
+
+    def after_append(self, log: PartitionLog) -> None: ...
+
+
+class World:
+    """Two followed partitions and their leader's side."""
+
+    def __init__(self) -> None:
+        self.ports = process()
+        self.hand = Hand()
+        settings = NodeConfig.from_properties(
+            {
+                "process.roles": "broker,controller",
+                "node.id": "1",
+                "listeners": "PLAINTEXT://h:9092,CONTROLLER://h:9093",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": "1@h:9093",
+                "log.dirs": "/data",
+            }
+        ).replication
+        self.pool = FetcherPool(
+            FetcherContext(self.ports, self.hand, 1, settings, lambda: 77, lambda broker: LEADER)
+        )
+        self.partitions = [self.partition(index) for index in (0, 1)]
+
+    def partition(self, index: int) -> Partition:
+        name = TopicPartition("t", index)
+        disk = self.ports.disk
+        path = f"/data/{name}"
+        disk.make_dirs(path)
+        opened = open_log(disk, OpenFiles(disk), path, name, LogConfig(), clean=True)
+        return Partition(Host(self.ports), "t", TOPIC_ID, index, opened.log)
+
+    def follow(self, epoch: int = 0) -> None:
+        for index, partition in enumerate(self.partitions):
+            state = PartitionState(
+                TOPIC_ID, "t", index, 2, epoch, epoch, (1, 2), (1, 2), (), (), (), (), (), 0
+            )
+            if partition.become_follower(state):
+                self.pool.follow(partition)
+        self.pool.pump()
+
+    def asked(self) -> dict[int, FetchPartition]:
+        """What the request under way names."""
+        request = self.hand.sent[0].request
+        return {p.partition: p for topic in request.topics for p in topic.partitions}
+
+    def answer(self, *partitions: PartitionData, session: int = 9) -> None:
+        topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=partitions)]
+        self.hand.take().answer(
+            FetchResponse(session_id=session, responses=topics if partitions else [])
+        )
+
+    def log(self, index: int = 0) -> PartitionLog:
+        log = self.partitions[index].log
+        assert log is not None
+        return log
+
+
+def data(index: int, *values: bytes, base: int = 0, epoch: int = 0, **more: Any) -> PartitionData:
+    records = b""
+    if values:
+        records = build_batch(
+            [(b"k", value) for value in values], timestamp_ms=1, base_offset=base,
+            leader_epoch=epoch,
+        )  # fmt: skip
+    more.setdefault("log_start_offset", 0)
+    return PartitionData(partition_index=index, records=records, **more)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.follow()
+    return world
+
+
+def test_the_first_request_names_all_and_the_next_what_moved(world: World) -> None:
+    request = world.hand.sent[0].request
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert request.replica_state.replica_epoch == 77
+    assert set(world.asked()) == {0, 1}
+    world.answer(data(0, b"a", b"b", high_watermark=1), data(1))
+    request = world.hand.sent[0].request
+    assert (request.session_id, request.session_epoch) == (9, 1)
+    assert {i: p.fetch_offset for i, p in world.asked().items()} == {0: 2}
+    assert world.log().high_watermark == 1
+    world.answer()
+    assert world.asked() == {}
+    assert world.hand.sent[0].request.session_epoch == 2
+
+
+def test_a_lost_leader_is_asked_again_soon_then_more_and_more_rarely(world: World) -> None:
+    delays = []
+    for _ in range(7):
+        world.hand.take().answer(ChannelError("closed", "reset"))
+        began = world.ports.clock.now_ms()
+        while not world.hand.sent:
+            advance(world.ports, 5)
+        delays.append(round(world.ports.clock.now_ms() - began, -1))
+        assert set(world.asked()) == {0, 1}, "a new session names everything"
+    assert delays[0] <= 60
+    assert delays == sorted(delays)
+    assert 950 <= delays[-1] <= 1010
+
+
+def test_a_leader_that_is_back_is_asked_at_once(world: World) -> None:
+    for _ in range(6):
+        world.hand.take().answer(ChannelError("refused", "nobody"))
+        while not world.hand.sent:
+            advance(world.ports, 5)
+    world.hand.take().answer(ChannelError("refused", "nobody"))
+    assert not world.hand.sent
+    world.pool.on_broker_changed(2)
+    assert world.hand.sent
+
+
+def test_an_error_delays_one_partition_while_the_other_goes_on(world: World) -> None:
+    world.answer(
+        data(0, error_code=ErrorCode.UNKNOWN_SERVER_ERROR), data(1, b"a", high_watermark=0)
+    )
+    request = world.hand.sent[0].request
+    assert {i: p.fetch_offset for i, p in world.asked().items()} == {1: 1}
+    assert [list(t.partitions) for t in request.forgotten_topics_data] == [[0]]
+    world.answer()
+    advance(world.ports, 1100)
+    world.answer()
+    assert {i: p.fetch_offset for i, p in world.asked().items()} == {0: 0}
+
+
+def test_a_fenced_partition_waits_for_metadata(world: World) -> None:
+    world.answer(data(0, error_code=ErrorCode.FENCED_LEADER_EPOCH), data(1))
+    advance(world.ports, 5000)
+    assert world.asked() == {}
+    world.follow(epoch=1)
+    world.answer()
+    assert {i: p.current_leader_epoch for i, p in world.asked().items()} == {0: 1, 1: 1}
+
+
+def test_a_diverging_epoch_cuts_and_goes_on(world: World) -> None:
+    world.answer(data(0, b"a", b"b", epoch=0), data(1))
+    world.answer(data(0, b"c", base=2, epoch=3), data(1))
+    assert world.log().log_end_offset == 3
+    world.answer(data(0, diverging_epoch=EpochEndOffset(epoch=0, end_offset=2)))
+    assert world.log().log_end_offset == 2
+    asked = world.asked()[0]
+    assert (asked.fetch_offset, asked.last_fetched_epoch) == (2, 0)
+
+
+def test_out_of_range_asks_the_leader_and_begins_anew(world: World) -> None:
+    world.answer(data(0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE), data(1))
+    for offset in (20, 10):  # its end, then its start
+        question = next(s for s in world.hand.sent if s.purpose == "replica-offsets")
+        world.hand.sent.remove(question)
+        question.answer(
+            ListOffsetsResponse(
+                topics=[
+                    ListOffsetsTopicResponse(
+                        name="t", partitions=[ListOffsetsPartitionResponse(offset=offset)]
+                    )
+                ]
+            )
+        )
+    assert (world.log().log_start_offset, world.log().log_end_offset) == (10, 10)
+    world.answer()
+    assert world.asked()[0].fetch_offset == 10
+
+
+def test_session_errors_begin_a_new_session(world: World) -> None:
+    world.answer(data(0), data(1))
+    world.hand.take().answer(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    request = world.hand.sent[0].request
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert set(world.asked()) == {0, 1}
+    world.answer(data(0), data(1))
+    world.hand.take().answer(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+    request = world.hand.sent[0].request
+    assert (request.session_id, request.session_epoch) == (9, 0)
+
+
+def test_bytes_that_do_not_fit_are_asked_for_again(world: World) -> None:
+    bad = bytearray(build_batch([(b"k", b"v")], timestamp_ms=1, base_offset=0, leader_epoch=0))
+    bad[-1] ^= 1
+    world.answer(PartitionData(partition_index=0, records=bytes(bad)), data(1))
+    assert world.log().log_end_offset == 0
+    world.answer()
+    advance(world.ports, 1100)
+    world.answer()
+    assert world.asked()[0].fetch_offset == 0
+
+
+def test_an_answer_to_a_former_question_is_ignored(world: World) -> None:
+    world.follow(epoch=1)
+    world.answer(data(0, b"a"), data(1))
+    assert world.log().log_end_offset == 0
