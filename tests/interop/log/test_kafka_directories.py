@@ -1,0 +1,248 @@
+"""One directory, two owners in turn: Apache Kafka writes, we read and append, Apache Kafka serves it all.
+
+Clean and after a crash: Apache Kafka opens what our log leaves without a recovery error, and serves the same
+records at the same offsets.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from barnabas.host.disk import HostDisk
+from barnabas.log import checkpoints
+from barnabas.log.config import LogConfig
+from barnabas.log.files import OpenFiles
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.record.batch import iterate
+from barnabas.record.builder import build_batch
+from barnabas.record.decode import records_of
+from barnabas.types import TopicPartition
+
+LIBS = Path(os.environ.get("BARNABAS_PEERS") or Path(__file__).parents[3] / "peers" / "libs")
+CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+LOG4J = """rootLogger.level=info
+rootLogger.appenderRef.console.ref=console
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%p %c %m%n
+"""
+Found = list[tuple[int, bytes | None, bytes | None]]
+
+pytestmark = [
+    pytest.mark.peers,
+    pytest.mark.java,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not LIBS.is_dir() or shutil.which("java") is None, reason="needs Java and `make peers`"
+    ),
+]
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Kafka:
+    """One node of Apache Kafka with its directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.data = root / "data"
+        broker, controller = free_ports(2)
+        self.bootstrap = f"127.0.0.1:{broker}"
+        self.properties = root / "server.properties"
+        self.log4j = root / "log4j2.properties"
+        self.log4j.write_text(LOG4J)
+        self.properties.write_text(
+            f"process.roles=broker,controller\nnode.id=1\nlog.dirs={self.data}\n"
+            f"listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}\n"
+            f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
+            "controller.listener.names=CONTROLLER\noffsets.topic.replication.factor=1\n"
+            "transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n"
+            "group.initial.rebalance.delay.ms=0\n"
+        )
+        self.java("kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self.properties))
+
+    def command(self, *arguments: str) -> list[str]:
+        return [
+            "java", "-Xmx400m", f"-Dlog4j2.configurationFile={self.log4j}", "-cp", f"{LIBS}/*",
+            *arguments,
+        ]  # fmt: skip
+
+    def java(self, *arguments: str) -> None:
+        subprocess.run(self.command(*arguments), check=True, capture_output=True, timeout=60)
+
+    @contextmanager
+    def running(self) -> Iterator[Path]:
+        """The node, until it has stopped in order; gives its log file."""
+        output = self.root / f"kafka-{time.monotonic_ns()}.log"
+        with output.open("wb") as stream:
+            process = subprocess.Popen(
+                self.command("kafka.Kafka", str(self.properties)),
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            yield output
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait(10)
+
+
+def write_with_kafka(kafka: Kafka) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    topic = NewTopic("t", 1, 1, config={"segment.bytes": "1048576", "index.interval.bytes": "500"})
+    admin.create_topics([topic])["t"].result(30)
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        producer = Producer(
+            {
+                "bootstrap.servers": kafka.bootstrap,
+                "compression.type": codec,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+            }
+        )
+        for at in range(400):
+            producer.produce("t", f"{codec} {at} ".encode() + b"x" * 1000, b"k%d" % at, partition=0)
+        assert producer.flush(30) == 0
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "x"})
+    producer.init_transactions(30)
+    for commit in (True, False):
+        producer.begin_transaction()
+        producer.produce("t", b"transactional", b"c" if commit else b"a", partition=0)
+        producer.flush(30)
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+
+
+def read_with_kafka(kafka: Kafka, count: int) -> Found:
+    """Committed records, as a client of Apache Kafka gets them."""
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Place
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": "g",
+            "isolation.level": "read_committed",
+            "check.crcs": True,
+        }
+    )
+    consumer.assign([Place("t", 0, 0)])
+    found, deadline = Found(), time.monotonic() + 60
+    while len(found) < count and time.monotonic() < deadline:
+        for message in consumer.consume(500, 1.0):
+            assert message.error() is None
+            found.append((message.offset(), message.key(), message.value()))
+    consumer.close()
+    return found
+
+
+def open_here(kafka: Kafka, *, clean: bool = True) -> PartitionLog:
+    disk = HostDisk()
+    points = checkpoints.read_offsets(disk, f"{kafka.data}/{checkpoints.RECOVERY_POINT}")
+    partition = TopicPartition("t", 0)
+    opened = open_log(
+        disk,
+        OpenFiles(disk),
+        f"{kafka.data}/t-0",
+        partition,
+        LogConfig(segment_bytes=1 << 20, index_interval_bytes=500),
+        clean=clean,
+        recovery_point=points.get(partition, 0),
+    )
+    assert not opened.fault
+    return opened.log
+
+
+def read_here(log: PartitionLog) -> Found:
+    """Committed records."""
+    found, offset = Found(), log.log_start_offset
+    aborted = sorted(log.read_transactions(0, log.log_end_offset), key=lambda each: each[1])
+    void: set[int] = set()
+    while offset < log.log_end_offset:
+        run = log.read(offset, 100_000)
+        assert run is not None
+        for batch in iterate(run.records, crc=True):
+            header = batch.header
+            offset = header.next_offset
+            while aborted and aborted[0][1] <= header.last_offset:
+                void.add(aborted.pop(0)[0])
+            if header.is_control:
+                void.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in void):
+                found += [(r.offset, r.key, r.value) for r in records_of(batch)]
+    return found
+
+
+def append_here(log: PartitionLog, count: int) -> None:
+    now = int(time.time() * 1000)
+    for at in range(count):
+        batch = build_batch(
+            [(b"ours", b"%d " % at + b"y" * 2000)] * 3, timestamp_ms=now, codec=at % 5
+        )
+        log.append_as_leader(batch, leader_epoch=max(log.last_epoch, 0), wall_ms=now)
+
+
+def check_no_complaint(output: Path) -> None:
+    lines = output.read_text(errors="replace").splitlines()
+    bad = [line for line in lines if line.startswith(("ERROR", "FATAL")) or "Corrupt" in line]
+    assert not bad, bad[:5]
+
+
+def test_a_directory_goes_from_kafka_to_us_and_back(tmp_path: Path) -> None:
+    kafka = Kafka(tmp_path)
+    with kafka.running():
+        write_with_kafka(kafka)
+        theirs = read_with_kafka(kafka, 2001)
+    assert len(theirs) == 2001
+    assert read_here(open_here(kafka, clean=False)) == theirs, "recovered from the first byte"
+    log = open_here(kafka)
+    assert read_here(log) == theirs
+    assert len(log.producers.entries) >= 5 and not log.producers.open_transactions
+    append_here(log, 700)
+    log.close()
+    both = read_here(open_here(kafka))
+    points = {TopicPartition("t", 0): log.log_end_offset}
+    for name in (checkpoints.RECOVERY_POINT, checkpoints.HIGH_WATERMARK):
+        path = f"{kafka.data}/{name}"
+        known = checkpoints.read_offsets(HostDisk(), path)
+        checkpoints.write_offsets(HostDisk(), path, {**known, **points})
+    with kafka.running() as output:
+        assert read_with_kafka(kafka, len(both)) == both
+    check_no_complaint(output)
+    # And as after a crash: it has to recover what our log wrote.
+    log = open_here(kafka)
+    append_here(log, 200)
+    log.close(clean=False)
+    (kafka.data / ".kafka_cleanshutdown").unlink()
+    with kafka.running() as output:
+        recovered = read_with_kafka(kafka, len(both) + 600)
+    check_no_complaint(output)
+    assert recovered[: len(both)] == both and len(recovered) == len(both) + 600
