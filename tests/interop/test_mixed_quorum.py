@@ -66,6 +66,7 @@ class Controllers:
         ports = free_ports(3)
         self.endpoints = {n: Endpoint("127.0.0.1", ports[n - 1]) for n in (1, 2, 3)}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.started_ms: dict[int, float] = {}
         for node, endpoint in self.endpoints.items():
             voters = ",".join(f"{n}@{at}" for n, at in self.endpoints.items())
             self.file(node).write_text(
@@ -103,6 +104,7 @@ class Controllers:
             command = ["java", "-Xmx300m", "-cp", f"{LIBS}/*", "kafka.Kafka", str(self.file(node))]
         else:
             command = [sys.executable, "-m", "barnabas", "node", "start", str(self.file(node))]
+        self.started_ms[node] = time.time() * 1000
         with open(self.directory / f"{node}.log", "ab") as log:
             self.processes[node] = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -142,21 +144,16 @@ class Controllers:
                 return answer.topics[0].partitions[0].leader_id
         return None
 
-    def lag(self, follower: int) -> int | None:
-        """Records that `follower` lacks, as the leader sees it; None where nobody leads."""
+    def follows(self, node: int) -> bool:
+        """Whether `node` has fetched in its present life and lacks next to nothing."""
         leader = self.leader()
         answer = self.describe(leader) if leader is not None else None
         if answer is None or answer.error_code:
-            return None
-        ends = {
-            replica.replica_id: replica.log_end_offset
-            for replica in answer.topics[0].partitions[0].current_voters
-        }
-        return ends[answer.topics[0].partitions[0].leader_id] - ends[follower]
-
-    def follows(self, follower: int) -> bool:
-        lag = self.lag(follower)
-        return lag is not None and 0 <= lag <= 3
+            return False
+        voters = {v.replica_id: v for v in answer.topics[0].partitions[0].current_voters}
+        end, voter = voters[answer.topics[0].partitions[0].leader_id], voters[node]
+        fetched = node == leader or voter.last_fetch_timestamp > self.started_ms[node]
+        return fetched and 0 <= end.log_end_offset - voter.log_end_offset <= 3
 
     def wait_for(self, what: str, condition: Callable[[], bool]) -> None:
         begun = time.monotonic()

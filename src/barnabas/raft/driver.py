@@ -66,7 +66,7 @@ class QuorumReplica:
             self.node_id,
             opened.shape.start_offset,
             later,
-            lambda error: self._performer.halt(f"the quorum's log failed: {error}"),
+            self._on_disk_failed,
         )
         if opened.snapshot is not None:
             self._applier.load(opened.snapshot)
@@ -79,6 +79,7 @@ class QuorumReplica:
             self._applier,
             state_machine,
             self.step,
+            self._on_disk_failed,
         )
         self._performer = Performer(
             ports,
@@ -136,18 +137,25 @@ class QuorumReplica:
         )
         if at_once or (told and self._performer.is_idle):
             self._on_shut_down = None
-            self.close()
+            self.close(clean=self._performer.is_idle)
             on_done()
 
-    def close(self) -> None:
-        """Stop at once, as far as the world is concerned a crash with closed files."""
+    def close(self, *, clean: bool = False) -> None:
+        """Stop at once, as far as the world is concerned a crash with closed files; `clean` writes
+        what is written behind (indexes)."""
         if self._closed:
             return
         self._closed = True
         self._applier.stopped = True
         self._performer.close()
         self._alarm.close()
-        self._log.close()
+        try:
+            self._log.close(clean=clean)
+        except OSError as error:  # what counts was synced before
+            self.ports.log("error", "raft.close_failed", node=self.node_id, reason=str(error))
+
+    def _on_disk_failed(self, error: OSError) -> None:
+        self._performer.halt(f"the quorum's log in {self.directory} failed: {error}")
 
     # -- what everybody asks ---------------------------------------------------------------------
 

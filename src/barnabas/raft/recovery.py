@@ -84,7 +84,7 @@ def assess(disk: Disk, settings: ReplicaSettings, directory: str) -> Assessment:
     try:
         return _assess(opened, settings)
     finally:
-        opened.log.close()
+        opened.log.close(clean=True)
 
 
 def _assess(opened: Opened, settings: ReplicaSettings) -> Assessment:
@@ -130,7 +130,7 @@ def recover(
         content = ElectionState(epoch).to_json(assessment.kraft_version, [settings.node_id])
         disk.write_atomic(f"{opened.directory}/{FILE_NAME}", content)
     finally:
-        opened.log.close()
+        opened.log.close(clean=True)
     return assessment
 
 

@@ -53,7 +53,8 @@ class RaftLog(Protocol):
         """(blocking work that makes everything durable that is appended now, what to call when it is
         done)."""
 
-    def close(self) -> None: ...
+    def close(self, *, clean: bool) -> None:
+        """Give the files back; `clean` writes what is written behind before."""
 
 
 class MetadataLog:
@@ -128,9 +129,11 @@ class MetadataLog:
     def sync_job(self) -> tuple[Callable[[], None], Callable[[], None]]:
         return self._log.sync_log_job()
 
-    def close(self) -> None:
-        self._log.close(clean=True)
-        self._files.close_all()
+    def close(self, *, clean: bool) -> None:
+        try:
+            self._log.close(clean=clean)
+        finally:
+            self._files.close_all()
 
     def __repr__(self) -> str:
         return f"MetadataLog({self._log!r})"

@@ -38,7 +38,9 @@ class Snapshotting:
         applier: Applier,
         state_machine: StateMachine,
         step: Callable[[on.Event], None],
+        on_failed: Callable[[OSError], None],
     ) -> None:
+        """`on_failed` is told where old log cannot be deleted: what is left of it is not known."""
         self._ports = ports
         self._settings = settings
         self._directory = directory
@@ -47,6 +49,7 @@ class Snapshotting:
         self._applier = applier
         self._state_machine = state_machine
         self._step = step
+        self._on_failed = on_failed
         self._writer: snapshots.SnapshotWriter | None = None
         self._chunks: Iterator[Sequence[Buffer]] | None = None
         self._last_ms = ports.clock.now_ms()
@@ -133,7 +136,10 @@ class Snapshotting:
         latest = self._machine.log.latest_snapshot
         if latest is None or latest.offset < writer.id.offset:
             self._step(on.SnapshotTaken(writer.id))
-        self.clean()
+        try:
+            self.clean()
+        except OSError as error:
+            self._on_failed(error)
 
     def _give_up(self, error: BaseException) -> None:
         """The disk refused: the next time may do better; the log keeps everything until then."""
@@ -141,7 +147,8 @@ class Snapshotting:
         self._ports.log("error", "raft.snapshot_failed", reason=str(error))
 
     def clean(self) -> None:
-        """Delete old snapshots by size and age, and the log that lies before the oldest one kept."""
+        """Delete old snapshots by size and age, and the log that lies before the oldest one kept.
+        Raises ``OSError``."""
         directory, disk = self._directory, self._ports.disk
         known = snapshots.snapshots_in(disk, directory)
         oldest = 0

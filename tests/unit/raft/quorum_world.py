@@ -91,7 +91,7 @@ class QuorumNode:
         if self.is_up:
             return
         process = self.process = self.machine.start_process()
-        process.on_halt = lambda process, reason: self.quorum.halted(self.id, reason)
+        process.on_halt = self._halted
         self.journal = Journal()
         channels = Channels(process, f"node-{self.id}")
         machine = self.quorum.state_machine(self, process)
@@ -108,6 +108,11 @@ class QuorumNode:
     def _features(self) -> Features:
         return Features({"kraft.version": KRAFT_VERSIONS}, {}, -1)
 
+    def _halted(self, process: SimProcess, reason: str) -> None:
+        self.quorum.halted(self.id, reason)
+        if process is self.process:
+            self.kill()
+
     @property
     def installed(self) -> int:
         """Snapshots fetched from a leader in the present life."""
@@ -116,7 +121,7 @@ class QuorumNode:
         return sum("raft.snapshot_installed" in line for line in self.process.log_lines)
 
     def kill(self, *, power_loss: bool = False) -> None:
-        if self.process is not None and self.process.alive:
+        if self.process is not None:
             self.process.kill(power_loss=power_loss)
         self.process = self.replica = None
 

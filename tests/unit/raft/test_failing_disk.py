@@ -1,0 +1,67 @@
+"""The N-th disk call fails, N = 1, 2, 3, ... until all succeed: nothing acknowledged is ever lost.
+
+One voter, so that nobody else can make up for it: it opens, elects itself, commits, takes snapshots, deletes
+old log and shuts down. A replica whose disk fails ends its node; after a restart it has what it said it had.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.raft.quorum_world import Quorum
+
+TIGHT = {"bytes_between_snapshots": 400, "retention_bytes": 500, "segment_bytes": 512}
+
+
+def live(quorum: Quorum, acknowledged: list[bytes]) -> bool:
+    """Open, commit a dozen values and shut down; whether it came to the end."""
+    node = quorum.nodes[1]
+    try:
+        node.start()
+    except OSError:
+        node.kill()
+        return False
+    world = quorum.world
+    if not world.run(world.now_ms + 2_000, lambda: quorum.active() is not None or not node.is_up):
+        return False
+    for number in range(12):
+        if not node.is_up or node.replica is None or not node.replica.is_active:
+            return False
+        value = b"%d of %d" % (number, node.machine.starts)
+        offset = node.replica.append([value])
+        replica = node.replica
+        world.run(
+            world.now_ms + 1_000, lambda: replica.applied_offset > offset or not node.is_up
+        )
+        if replica.applied_offset > offset and node.is_up:
+            acknowledged.append(value)
+    done: list[bool] = []
+    if node.is_up and node.replica is not None:
+        node.replica.shutdown(lambda: done.append(True))
+        world.run(world.now_ms + 3_000, lambda: bool(done) or not node.is_up)
+    node.kill()
+    return bool(done)
+
+
+@pytest.mark.parametrize("once", [True, False], ids=["once", "for good"])
+def test_whatever_the_disk_refuses_nothing_acknowledged_is_lost(once: bool) -> None:
+    finished = failures = 0
+    for number in range(1, 2_000, 1 if once else 3):
+        quorum = Quorum(number, voters=1, **TIGHT)
+        acknowledged: list[bytes] = []
+        disk = quorum.nodes[1].machine.disk
+        disk.fail_call(number, for_good=not once)
+        whole = live(quorum, acknowledged)
+        quorum.nodes[1].kill()
+        failures += not whole
+        finished += not disk.fault_was_hit
+        disk.fail_call(0)
+        quorum.start()
+        quorum.commit(b"after")
+        values = quorum.nodes[1].journal.values
+        assert values[-1] == b"after"
+        missing = [value for value in acknowledged if value not in values]
+        assert not missing, f"call {number}: {missing}"
+        if finished:
+            break
+    assert failures > 10
