@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.registrations import BrokerRegistration, ListenerEndpoint
-from barnabas.metadata.topic import Topic
+from barnabas.metadata.topic import Replicas, Topic
+from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
 
 TOPIC_NAME_MAX = 249
@@ -52,14 +53,22 @@ def is_legal_topic_name(name: str) -> bool:
 
 
 class ClusterView:
-    """The image through one listener."""
+    """The image through one listener, for one request: what it found out it remembers, since
+    thousands of partitions share a few leaders and placements."""
 
     def __init__(self, image: MetadataImage, listener: str) -> None:
         self.image = image
         self.listener = listener
+        self._endpoints: dict[int, ListenerEndpoint | None] = {}
+        self._offline: dict[tuple[Replicas, tuple[Uuid, ...]], Replicas] = {}
 
     def endpoint(self, broker: int) -> ListenerEndpoint | None:
         """Where `broker` is reached; None where it is not shown."""
+        if broker not in self._endpoints:
+            self._endpoints[broker] = self._find_endpoint(broker)
+        return self._endpoints[broker]
+
+    def _find_endpoint(self, broker: int) -> ListenerEndpoint | None:
         known = self.image.brokers.get(broker)
         if known is None or known.fenced:
             return None
@@ -106,16 +115,23 @@ class ClusterView:
             topic.leader_epoch[index],
             replicas,
             topic.isr[index],
-            tuple(
-                broker
-                for position, broker in enumerate(replicas)
-                if self._is_offline(topic, index, position, broker)
-            ),
+            self._offline_of(replicas, topic.directories[index]),
         )
 
-    def _is_offline(self, topic: Topic, index: int, position: int, broker: int) -> bool:
+    def _offline_of(self, replicas: Replicas, directories: tuple[Uuid, ...]) -> Replicas:
+        """Those of `replicas` that do not serve: not shown, or in a directory that failed."""
+        placement = (replicas, directories)
+        found = self._offline.get(placement)
+        if found is None:
+            found = self._offline[placement] = tuple(
+                broker
+                for position, broker in enumerate(replicas)
+                if self._is_offline(broker, directories[position : position + 1])
+            )
+        return found
+
+    def _is_offline(self, broker: int, directory: tuple[Uuid, ...]) -> bool:
         known = self.image.brokers.get(broker)
         if known is None or known.fenced or self.listener not in known.listeners:
             return True
-        directories = topic.directories[index]
-        return position < len(directories) and not known.has_directory(directories[position])
+        return not all(known.has_directory(at) for at in directory)
