@@ -119,7 +119,7 @@ class Controllers:
         self.format(node)
 
     def describe(self, node: int) -> DescribeQuorumResponse | None:
-        """What `node` says of the quorum; None where it says nothing."""
+        """What `node` says of the quorum; None where it does not lead or says nothing."""
         loop = new_loop()
         channels = Channels(HostPorts(loop, Journal(level="error")), "test")
         answers: list[object] = []
@@ -135,12 +135,14 @@ class Controllers:
         channels.close()
         loop.close()
         answer = answers[0]
-        return answer if isinstance(answer, DescribeQuorumResponse) else None
+        if not isinstance(answer, DescribeQuorumResponse) or answer.error_code:
+            return None
+        return None if answer.topics[0].partitions[0].error_code else answer
 
     def leader(self) -> int | None:
         for node in self.processes:
             answer = self.describe(node)
-            if answer is not None and not answer.error_code:
+            if answer is not None:
                 return answer.topics[0].partitions[0].leader_id
         return None
 
@@ -148,7 +150,7 @@ class Controllers:
         """Whether `node` has fetched in its present life and lacks next to nothing."""
         leader = self.leader()
         answer = self.describe(leader) if leader is not None else None
-        if answer is None or answer.error_code:
+        if answer is None:
             return False
         voters = {v.replica_id: v for v in answer.topics[0].partitions[0].current_voters}
         end, voter = voters[answer.topics[0].partitions[0].leader_id], voters[node]
