@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,27 +16,15 @@ from barnabas.log.partition_log import Origin, PartitionLog
 from barnabas.log.recovery import open_log
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.types import TopicPartition
+from tests.interop.log.dump_tool import IS_HERE, dump
 
-LIBS = Path(os.environ.get("BARNABAS_PEERS") or Path(__file__).parents[3] / "peers" / "libs")
 NOW = 1_750_000_000_000
 
 pytestmark = [
     pytest.mark.peers,
     pytest.mark.java,
-    pytest.mark.skipif(
-        not LIBS.is_dir() or shutil.which("java") is None, reason="needs Java and `make peers`"
-    ),
+    pytest.mark.skipif(not IS_HERE, reason="needs Java and `make peers`"),
 ]
-
-
-def dump(*arguments: str) -> str:
-    """What the tool says. Fails where it fails or complains on its error stream."""
-    command = ["java", "-cp", f"{LIBS}/*", "org.apache.kafka.tools.DumpLogSegments", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    complaints = [line for line in done.stderr.splitlines() if "log4j" not in line.lower()]
-    assert not [line for line in complaints if re.search("error|exception|mismatch", line, re.I)]
-    return done.stdout
 
 
 def written(directory: Path, *, compact: bool = False) -> PartitionLog:

@@ -1,0 +1,22 @@
+"""Apache Kafka's ``kafka-dump-log``, as the tests call it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+LIBS = Path(os.environ.get("BARNABAS_PEERS") or Path(__file__).parents[3] / "peers" / "libs")
+IS_HERE = LIBS.is_dir() and shutil.which("java") is not None
+
+
+def dump(*arguments: str) -> str:
+    """What the tool says. Fails where it fails or complains on its error stream."""
+    command = ["java", "-cp", f"{LIBS}/*", "org.apache.kafka.tools.DumpLogSegments", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    complaints = [line for line in done.stderr.splitlines() if "log4j" not in line.lower()]
+    assert not [line for line in complaints if re.search("error|exception|mismatch", line, re.I)]
+    return done.stdout
