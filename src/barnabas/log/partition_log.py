@@ -90,6 +90,8 @@ class PartitionLog(SegmentedLog):
         self.rolled_since_sync = False
         self.new_files = True
         """Whether names were made that the device may not have."""
+        self.new_directory = True
+        """Whether the log's own directory may be such a name."""
         self.cuts = 0
         """How often the log was cut: a sync that began before says nothing of what came after."""
         self.lowest_cut = FOREVER_MS
@@ -271,12 +273,13 @@ class PartitionLog(SegmentedLog):
         self.recovery_point = min(self.recovery_point, max(self.log_end_offset - 1, 0))
         return self.add_segment(base)
 
-    def write_producer_snapshot(self, offset: int, *, durable: bool = False) -> None:
+    def write_producer_snapshot(self, offset: int) -> None:
         """What is known of producers before `offset`, as a file; it makes opening cheap."""
         if offset > self.snapshot_offset:
             self.producers.end_offset = offset
-            write_snapshot(self.disk, self.directory, self.producers, durable=durable)
+            write_snapshot(self.disk, self.directory, self.producers, durable=False)
             self.snapshot_offset = offset
+            self.new_files = True
 
     def add_segment(self, base_offset: int) -> Segment:
         segment = Segment(
@@ -343,7 +346,7 @@ class PartitionLog(SegmentedLog):
         """Write what is written behind, and give the files back. Blocks where `clean`."""
         if clean:
             if self.log_end_offset > self.log_start_offset:
-                self.write_producer_snapshot(self.log_end_offset, durable=True)
+                self.write_producer_snapshot(self.log_end_offset)
             self.new_files |= self.active.finish()
             if syncing.is_dirty(self):
                 self.flush()

@@ -84,7 +84,7 @@ def open_log(
         return Opened(log, 0, "")
     epochs_usable = log.epochs.load()
     # After a crash nobody knows what was made durable besides what the recovery point says.
-    log.new_files = log.epochs.is_dirty = not clean
+    log.new_files = log.new_directory = log.epochs.is_dirty = not clean
     cut = Cut() if clean else _recover(log, recovery_point)
     cut = _find_end(log, log_start_offset) or cut
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)

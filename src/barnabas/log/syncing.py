@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.log.checkpoints import write_epochs
-from barnabas.log.files import PARTITION_METADATA
+from barnabas.log.files import PARTITION_METADATA, SNAPSHOT, file_name
 from barnabas.ports import Disk
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ Job = Callable[[], None]
 
 
 def is_dirty(log: PartitionLog) -> bool:
-    """Whether anything may not be on the device."""
-    return log.recovery_point < log.log_end_offset or log.epochs.is_dirty or log.new_files
+    """Whether anything may not be on the device that matters: an empty log is made again."""
+    changed = log.recovery_point < log.log_end_offset or log.epochs.is_dirty or log.new_files
+    return changed and log.log_end_offset > 0
 
 
 def sync_job(log: PartitionLog) -> tuple[Job, Job]:
@@ -33,8 +34,11 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
         log.new_files |= segment.write_indexes()
         paths += (segment.path, segment.index.path, segment.time_index.path)
         paths.append(segment.transaction_index_path)
+    if log.snapshot_offset == end:
+        paths.append(f"{directory}/{file_name(end, SNAPSHOT)}")
     epochs = log.epochs.write_job()
-    sync_names, log.new_files = log.new_files, False
+    sync_names, log.new_files = log.new_files or epochs is not None, False
+    new_directory, log.new_directory = log.new_directory, False
     log.unsynced_messages = 0
     log.rolled_since_sync = False
     cuts = log.cuts
@@ -43,10 +47,12 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
         for path in paths:
             _sync_file(disk, path)
         if epochs is not None:
-            write_epochs(disk, epochs[1], epochs[0], durable=True)
+            write_epochs(disk, epochs[1], epochs[0], durable=False)
+            _sync_file(disk, epochs[1])
         if sync_names:
-            _sync_file(disk, f"{directory}/{PARTITION_METADATA}")
             disk.sync_dir(directory)
+        if new_directory:
+            _sync_file(disk, f"{directory}/{PARTITION_METADATA}")
             disk.sync_dir(directory.rsplit("/", 1)[0])
 
     def on_synced() -> None:

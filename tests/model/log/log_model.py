@@ -224,9 +224,10 @@ class LogModel:
         assert self.log.log_end_offset == self.end
         self.check()
 
-    def restart(self) -> None:
+    def restart(self, power_loss: bool) -> None:
+        """A clean end vouches for everything, also where the machine is switched off after it."""
         self.log.close()
-        self.device.process_died()
+        self.device.process_died(power_loss=power_loss)
         self.recovery_point = self.log.log_end_offset
         self.log = self._open(clean=True)
         self.earlier = []

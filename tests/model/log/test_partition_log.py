@@ -30,7 +30,7 @@ STEPS = st.one_of(
     st.tuples(st.just("advance"), st.integers(0, 12)),
     st.tuples(st.just("retain")),
     st.tuples(st.just("kill")),
-    st.tuples(st.just("restart")),
+    st.tuples(st.just("restart"), st.booleans()),
     st.tuples(st.just("lose_power")),
     st.tuples(st.just("cut_and_lose_power"), st.integers(1, 5), st.booleans()),
     st.tuples(st.just("check")),
@@ -59,6 +59,8 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
             model.sync(lambda: model.truncate(max(model.end - back, 0)))
         case ("advance", ahead):
             model.advance_start(model.log_start + ahead)
+        case ("restart", power_loss):
+            model.restart(power_loss)
         case ("epoch",):
             model.new_epoch()
         case ("cut_and_lose_power", back, synced):
