@@ -108,6 +108,9 @@ class Broker:
             ports, self.controller, self.node_id, self._broker_epoch
         )
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
+        self.on_ready: Callable[[], None] = lambda: None
+        """Called once, when the metadata show this incarnation unfenced."""
+        self._ready = False
         self.lifecycle: Lifecycle
         self._incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
@@ -217,6 +220,7 @@ class Broker:
         if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
             self._apply_cordoned()
         self.lifecycle.on_metadata(changes.everything or self.node_id in changes.brokers)
+        self._maybe_ready()
 
     def _apply_cordoned(self) -> None:
         """Directories that take no new replicas; ``*`` is all of them (KIP-1066)."""
@@ -225,6 +229,12 @@ class Broker:
         self.lifecycle.set_cordoned(
             [d.directory_id for d in self.logs.directories if d.path in paths or "*" in paths]
         )
+
+    def _maybe_ready(self) -> None:
+        known = None if self._ready else self.image.brokers.get(self.node_id)
+        if known is not None and not known.fenced and known.epoch == self.lifecycle.broker_epoch:
+            self._ready = True
+            self.on_ready()
 
     def on_controller_change(self) -> None:
         """Another controller is active, or nobody is known to be."""

@@ -68,6 +68,15 @@ class Listeners:
         """Tell `callback` the id of each connection that ends."""
         self._disconnected.append(callback)
 
+    def hold(self, specs: Iterable[ListenerSpec]) -> None:
+        """Let connections to `specs` come, but serve none before `serve`."""
+        for spec in specs:
+            self.servers[spec.name].hold()
+
+    def serve(self, specs: Iterable[ListenerSpec]) -> None:
+        for spec in specs:
+            self.servers[spec.name].serve()
+
     def _on_disconnect(self, connection_id: int) -> None:
         for callback in self._disconnected:
             callback(connection_id)

@@ -120,6 +120,10 @@ class Node:
         self.metadata.on_metadata = broker.on_metadata
         self.metadata.on_leader = lambda leader, epoch: broker.on_controller_change()
         self.listeners.on_disconnect(broker.on_disconnect)
+        # As in Kafka: who comes before the broker is in the cluster waits, instead of learning of
+        # a cluster without brokers.
+        self.listeners.hold(config.broker_listeners)
+        broker.on_ready = lambda: self.listeners.serve(config.broker_listeners)
         for table in self.listeners.tables(config.broker_listeners):
             broker.add_to(table)
 

@@ -123,10 +123,22 @@ class RequestServer:
         self._stalled: dict[int, ServerConnection] = {}
         self._idle_check: Wakeup | None = None
         self._closing = False
+        self._held = False
 
     def accept(self) -> ServerConnection:
         """The receiver of a new connection."""
         return ServerConnection(self, next(self._ids))
+
+    def hold(self) -> None:
+        """Accept connections but read nothing from them before `serve`."""
+        self._held = True
+
+    def serve(self) -> None:
+        """What is held is read now."""
+        if self._held:
+            self._held = False
+            for connection in list(self.connections.values()):
+                connection.continue_reading()
 
     def close(self) -> None:
         """Close all connections after what is queued; parked requests are abandoned."""
@@ -151,7 +163,10 @@ class RequestServer:
         self.connections[connection.id] = connection
         if self._closing:
             connection.close()
-        elif self._idle_check is None and self.limits.idle_max_ms >= 0:
+            return
+        if self._held:
+            connection.hold()
+        if self._idle_check is None and self.limits.idle_max_ms >= 0:
             self._arm_idle_check()
 
     def closed(self, connection: ServerConnection) -> None:
@@ -291,6 +306,12 @@ class ServerConnection:
         self.server.closed(self)
 
     # -- ending ----------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Read nothing before `continue_reading`."""
+        if self._connection is not None and not self._paused:
+            self._paused = True
+            self._connection.pause_reading()
 
     def close(self) -> None:
         """Close after what is queued to send."""
