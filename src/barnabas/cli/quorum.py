@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from barnabas.cli import voters
 from barnabas.cli.reaching import AsJson, Bootstrap, Data, cluster, show, table_of
 
 app = typer.Typer(help="The quorum that holds the cluster's metadata.", no_args_is_help=True)
+
+app.command("add-controller")(voters.add_controller)
+app.command("remove-controller")(voters.remove_controller)
+app.command("recover")(voters.recover_quorum)
 
 
 @app.callback()

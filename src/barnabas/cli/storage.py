@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.first_voters import FirstVoters
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import (
     DirectoryError,
@@ -42,18 +43,35 @@ def format_directories(
         [], metavar="NAME=LEVEL", help="Where a feature shall not begin at its default level."
     ),
     ignore_formatted: bool = typer.Option(False, help="Leave formatted directories as they are."),
+    standalone: bool = typer.Option(
+        False, "--standalone", help="This controller is the whole quorum at first (KIP-853)."
+    ),
+    initial_controllers: str = typer.Option(
+        "", metavar="ID@HOST:PORT:DIRECTORY,...", help="The first voters (KIP-853)."
+    ),
+    no_initial_controllers: bool = typer.Option(
+        False, "--no-initial-controllers", help="This node waits to be added to a quorum."
+    ),
 ) -> None:
     """Write meta.properties and bootstrap.checkpoint into the node's directories."""
-    config = _load(file)
+    config = load_node_file(file)
     disk = HostDisk()
     levels = _levels(feature)
+    first = FirstVoters(config, standalone, initial_controllers, no_initial_controllers)
     try:
         for directory in directories_of(config):
             if not ignore_formatted and read_meta_properties(disk, directory) is not None:
                 raise Failure(f"{directory} is formatted already; --ignore-formatted accepts that")
         done = format_node(
-            disk, config, cluster_id, os.urandom, time.time_ns() // 1_000_000, features=levels
+            disk,
+            config,
+            cluster_id,
+            os.urandom,
+            time.time_ns() // 1_000_000,
+            features=levels,
         )
+        if done:
+            first.write(disk, time.time_ns() // 1_000_000)
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}") from error
     except ValueError as error:
@@ -68,7 +86,7 @@ def info(
     as_json: bool = typer.Option(False, "--json", help="For programs."),
 ) -> None:
     """Show what the node's directories belong to; exit status 1 where one cannot be used."""
-    config = _load(file)
+    config = load_node_file(file)
     disk = HostDisk()
     found: dict[str, MetaProperties | None] = {}
     problems: list[str] = []
@@ -107,7 +125,8 @@ def _describe(found: dict[str, MetaProperties | None]) -> dict[str, object]:
     }
 
 
-def _load(file: Path) -> NodeConfig:
+def load_node_file(file: Path) -> NodeConfig:
+    """A node's properties, checked. Raises `Failure`."""
     try:
         return NodeConfig.from_properties(parse_properties(file.read_text()))
     except OSError as error:

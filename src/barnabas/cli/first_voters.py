@@ -1,0 +1,78 @@
+"""Who votes first in a quorum whose voters stand in its log: options of ``storage format`` (KIP-853)."""
+
+from __future__ import annotations
+
+from barnabas.cli.failure import Failure
+from barnabas.config.meta_properties import FILE_NAME, MetaProperties, read_meta_properties
+from barnabas.config.node import NodeConfig
+from barnabas.ports import Disk
+from barnabas.raft.formatting import write_first_snapshot
+from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
+from barnabas.types import Endpoint, Uuid, uuid_from_text
+
+USAGE = 2
+
+
+class FirstVoters:
+    """What the options say, checked against the node's file. Raises `Failure`."""
+
+    def __init__(self, config: NodeConfig, standalone: bool, initial: str, none_yet: bool) -> None:
+        self._config = config
+        self._standalone = standalone
+        self._initial = _parse(initial, config.controller_listener_names[0]) if initial else None
+        chosen = sum((standalone, bool(initial), none_yet))
+        if chosen > 1:
+            raise Failure("choose one way to say who votes first", USAGE)
+        if chosen and config.voters:
+            raise Failure("controller.quorum.voters says who votes already", USAGE)
+        if config.is_controller and not config.voters and not chosen:
+            raise Failure(
+                "say who votes first: --standalone, --initial-controllers or"
+                " --no-initial-controllers",
+                USAGE,
+            )
+        if (standalone or initial) and not config.is_controller:
+            raise Failure("only a controller can vote", USAGE)
+        if self._initial is not None and config.node_id not in self._initial.nodes:
+            raise Failure(f"--initial-controllers does not name node {config.node_id}", USAGE)
+
+    def write(self, disk: Disk, wall_ms: int) -> None:
+        """After the directories were formatted. Raises ``OSError``."""
+        if not self._standalone and self._initial is None:
+            return
+        directory = self._config.metadata_log_dir
+        meta = read_meta_properties(disk, directory)
+        assert meta is not None
+        if self._initial is not None:
+            voters = self._initial
+            own = voters.nodes[meta.node_id].key.directory_id
+            renamed = MetaProperties(meta.cluster_id, meta.node_id, own)
+            disk.write_atomic(f"{directory}/{FILE_NAME}", renamed.format_text().encode())
+        else:
+            listeners = self._config.controller_listeners
+            at = {spec.name: Endpoint(spec.host, spec.port) for spec in listeners}
+            key = ReplicaKey(meta.node_id, meta.directory_id)
+            voters = VoterSet.of(VoterNode(key, at, KRAFT_VERSIONS))
+        write_first_snapshot(disk, directory, voters, wall_ms)
+
+
+def _parse(text: str, listener: str) -> VoterSet:
+    """``ID@HOST:PORT:DIRECTORY,...``"""
+    nodes = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        node, at, rest = item.partition("@")
+        address, _, directory = rest.rpartition(":")
+        host, _, port = address.rpartition(":")
+        if not at or not node.isdigit() or not port.isdigit() or not host:
+            raise Failure(
+                f"--initial-controllers takes ID@HOST:PORT:DIRECTORY, not {item!r}", USAGE
+            )
+        try:
+            key = ReplicaKey(int(node), Uuid(uuid_from_text(directory)))
+        except ValueError as error:
+            raise Failure(str(error), USAGE) from error
+        endpoint = Endpoint(host.strip("[]"), int(port))
+        nodes.append(VoterNode(key, {listener: endpoint}, KRAFT_VERSIONS))
+    if len({n.key.id for n in nodes}) != len(nodes):
+        raise Failure("--initial-controllers names a node twice", USAGE)
+    return VoterSet.of(*nodes)
