@@ -7,6 +7,7 @@ files open: they ask :class:`OpenFiles`, which closes those that were not used f
 from __future__ import annotations
 
 from collections import OrderedDict
+from errno import EMFILE, ENFILE
 from typing import Protocol
 
 from barnabas.ports import Disk, File
@@ -22,7 +23,8 @@ SWAP = ".swap"
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 PARTITION_METADATA = "partition.metadata"
 """The topic's id."""
-OPEN_FILES_MAX = 4096
+OPEN_FILES_MAX = 2048
+"""Of one broker's logs; sockets need descriptors, too."""
 LOADED_TABLES_MAX = 512
 """Index tables in memory at once: of a full 1 GiB segment they take 2 and 3 MiB."""
 
@@ -64,11 +66,21 @@ class OpenFiles:
         if file is not None:
             self._files.move_to_end(path)
             return file
-        file = self.disk.open(path, create=True)
+        try:
+            file = self.disk.open(path, create=True)
+        except OSError as error:
+            if error.errno not in (EMFILE, ENFILE) or not self._files:
+                raise
+            self._close_oldest(len(self._files) // 2 + 1)  # others took what was ours to have
+            file = self.disk.open(path, create=True)
         self._files[path] = file
-        while len(self._files) > self.limit:
-            self._files.popitem(last=False)[1].close()
+        if len(self._files) > self.limit:
+            self._close_oldest(len(self._files) - self.limit)
         return file
+
+    def _close_oldest(self, count: int) -> None:
+        for _ in range(count):
+            self._files.popitem(last=False)[1].close()
 
     def close(self, path: str) -> None:
         self._loaded.pop(path, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 
@@ -209,3 +210,17 @@ def test_open_files_stay_bounded() -> None:
         fill(world.logs.create(TopicPartition("many", at), TOPIC_ID), 2)
     assert len(world.logs.files) <= 10
     assert all(len(values(log)) == 2 for log in world.logs.logs.values())
+
+
+def test_files_are_given_back_where_the_process_has_no_more_descriptors() -> None:
+    world = DirectoriesWorld()
+    for at in range(10):
+        fill(world.logs.create(TopicPartition("many", at), TOPIC_ID), 2)
+    files = world.logs.files
+    files.close_all()
+    for at in range(8):
+        values(world.logs.logs[TopicPartition("many", at)])
+    before = len(files)
+    world.disk.fail_call(1, error=errno.EMFILE)
+    assert len(values(world.logs.logs[TopicPartition("many", 9)])) == 2
+    assert len(files) < before and not world.offline
