@@ -87,9 +87,8 @@ def remove_controller(
         print(f"{left} voters are left; the quorum then survives the loss of {(left - 1) // 2}")
         if dry_run:
             return
-        _ask_leader(
-            connected, quorum, RemoveRaftVoterRequest(voter_id=node, voter_directory_id=key)
-        )
+        request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node, voter_directory_id=key)
+        _ask_leader(connected, quorum, request)
     print(f"node {node} votes no longer")
 
 

@@ -1,0 +1,145 @@
+"""A dynamic quorum of real processes: formatted standalone, grown, shrunk and recovered by commands."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.process.launch import barnabas
+
+pytestmark = pytest.mark.process
+PATIENCE_S = 30.0
+CLUSTER_ID = "ZHluYW1pYy1xdW9ydW0tdA"
+
+
+def free_ports(count: int) -> list[int]:
+    """Below the range that outgoing connections take."""
+    found: list[int] = []
+    for port in range(24_000, 31_000):
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError("no free ports")
+
+
+class Nodes:
+    """Combined nodes that find the quorum by controller.quorum.bootstrap.servers."""
+
+    def __init__(self, directory: Path, count: int) -> None:
+        self.directory = directory
+        ports = free_ports(2 * count)
+        self.brokers = {n: ports[2 * n - 2] for n in range(1, count + 1)}
+        controllers = {n: ports[2 * n - 1] for n in range(1, count + 1)}
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        servers = ",".join(f"127.0.0.1:{port}" for port in controllers.values())
+        for node, port in self.brokers.items():
+            self.file(node).write_text(
+                "process.roles=broker,controller\n"
+                f"node.id={node}\n"
+                f"controller.quorum.bootstrap.servers={servers}\n"
+                "controller.listener.names=CONTROLLER\n"
+                f"listeners=PLAINTEXT://127.0.0.1:{port},"
+                f"CONTROLLER://127.0.0.1:{controllers[node]}\n"
+                f"log.dirs={directory / str(node)}\n"
+            )
+
+    def file(self, node: int) -> Path:
+        return self.directory / f"{node}.properties"
+
+    def format(self, node: int, how: str) -> None:
+        done = barnabas("storage", "format", "--cluster-id", CLUSTER_ID, how, str(self.file(node)))
+        assert done.returncode == 0, done.stderr
+
+    def start(self, node: int) -> None:
+        command = [sys.executable, "-m", "barnabas", "node", "start", str(self.file(node))]
+        with open(self.directory / f"{node}.log", "ab") as log:
+            self.processes[node] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def stop(self, node: int, how: signal.Signals = signal.SIGKILL) -> None:
+        process = self.processes.pop(node)
+        process.send_signal(how)
+        process.wait(PATIENCE_S)
+
+    def quorum(self, *words: str) -> subprocess.CompletedProcess[str]:
+        asked = min(self.processes, default=1)
+        where = f"127.0.0.1:{self.brokers[asked]}"
+        return barnabas("quorum", *words, "--bootstrap", where)
+
+    def voters(self) -> list[int]:
+        done = self.quorum("describe", "--json")
+        if done.returncode != 0:
+            return []
+        return sorted(voter["node_id"] for voter in json.loads(done.stdout)["voters"])
+
+    def wait_for(self, what: str, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            if time.monotonic() > deadline:
+                logs = [p.read_text()[-1_500:] for p in sorted(self.directory.glob("*.log"))]
+                raise AssertionError("\n".join([what, *logs]))
+
+    def close(self) -> None:
+        for node in list(self.processes):
+            self.stop(node)
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    nodes = Nodes(tmp_path, 3)
+    yield nodes
+    nodes.close()
+
+
+def test_a_quorum_grows_shrinks_and_is_recovered_by_commands(nodes: Nodes) -> None:
+    nodes.format(1, "--standalone")
+    nodes.format(2, "--no-initial-controllers")
+    nodes.format(3, "--no-initial-controllers")
+    for node in (1, 2, 3):
+        nodes.start(node)
+    nodes.wait_for("node 1 leads alone", lambda: nodes.voters() == [1])
+
+    tried = nodes.quorum("add-controller", str(nodes.file(2)), "--dry-run")
+    assert tried.returncode == 0 and "voter to add: 2" in tried.stdout
+    assert nodes.voters() == [1]
+    for node in (2, 3):
+        added = nodes.quorum("add-controller", str(nodes.file(node)))
+        assert added.returncode == 0, added.stderr
+    assert nodes.voters() == [1, 2, 3]
+    twice = nodes.quorum("add-controller", str(nodes.file(3)))
+    assert twice.returncode == 1 and "DUPLICATE_VOTER" in twice.stderr
+
+    removed = nodes.quorum("remove-controller", "3")
+    assert removed.returncode == 0, removed.stderr
+    assert nodes.voters() == [1, 2]
+    assert nodes.quorum("add-controller", str(nodes.file(3))).returncode == 0
+
+    running = barnabas("quorum", "recover", str(nodes.file(3)), "--dry-run")
+    assert running.returncode == 1 and "is running" in running.stderr
+    for node in (1, 2, 3):
+        nodes.stop(node)
+    told = barnabas("quorum", "recover", str(nodes.file(3)), "--dry-run")
+    assert told.returncode == 0, told.stderr
+    assert "is lost" in told.stdout
+    done = barnabas("quorum", "recover", str(nodes.file(3)), "--yes")
+    assert done.returncode == 0, done.stderr
+    nodes.start(3)
+    nodes.wait_for("node 3 leads alone", lambda: nodes.voters() == [3])
+
+
+def test_formatting_asks_who_votes_first(nodes: Nodes) -> None:
+    done = barnabas("storage", "format", "--cluster-id", CLUSTER_ID, str(nodes.file(1)))
+    assert done.returncode == 2
+    assert "--standalone" in done.stderr
