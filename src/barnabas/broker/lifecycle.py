@@ -34,10 +34,12 @@ from barnabas.wire.messages.broker_registration_response import BrokerRegistrati
 PURPOSE = "heartbeat"
 REGISTRATION_RETRY_MS = 100.0
 LEAVING_POLL_MS = 100.0
-LEAVE_MS_MAX = 3_000.0
-"""A controlled shutdown takes no longer than this before the logs are closed regardless."""
+LEAVE_MS_MAX = 2_500.0
+"""A controlled shutdown takes no longer than this before the logs are closed regardless; the quorum's
+replica leaves after it, and both within `limits.SHUTDOWN_MS_MAX`."""
 CONTROLLER_GONE_MS = 700.0
-"""A controller that was not reached for this long during a shutdown is not waited for."""
+"""A controller that was not reached for this long during a shutdown, or that let a heartbeat wait for
+as long (it has no majority any more), is not waited for."""
 
 
 class Phase(Enum):
@@ -86,6 +88,8 @@ class Lifecycle:
         self._offline: dict[Uuid, None] = {}
         self._cordoned: tuple[Uuid, ...] | None = None
         self._in_flight = False
+        self._asked_ms = 0.0
+        """When the heartbeat under way was sent."""
         self._urgent = False
         self._wakeup: Wakeup | None = None
         self._on_left: Callable[[], None] | None = None
@@ -197,6 +201,7 @@ class Lifecycle:
             self._register()
             return
         self._in_flight = True
+        self._asked_ms = self.ports.clock.now_ms()
         self._urgent = False
         if self._wakeup is not None:
             self._wakeup.cancel()
@@ -276,7 +281,9 @@ class Lifecycle:
             self.ports.wakeups.call_soon(lambda: self._left("there is nothing to hand over"))
             return
         self.phase = Phase.LEAVING
-        self._leave_deadline_ms = self.ports.clock.now_ms() + LEAVE_MS_MAX
+        now_ms = self.ports.clock.now_ms()
+        self._leave_deadline_ms = now_ms + LEAVE_MS_MAX
+        self._asked_ms = now_ms  # also of a heartbeat that was under way before
         self._hurry()
         self._check_leaving()
 
@@ -289,6 +296,8 @@ class Lifecycle:
             self._left("it took too long")
         elif gone_since is not None and now_ms - gone_since >= CONTROLLER_GONE_MS:
             self._left("no controller answers")
+        elif self._in_flight and now_ms - self._asked_ms >= CONTROLLER_GONE_MS:
+            self._left("the controller does not answer")
         else:
             self._leave_check = self.ports.wakeups.call_at(now_ms + 100.0, self._check_leaving)
 
