@@ -111,6 +111,12 @@ def test_a_quorum_grows_shrinks_and_is_recovered_by_commands(nodes: Nodes) -> No
         nodes.start(node)
     nodes.wait_for("node 1 leads alone", lambda: nodes.voters() == [1])
 
+    second = barnabas(
+        *("storage", "format", "--cluster-id", CLUSTER_ID, "--standalone", "--ignore-formatted"),
+        str(nodes.file(2)),
+    )
+    assert second.returncode == 1 and "has a quorum already, led by node 1" in second.stderr
+
     tried = nodes.quorum("add-controller", str(nodes.file(2)), "--dry-run")
     assert tried.returncode == 0 and "voter to add: 2" in tried.stdout
     assert nodes.voters() == [1]

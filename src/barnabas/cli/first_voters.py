@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.other_quorum import leader_of_cluster
 from barnabas.config.meta_properties import FILE_NAME, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
 from barnabas.ports import Disk
@@ -35,6 +36,18 @@ class FirstVoters:
             raise Failure("only a controller can vote", USAGE)
         if self._initial is not None and config.node_id not in self._initial.nodes:
             raise Failure(f"--initial-controllers does not name node {config.node_id}", USAGE)
+
+    def check_alone(self, cluster_id: str) -> None:
+        """Refuse a second quorum for one cluster, where the first can be seen. Raises `Failure`."""
+        if self._standalone:
+            own = {spec.endpoint for spec in self._config.controller_listeners}
+            others = [at for at in self._config.bootstrap_controllers if at not in own]
+            seen = leader_of_cluster(cluster_id, others)
+            if seen is not None:
+                raise Failure(
+                    f"cluster {cluster_id} has a quorum already, led by node {seen[0]} (says"
+                    f" {seen[1]}): format with --no-initial-controllers and add this controller"
+                )
 
     def write(self, disk: Disk, wall_ms: int) -> None:
         """After the directories were formatted. Raises ``OSError``."""
