@@ -7,6 +7,8 @@ system; the cluster's directory learns of it.
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from pathlib import Path
 
 import typer
@@ -24,12 +26,16 @@ def group() -> None:
 @app.command()
 def start(file: Path = typer.Argument(help="The node's server.properties.")) -> None:
     """Run one node until SIGTERM or Ctrl-C, which shut it down in a controlled way."""
+    # Whoever is told to end before there is anything to shut down just ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     from barnabas.host.main import run_node  # loads the whole node
 
     directory = owner_of(file)
     if directory is not None:
         directory.announce(file, os.getpid())
-    status = run_node(str(file))
-    if directory is not None:
-        directory.withdraw(file, os.getpid())
+    try:
+        status = run_node(str(file))
+    finally:
+        if directory is not None:
+            directory.withdraw(file, os.getpid())
     raise typer.Exit(status)
