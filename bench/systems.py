@@ -173,7 +173,7 @@ class Barnabas(System):
             if self.up.poll() is not None:
                 raise SystemExit((self.directory / "up.log").read_text())
             time.sleep(0.005)
-        self.bootstrap = self._cluster()["bootstrap"]
+        self.bootstrap = str(self._cluster()["bootstrap"])
 
     def _cluster(self) -> dict[str, object]:
         cluster: dict[str, object] = json.loads(
