@@ -184,34 +184,56 @@ class PartitionLog(SegmentedLog):
     def append_as_follower(self, records: Buffer) -> AppendInfo:
         """Append a run of whole batches as a leader sent them: offsets, epochs and bytes stay. A cut-off
         batch at the end is ignored. Raises :class:`CorruptBatchError`, :class:`KafkaError` where the
-        offsets do not follow, ``OSError``."""
+        offsets do not follow (what came before such a batch is appended), ``OSError``."""
         view = memoryview(records)
-        first, position = -1, 0
-        while len(view) - position >= HEADER_SIZE:
-            header = read_header(view, position)
-            check_shape(header, position)
-            size = header.length + LENGTH_PREFIX
-            if size > len(view) - position:
-                break
-            check_crc(header, view, position)
-            if header.base_offset < self.log_end_offset:
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{self.partition}: offset {header.base_offset} does not follow"
-                    f" {self.log_end_offset}",
-                )
-            if first < 0:
-                first = header.base_offset
-            self._append_given(header, view[position : position + size], size)
-            position += size
+        end, first = self.log_end_offset, -1
+        headers: list[BatchHeader] = []
+        start = position = 0
+        try:
+            while len(view) - position >= HEADER_SIZE:
+                header = read_header(view, position)
+                check_shape(header, position)
+                size = header.length + LENGTH_PREFIX
+                if size > len(view) - position:
+                    break
+                check_crc(header, view, position)
+                if header.base_offset < end:
+                    raise KafkaError(
+                        ErrorCode.OFFSET_OUT_OF_RANGE,
+                        f"{self.partition}: offset {header.base_offset} does not follow {end}",
+                    )
+                if first < 0:
+                    first = header.base_offset
+                if self._is_full(header, size, position - start, header.max_timestamp):
+                    run, headers = headers, []
+                    self._append_run(view[start:position], run)
+                    start = position
+                    self._roll_for(header)
+                headers.append(header)
+                end = header.next_offset
+                position += size
+        finally:
+            self._append_run(view[start:position], headers)
         return AppendInfo(first, self.log_end_offset - 1, -1)
 
-    def _append_given(self, header: BatchHeader, batch: memoryview, size: int) -> None:
-        self._make_room(header, size, header.max_timestamp)
-        if header.leader_epoch > self.epochs.latest:
-            self.epochs.assign(header.leader_epoch, header.base_offset)
-        marker = transactions.marker_of(header, batch) if header.is_control else None
-        self._write(header, [batch], size, marker)
+    def _append_run(self, data: memoryview, headers: list[BatchHeader]) -> None:
+        """Write batches that follow each other at once, and take note of each."""
+        if not headers:
+            return
+        self.active.append_run(data, headers)
+        position, epochs = 0, self.epochs
+        for header in headers:
+            if header.leader_epoch > epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                marker = None
+                if header.is_control:
+                    marker = transactions.marker_of(header, data[position : position + header.size])
+                self._note_producer(header, marker)
+            self.unsynced_messages += header.last_offset_delta + 1
+            position += header.size
+        self.log_end_offset = headers[-1].next_offset
+        self.producers.end_offset = self.log_end_offset
 
     def _write(
         self,
@@ -220,31 +242,39 @@ class PartitionLog(SegmentedLog):
         size: int,
         marker: tuple[bool, int] | None,
     ) -> None:
-        segment = self.active
-        segment.append(parts, size, header)
+        self.active.append(parts, size, header)
         self.log_end_offset = header.next_offset
         self.unsynced_messages += header.last_offset_delta + 1
+        self._note_producer(header, marker)
+
+    def _note_producer(self, header: BatchHeader, marker: tuple[bool, int] | None) -> None:
         done = self.producers.update(header, marker)
         if done is not None and done.aborted:
-            stable = self.producers.stable_behind(done)
-            transactions.append_aborted(self.files, segment.transaction_index_path, done, stable)
+            stable, path = self.producers.stable_behind(done), self.active.transaction_index_path
+            transactions.append_aborted(self.files, path, done, stable)
             self.new_files = True  # perhaps the first of its segment
 
     def _make_room(self, header: BatchHeader, size: int, wall_ms: int) -> None:
         """Roll where the batch does not fit the active segment any more."""
+        if self._is_full(header, size, 0, wall_ms):
+            self._roll_for(header)
+
+    def _is_full(self, header: BatchHeader, size: int, pending: int, wall_ms: int) -> bool:
+        """Whether the batch needs a new segment, where `pending` bytes are to be written before it."""
         segment, config = self.active, self.config
-        if segment.size == 0:
-            return
-        if (
-            segment.size + size > config.segment_bytes
+        filled = segment.size + pending
+        return filled > 0 and (
+            filled + size > config.segment_bytes
             or segment.index.size() >= config.segment_index_bytes
             or segment.time_index.size() >= config.segment_index_bytes
             or segment.would_overflow(header.last_offset)
             or self._is_old(segment, header.max_timestamp, wall_ms)
-        ):
-            # At the log's end, even where the batch leaves a gap: recovery wants no gap between segments.
-            far = header.last_offset - self.log_end_offset > 0x7FFFFFFF
-            self.roll(header.base_offset if far else None)
+        )
+
+    def _roll_for(self, header: BatchHeader) -> None:
+        # At the log's end, even where the batch leaves a gap: recovery wants no gap between segments.
+        far = header.last_offset - self.log_end_offset > 0x7FFFFFFF
+        self.roll(header.base_offset if far else None)
 
     def _is_old(self, segment: Segment, timestamp: int, wall_ms: int) -> bool:
         """``segment.ms`` by the timestamps of the batches, by the clock where they have none."""

@@ -142,6 +142,14 @@ class Segment:
         self.note(header, position, size)
         self.size = position + size
 
+    def append_run(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """As `append`, for batches that stand one behind the other in `data`."""
+        position = self.file().append([data])
+        for header in headers:
+            self.note(header, position, header.size)
+            position += header.size
+        self.size = position
+
     def note(self, header: BatchHeader, position: int, size: int) -> None:
         """Take note of a batch that stands at `position`."""
         timestamp = header.max_timestamp

@@ -14,7 +14,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import Origin, PartitionLog, ReadResult
 from barnabas.log.recovery import open_log
-from barnabas.record.batch import BatchHeader, iterate
+from barnabas.record.batch import BatchHeader, CorruptBatchError, iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.decode import records_of
 from barnabas.sim.disk import SimDisk
@@ -143,15 +143,34 @@ class LogModel:
         )
         self._took(self.log.read(info.first_offset, 1))
 
-    def append_as_follower(self, gap: int, records: int) -> None:
-        batch = build_batch(
-            [(None, b"f" * 30)] * records,
-            timestamp_ms=self.now,
-            base_offset=self.end + gap,
-            leader_epoch=self.epoch,
-        )
-        self.log.append_as_follower(batch)
-        self._took(batch)
+    def append_as_follower(self, gap: int, records: int, batches: int = 1, tail: str = "") -> None:
+        """A run of batches; `tail`: the last one is cut off, corrupt, or does not follow."""
+        run, offset = list[bytes](), self.end + gap
+        for at in range(batches + bool(tail)):
+            run.append(
+                build_batch(
+                    [(None, b"f" * self.rng.choice([3, 30, 200]))] * records,
+                    timestamp_ms=self.now + at,
+                    base_offset=0 if tail == "back" and at == batches else offset,
+                    leader_epoch=self.epoch,
+                )
+            )
+            offset += records
+        good = run[:batches]
+        if tail == "cut":
+            run[-1] = run[-1][:-1]
+        elif tail == "corrupt":
+            run[-1] = run[-1][:-1] + bytes([run[-1][-1] ^ 1])
+        try:
+            self.log.append_as_follower(b"".join(run))
+            assert tail in ("", "cut")
+        except (CorruptBatchError, KafkaError):
+            assert tail in ("corrupt", "back")
+        for data in good:
+            (batch,) = iterate(data)
+            self.entries.append(Entry(batch.header, data))
+            self.end = batch.header.next_offset
+        assert self.log.log_end_offset == self.end
 
     def _took(self, given: bytes | ReadResult | None) -> None:
         assert given is not None

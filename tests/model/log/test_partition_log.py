@@ -20,6 +20,13 @@ STEPS = st.one_of(
     st.tuples(st.just("transactional"), st.integers(3, 4), st.integers(1, 3)),
     st.tuples(st.just("end_transaction"), st.integers(3, 4), st.booleans()),
     st.tuples(st.just("follow"), st.sampled_from([0, 0, 0, 7]), st.integers(1, 3)),
+    st.tuples(
+        st.just("follow_run"),
+        st.sampled_from([0, 0, 7]),
+        st.integers(1, 3),
+        st.integers(1, 9),
+        st.sampled_from(["", "", "cut", "corrupt", "back"]),
+    ),
     st.tuples(st.just("epoch")),
     st.tuples(st.just("truncate"), st.integers(0, 12)),
     st.tuples(st.just("start_over"), st.integers(0, 30)),
@@ -49,6 +56,8 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
             model.end_transaction(producer, commit)
         case ("follow", gap, records):
             model.append_as_follower(gap, records)
+        case ("follow_run", gap, records, batches, tail):
+            model.append_as_follower(gap, records, batches, tail)
         case ("truncate", back):
             model.truncate(max(model.end - back, 0))
         case ("start_over", offset):
