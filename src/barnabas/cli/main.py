@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "produce": "barnabas.cli.produce",
     "consume": "barnabas.cli.consume",
     "groups": "barnabas.cli.groups",
+    "reassign": "barnabas.cli.reassign",
     "cluster": "barnabas.cli.cluster",
     "quorum": "barnabas.cli.quorum",
     "log": "barnabas.cli.log",
