@@ -219,7 +219,11 @@ class Broker:
         self.auto_topics.on_metadata(changes)
         if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
             self._apply_cordoned()
-        self.lifecycle.on_metadata(changes.everything or self.node_id in changes.brokers)
+        self.lifecycle.on_metadata(
+            changes.everything
+            or self.node_id in changes.brokers
+            or _somebody_leaves(image, changes)
+        )
         self._maybe_ready()
 
     def _apply_cordoned(self) -> None:
@@ -360,3 +364,10 @@ class Broker:
 
     def __repr__(self) -> str:
         return f"Broker({self.node_id}, {self.replicas!r})"
+
+
+def _somebody_leaves(image: MetadataImage, changes: Changes) -> bool:
+    return any(
+        broker_id in image.brokers and image.brokers[broker_id].in_controlled_shutdown
+        for broker_id in changes.brokers
+    )

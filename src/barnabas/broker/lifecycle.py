@@ -7,8 +7,8 @@ its end, so it is kept for them alone.
 
 Behaviour: Kafka's BrokerLifecycleManager; KIP-631, KIP-841, KIP-858 (offline directories), KIP-966
 (the epoch of the last clean shutdown). Differs on purpose: a heartbeat follows at once when the
-metadata have caught up or a new controller is found, not at the next interval; and a shutdown does
-not wait for a controller that is gone (docs/divergence.md).
+metadata have caught up, another broker leaves or a new controller is found, not at the next
+interval; and a shutdown does not wait for a controller that is gone (docs/divergence.md).
 """
 
 from __future__ import annotations
@@ -161,11 +161,12 @@ class Lifecycle:
 
     # -- heartbeats ------------------------------------------------------------------------------
 
-    def on_metadata(self, moved_me: bool) -> None:
-        """The image moved; `moved_me`: this broker's own registration did."""
+    def on_metadata(self, matters: bool) -> None:
+        """The image moved; `matters`: this broker's own registration did, or another broker leaves, and
+        the controller lets it go once it has heard that everybody has seen so."""
         caught_up = self._metadata_offset() >= self.broker_epoch >= 0
         if (self.phase is Phase.FENCED and caught_up) or (
-            moved_me and self.phase in (Phase.RUNNING, Phase.LEAVING)
+            matters and self.phase in (Phase.RUNNING, Phase.LEAVING)
         ):
             self._hurry()
 

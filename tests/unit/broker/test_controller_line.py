@@ -283,7 +283,26 @@ class TestLifecycle:
             if hand.sent:
                 hand.take().answer(BrokerHeartbeatResponse(is_fenced=False))
             advance(ports, 10)
-        assert 2900 < ports.world.now_ms - began < 3200
+        assert 2400 < ports.world.now_ms - began < 2700
+
+    def test_it_leaves_a_controller_that_does_not_answer(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle
+    ) -> None:
+        self.running(hand, life)
+        left: list[bool] = []
+        life.begin_shutdown(lambda: left.append(True), controlled=True)
+        advance(ports, 600)
+        assert not left
+        advance(ports, 300)
+        assert left
+
+    def test_it_tells_at_once_that_it_has_seen_another_one_leave(
+        self, hand: Hand, life: Lifecycle
+    ) -> None:
+        self.running(hand, life)
+        self.offset = 12
+        life.on_metadata(True)
+        assert hand.take().request.current_metadata_offset == 12
 
 
 def test_what_a_former_controller_has_not_answered_is_taken_from_it(
