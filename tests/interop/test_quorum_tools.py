@@ -1,0 +1,101 @@
+"""Apache Kafka's tools on our quorum: kafka-metadata-quorum, the metadata shell, kafka-dump-log."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.testing.cluster import Cluster
+from bench.systems import LIBS
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.peers,
+    pytest.mark.java,
+    pytest.mark.slow,
+    pytest.mark.skipif(not LIBS.is_dir(), reason="Apache Kafka is not here: make peers"),
+]
+PATIENCE_S = 60.0
+LOG = "00000000000000000000.log"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "500"}
+    with Cluster(nodes=3, settings=settings) as cluster:
+        yield cluster
+
+
+def kafka(main: str, *words: str) -> str:
+    """What a tool of Kafka prints, without the noise of its logger."""
+    done = subprocess.run(
+        ["java", "-Xmx200m", "-cp", f"{LIBS}/*", f"org.apache.kafka.{main}", *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    said = "\n".join(line for line in done.stderr.splitlines() if "SLF4J" not in line)
+    assert done.returncode == 0 and not said, said or done.stdout
+    return done.stdout
+
+
+def metadata_directory(cluster: Cluster) -> Path:
+    """The quorum's log of the first node."""
+    properties = Path(cluster.node(cluster.node_ids[0])["properties"])
+    [line] = [x for x in properties.read_text().splitlines() if x.startswith("log.dirs=")]
+    return Path(line.partition("=")[2].split(",")[0]) / "__cluster_metadata-0"
+
+
+@pytest.fixture(scope="module")
+def copied(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its log with at least one snapshot, away from the running node's lock."""
+    source = metadata_directory(cluster)
+    deadline = time.monotonic() + PATIENCE_S
+    while not list(source.glob("*.checkpoint")):
+        assert time.monotonic() < deadline, "no snapshot"
+        time.sleep(0.05)
+    target = tmp_path_factory.mktemp("metadata") / source.name
+    shutil.copytree(source, target)
+    return target
+
+
+def test_kafka_metadata_quorum_describes_ours(cluster: Cluster) -> None:
+    controller = cluster.node(cluster.node_ids[0])["listeners"]["CONTROLLER"]
+    for where in (
+        ("--bootstrap-server", cluster.bootstrap),
+        ("--bootstrap-controller", controller),
+    ):
+        status = kafka("tools.MetadataQuorumCommand", *where, "describe", "--status")
+        assert "LeaderEpoch:" in status and "MaxFollowerLag:" in status
+        table = kafka("tools.MetadataQuorumCommand", *where, "describe", "--replication")
+        assert table.count("Follower") == 2 and table.count("Leader") == 1
+
+
+def test_the_metadata_shell_reads_our_log(copied: Path) -> None:
+    found = kafka("shell.MetadataShell", "--snapshot", str(copied / LOG), "find", "/image/features")
+    assert "metadataVersion" in found
+
+
+def test_the_metadata_shell_reads_our_snapshot(copied: Path) -> None:
+    newest = sorted(copied.glob("*.checkpoint"))[-1]
+    found = kafka("shell.MetadataShell", "--snapshot", str(newest), "find", "/image/features")
+    assert "metadataVersion" in found
+
+
+def test_kafka_dump_log_reads_our_log_and_snapshot(copied: Path) -> None:
+    for path in (copied / LOG, sorted(copied.glob("*.checkpoint"))[-1]):
+        shown = kafka(
+            "tools.DumpLogSegments",
+            "--cluster-metadata-decoder",
+            "--deep-iteration",
+            "--files",
+            str(path),
+        )
+        assert "FEATURE_LEVEL_RECORD" in shown
+        assert "isvalid: false" not in shown and "Found" not in shown
