@@ -409,16 +409,17 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({file_name(self.base_offset, LOG)}, {self.size} bytes)"
 
-    def existing_files(self) -> list[str]:
-        """Paths of its files, the batches' first: indexes alone are nothing."""
-        paths = [self._prefix + suffix for suffix in SEGMENT_SUFFIXES]
-        return [path for path in paths if self._files.disk.exists(path)]
+
+def files_of(disk: Disk, segment: Segment) -> list[str]:
+    """Paths of its files, the batches' first: indexes alone are nothing."""
+    prefix = segment.path.removesuffix(LOG)
+    return [prefix + suffix for suffix in SEGMENT_SUFFIXES if disk.exists(prefix + suffix)]
 
 
 def mark_deleted(disk: Disk, segment: Segment) -> list[str]:
     """Rename its files to ``.deleted``; their new paths, to be removed later."""
     segment.close()
-    paths = segment.existing_files()
+    paths = files_of(disk, segment)
     for path in paths:
         disk.rename(path, path + DELETED)
     return [path + DELETED for path in paths]
@@ -427,7 +428,7 @@ def mark_deleted(disk: Disk, segment: Segment) -> list[str]:
 def remove(disk: Disk, segment: Segment) -> None:
     """Remove its files now."""
     segment.close()
-    for path in segment.existing_files():
+    for path in files_of(disk, segment):
         disk.remove(path)
 
 
