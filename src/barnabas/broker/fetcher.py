@@ -93,6 +93,8 @@ class Fetcher:
         self._endpoint: Endpoint | None = None
         self._closed = False
         self._lost = False
+        self.on_answer: Callable[[], None] | None = None
+        """Called before the next request is planned."""
         self._losses = 0
         self.rounds = 0
 
@@ -111,6 +113,24 @@ class Fetcher:
         self.followed[key] = Followed(partition, state)
         self._delayed.pop(key, None)
         self._want(key, partition, state)
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether a request is with the leader, which may keep it while there is nothing new."""
+        return self._in_flight
+
+    def hand_over(self, other: Fetcher) -> list[Key]:
+        """Have `other` (of the same leader) fetch what is fetched here without trouble; what of it
+        is under way is dropped when it comes. The keys handed over."""
+        moved = []
+        for key, followed in list(self.followed.items()):
+            partition, state = followed
+            if state.phase is Phase.FETCHING and key not in self._delayed:
+                self.remove(key)
+                other.followed[key] = followed
+                other._want(key, partition, state)
+                moved.append(key)
+        return moved
 
     def remove(self, key: Key) -> None:
         if self.followed.pop(key, None) is not None:
@@ -240,6 +260,8 @@ class Fetcher:
                     followed = self.followed.get(key)
                     if followed is not None:
                         self._on_partition(key, followed, data)
+        if self.on_answer is not None:
+            self.on_answer()
         self.pump()
 
     def _on_lost(self, error: ChannelError) -> None:

@@ -2,6 +2,11 @@
 
 Partitions of one leader are spread over `num.replica.fetchers` fetchers; one that follows nothing any
 more is closed. Behaviour: Kafka's AbstractFetcherManager.
+
+A leader keeps a fetch that finds nothing new for half a second, and a partition added meanwhile would
+wait that long for its first one: a new topic, or a partition whose leader just died, would acknowledge
+nothing. So it begins on an *express* fetcher beside the busy one, which takes it over with its next
+answer.
 """
 
 from __future__ import annotations
@@ -10,6 +15,9 @@ from barnabas.broker.fetcher import Fetcher, FetcherContext, Key
 from barnabas.broker.partition import Partition
 from barnabas.wire.errors import KafkaError
 
+EXPRESS_MAX = 4
+"""Per fetcher: waves of new partitions within one wait of the leader."""
+
 
 class FetcherPool:
     """All fetchers of one broker."""
@@ -17,6 +25,7 @@ class FetcherPool:
     def __init__(self, context: FetcherContext) -> None:
         self._context = context
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._express: dict[tuple[int, int], list[Fetcher]] = {}
         self._home: dict[Key, Fetcher] = {}
         self._dirty: dict[Fetcher, None] = {}
 
@@ -27,15 +36,38 @@ class FetcherPool:
             self._context.settings.fetchers, 1
         )
         at = (partition.leader_id, number)
-        fetcher = self._fetchers.get(at)
-        if fetcher is None:
-            fetcher = self._fetchers[at] = Fetcher(self._context, *at)
+        fetcher = self._choose(at)
         try:
             fetcher.add(partition)
         except KafkaError:
             return  # its directory failed just now
         self._home[partition.topic_id, partition.index] = fetcher
         self._dirty[fetcher] = None
+
+    def _choose(self, at: tuple[int, int]) -> Fetcher:
+        """Who takes a new partition: the regular fetcher, unless the leader has its request."""
+        leader, number = at
+        main = self._fetchers.get(at)
+        if main is None:
+            main = self._fetchers[at] = Fetcher(self._context, leader, number)
+            main.on_answer = lambda: self._take_over(at)
+        if not main.is_in_flight:
+            return main
+        express = self._express.setdefault(at, [])
+        for fetcher in express:
+            if not fetcher.is_in_flight:
+                return fetcher
+        if len(express) == EXPRESS_MAX:
+            return main
+        regular = max(self._context.settings.fetchers, 1)
+        express.append(Fetcher(self._context, leader, number + regular * (1 + len(express))))
+        return express[-1]
+
+    def _take_over(self, at: tuple[int, int]) -> None:
+        """The regular fetcher plans its next request: it fetches what began elsewhere, too."""
+        for express in self._express.get(at, ()):
+            for key in express.hand_over(self._fetchers[at]):
+                self._home[key] = self._fetchers[at]
 
     def stop(self, partition: Partition) -> None:
         """Fetch `partition` from nobody."""
@@ -51,20 +83,26 @@ class FetcherPool:
         for fetcher in dirty:
             if fetcher.followed:
                 fetcher.pump()
-            else:
-                fetcher.close()
-                self._fetchers = {at: f for at, f in self._fetchers.items() if f is not fetcher}
+        for at, main in list(self._fetchers.items()):
+            express = self._express.get(at, [])
+            if not main.followed and not any(fetcher.followed for fetcher in express):
+                self._close(at)
+
+    def _close(self, at: tuple[int, int]) -> None:
+        self._fetchers.pop(at).close()
+        for fetcher in self._express.pop(at, ()):
+            fetcher.close()
 
     def on_broker_changed(self, broker: int) -> None:
         """A broker was registered, fenced or unfenced: what waited for it tries again."""
-        for (leader, _), fetcher in self._fetchers.items():
-            if leader == broker:
-                fetcher.retry_now()
+        for at, main in list(self._fetchers.items()):
+            if at[0] == broker:
+                for fetcher in (main, *self._express.get(at, ())):
+                    fetcher.retry_now()
 
     def close(self) -> None:
-        for fetcher in self._fetchers.values():
-            fetcher.close()
-        self._fetchers.clear()
+        for at in list(self._fetchers):
+            self._close(at)
         self._home.clear()
 
     def __len__(self) -> int:
