@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.raft.batches import committed_batches, iter_runs
+from barnabas.raft.batches import committed_batches
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.snapshots import SnapshotFile
 from barnabas.raft.state_machine import StateMachine
@@ -95,22 +95,17 @@ class Applier:
 
     def _apply_slice(self) -> None:
         data = self._log.read(self.applied_offset, SLICE_BYTES, self.committed_offset)
-        end = self.applied_offset
-        for run in iter_runs(data, check_crc=False):
-            if run.end_offset > self.committed_offset:
-                break
-            end = run.end_offset
-            self.applied_bytes += run.size
-            self.applied_epoch = run.epoch
-        if end == self.applied_offset:
+        found = committed_batches(data, self.applied_offset, self.committed_offset)
+        if found.end_offset == self.applied_offset:
             raise AssertionError(
-                f"the log has nothing between {end} and the high watermark {self.committed_offset}"
+                f"the log has nothing between {found.end_offset} and the high watermark"
+                f" {self.committed_offset}"
             )
-        batches = committed_batches(data, self.applied_offset, end)
-        self.applied_offset = end
-        if batches:
-            self.applied_timestamp = batches[-1].append_timestamp
-            self._machine.on_commit(batches)
+        self.applied_offset, self.applied_epoch = found.end_offset, found.epoch
+        self.applied_bytes += found.size
+        if found.batches:
+            self.applied_timestamp = found.batches[-1].append_timestamp
+            self._machine.on_commit(found.batches)
 
     def _announce(self) -> None:
         leader_id = self._leader[0]

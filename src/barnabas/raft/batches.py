@@ -130,22 +130,36 @@ def control_records(batch: Buffer) -> list[ControlRecord]:
     return found
 
 
-def committed_batches(records: Buffer, from_offset: int, end_offset: int) -> list[CommittedBatch]:
-    """The data batches of a run that lie in [from_offset, end_offset), values as views."""
+class Committed(NamedTuple):
+    """A stretch of the log to be applied."""
+
+    batches: list[CommittedBatch]
+    end_offset: int
+    epoch: int
+    """Of the last batch, data or control; -1 where there was none."""
+    size: int
+
+
+def committed_batches(records: Buffer, from_offset: int, end_offset: int) -> Committed:
+    """The whole batches of a run that lie in [from_offset, end_offset), data only, values as views.
+    Raises :class:`CorruptBatchError`."""
     view = memoryview(records)
     found: list[CommittedBatch] = []
     unpack = HEADER.unpack_from
-    position, total = 0, len(view)
+    position, total, epoch = 0, len(view), -1
     while total - position >= HEADER_SIZE:
         fields = unpack(view, position)
         base, end = fields[0], position + LENGTH_PREFIX + fields[1]
-        if end > total or base >= end_offset:
+        next_offset = base + fields[6] + 1
+        if end > total or next_offset > end_offset or end <= position:
             break
-        if base >= from_offset and not fields[5] & CONTROL:
-            values = batch_values(view[position:end])
-            found.append(CommittedBatch(base, fields[2], fields[8], values))
+        if next_offset > from_offset:
+            if not fields[5] & CONTROL:
+                values = batch_values(view[position:end])
+                found.append(CommittedBatch(base, fields[2], fields[8], values))
+            from_offset, epoch = next_offset, fields[2]
         position = end
-    return found
+    return Committed(found, from_offset, epoch, position)
 
 
 def batch_values(batch: memoryview) -> list[memoryview]:

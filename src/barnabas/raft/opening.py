@@ -1,7 +1,8 @@
 """From a directory to what a replica begins with: log, voters, election, latest snapshot. Blocks.
 
 A snapshot that ends beyond the log replaces the log: it was installed, and the crash came before the
-log was cut. Source: KIP-630; Kafka's ``KafkaRaftLog``.
+log was cut. One that ends inside vouches for the log before it: it was taken when that was durable.
+Source: KIP-630; Kafka's ``KafkaRaftLog``.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opene
         disk,
         path,
         start_offset=known[0].offset if known else 0,
+        recovery_point=latest.offset if latest else 0,
         segment_bytes=settings.segment_bytes,
         segment_ms=settings.segment_ms,
     )

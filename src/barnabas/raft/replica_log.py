@@ -6,7 +6,7 @@ opened yields its shape and its control records in one pass over the batch heade
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.log.config import FOREVER_MS, LogConfig
@@ -58,8 +58,7 @@ class RaftLog(Protocol):
 
 
 class MetadataLog:
-    """A `RaftLog` on disk. Recovered in full when it is opened: what it kept must be what was
-    synced."""
+    """A `RaftLog` on disk."""
 
     def __init__(self, disk: Disk, files: OpenFiles, log: PartitionLog) -> None:
         self._disk = disk
@@ -68,9 +67,17 @@ class MetadataLog:
 
     @classmethod
     def open(
-        cls, disk: Disk, directory: str, *, start_offset: int, segment_bytes: int, segment_ms: int
+        cls,
+        disk: Disk,
+        directory: str,
+        *,
+        start_offset: int,
+        recovery_point: int = 0,
+        segment_bytes: int,
+        segment_ms: int,
     ) -> MetadataLog:
-        """`directory` is that of the partition. Blocks. Raises ``OSError``, ``ValueError``."""
+        """`directory` is that of the partition; everything below `recovery_point` is known to be
+        durable and is not looked at. Blocks. Raises ``OSError``, ``ValueError``."""
         files = OpenFiles(disk)
         config = LogConfig(
             segment_bytes=segment_bytes,
@@ -86,6 +93,7 @@ class MetadataLog:
             TopicPartition(METADATA_TOPIC, 0),
             config,
             clean=False,
+            recovery_point=recovery_point,
             log_start_offset=start_offset,
             topic_id=METADATA_TOPIC_ID,
         )
@@ -145,26 +153,16 @@ def scan(
     """The shape of a log that was just opened, and its control batches by base offset."""
     shape = LogShape(log.start_offset, log.start_offset, [], earliest, latest)
     controls: list[tuple[int, list[ControlRecord]]] = []
-    for data in _chunks(log):
+    before = -1
+    while before < shape.end_offset < log.end_offset:
+        before = shape.end_offset
+        data = memoryview(log.read(before, SCAN_BYTES, log.end_offset))
         for run in iter_runs(data, check_crc=False):
             if run.end_offset <= shape.end_offset:
                 continue
             shape.append(shape.end_offset, run.end_offset, run.epoch)
             if run.is_control:
-                batch = memoryview(data)[run.position : run.position + run.size]
+                batch = data[run.position : run.position + run.size]
                 controls.append((run.base_offset, control_records(batch)))
     shape.synced_offset = shape.end_offset
     return shape, controls
-
-
-def _chunks(log: RaftLog) -> Iterator[Buffer]:
-    offset, end = log.start_offset, log.end_offset
-    while offset < end:
-        data = log.read(offset, SCAN_BYTES, end)
-        last = offset
-        for run in iter_runs(data, check_crc=False):
-            last = run.end_offset
-        if last == offset:
-            return
-        yield data
-        offset = last
