@@ -22,12 +22,12 @@ from barnabas.record.batch import (
     HEADER_SIZE,
     BatchHeader,
     BatchView,
-    CorruptBatchError,
     write_header,
 )
 from barnabas.record.builder import write_varint
-from barnabas.record.compression import CompressionError, compress, decompress
+from barnabas.record.compression import compress
 from barnabas.record.decode import read_varint
+from barnabas.record.spans import Span, section_of, spans_of
 from barnabas.types import Buffer
 
 KEY_BYTES_MAX = 32
@@ -53,11 +53,6 @@ def map_key(key: bytes) -> bytes:
     if len(key) <= KEY_BYTES_MAX:
         return key
     return blake2b(key, digest_size=KEY_BYTES_MAX + 1).digest()
-
-
-Span = tuple[int, int, int, int, bytes | None, bool]
-"""A record in its section: where it begins and ends, offset delta, timestamp delta, key, and whether it
-has a value. A plain tuple: there is one per record."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -129,62 +124,6 @@ class Outcome(NamedTuple):
     data: Buffer | None
     header: BatchHeader
     records: int
-
-
-def section_of(batch: BatchView) -> memoryview:
-    """The records of a batch in plain. Raises :class:`CorruptBatchError`."""
-    try:
-        return memoryview(decompress(batch.header.codec, batch.payload))
-    except CompressionError as error:
-        raise CorruptBatchError(batch.position, str(error)) from error
-
-
-def spans_of(section: memoryview, header: BatchHeader) -> list[Span]:
-    """Every record of a section. Raises :class:`CorruptBatchError` where it contradicts the header."""
-    # Numbers of one byte, as most are, are read in place: this loop is what compaction spends its time in.
-    data, spans = bytes(section), list[Span]()
-    position, total, add = 0, len(section), spans.append
-    try:
-        for _ in range(header.record_count):
-            start = position
-            size, position = read_varint(data, position)
-            end = position + size
-            if size < 0 or end > total:
-                raise ValueError(f"a record claims {size} bytes")
-            byte = data[position + 1]
-            if byte < 0x80:
-                stamp, position = byte >> 1 ^ -(byte & 1), position + 2
-            else:
-                stamp, position = read_varint(data, position + 1)
-            byte = data[position]
-            if byte < 0x80:
-                delta, position = byte >> 1 ^ -(byte & 1), position + 1
-            else:
-                delta, position = read_varint(data, position)
-            byte = data[position]
-            if byte < 0x80:
-                length, position = byte >> 1 ^ -(byte & 1), position + 1
-            else:
-                length, position = read_varint(data, position)
-            key = None
-            if length >= 0:
-                key = data[position : position + length]
-                position += length
-            if data[position] == 1:  # -1
-                if position >= end:
-                    raise ValueError("a record is shorter than its fields")
-                add((start, end, delta, stamp, key, False))
-            else:
-                length, position = read_varint(data, position)
-                if position + length > end:
-                    raise ValueError("a record is shorter than its fields")
-                add((start, end, delta, stamp, key, length >= 0))
-            position = end
-    except (IndexError, ValueError) as error:
-        raise CorruptBatchError(0, f"a record is malformed: {error}") from error
-    if position != total:
-        raise CorruptBatchError(0, f"{total - position} bytes follow the records")
-    return spans
 
 
 def note_keys(batch: BatchView, keys: KeyMap, from_offset: int) -> None:

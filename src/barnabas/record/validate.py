@@ -28,9 +28,8 @@ from barnabas.record.batch import (
     seal,
     write_header,
 )
-from barnabas.record.builder import write_record
 from barnabas.record.compression import Codec, compress
-from barnabas.record.decode import Record, records_of
+from barnabas.record.spans import section_of, spans_of
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL
@@ -90,11 +89,13 @@ def validate(records: memoryview, rules: Rules, wall_ms: int) -> Validated:
         rewritten = _rewrite(header, records, rules, wall_ms, codec)
         _check_size(rewritten.header, rules)
         return rewritten
-    if rules.compact or not header.is_log_append_time:
-        if rules.compact or not _timestamps_fit(header, rules, wall_ms):
-            _walk(header, records, rules, wall_ms)
+    latest = header.max_timestamp
+    if rules.compact or not _timestamps_fit(header, rules, wall_ms):
+        _, latest = _walk(header, records, rules, wall_ms)
     if rules.log_append_time:
-        return _stamp(header, records, wall_ms)
+        return _stamp(header.attributes | LOG_APPEND_TIME, records, wall_ms)
+    if latest != header.max_timestamp:
+        return _stamp(header.attributes, records, latest)
     return Validated(header, records)
 
 
@@ -192,32 +193,36 @@ def _timestamp_fault(timestamp: int, rules: Rules, wall_ms: int) -> str | None:
     return None
 
 
-def _walk(header: BatchHeader, records: memoryview, rules: Rules, wall_ms: int) -> list[Record]:
-    """Look at every record. Raises :class:`InvalidRecordsError` that names the bad ones."""
+def _walk(
+    header: BatchHeader, records: memoryview, rules: Rules, wall_ms: int
+) -> tuple[memoryview, int]:
+    """Look at every record; the records in plain, and the largest timestamp. Raises
+    :class:`InvalidRecordsError` that names the bad ones."""
     try:
-        found = list(records_of(BatchView(header, 0, records)))
+        section = section_of(BatchView(header, 0, records))
+        spans = spans_of(section, header)
     except CorruptBatchError as error:
         raise InvalidRecordsError(ErrorCode.INVALID_RECORD, error.why) from error
-    faults, code = [], ErrorCode.INVALID_RECORD
-    for index, record in enumerate(found):
-        if record.offset != header.base_offset + index:
-            faults.append(RecordError(index, f"its offset delta is not {index}"))
-        elif rules.compact and record.key is None:
+    faults, code, base = list[RecordError](), ErrorCode.INVALID_RECORD, header.base_timestamp
+    for index, (_, _, offset_delta, timestamp_delta, key, _) in enumerate(spans):
+        if offset_delta != index:
+            faults.append(RecordError(index, f"its offset delta is {offset_delta}, not {index}"))
+        elif rules.compact and key is None:
             faults.append(RecordError(index, "a compacted topic needs a key in every record"))
-        elif fault := _timestamp_fault(record.timestamp, rules, wall_ms):
+        elif fault := _timestamp_fault(base + timestamp_delta, rules, wall_ms):
             code = ErrorCode.INVALID_TIMESTAMP
             faults.append(RecordError(index, fault))
     if faults:
         raise InvalidRecordsError(code, "One or more records have been rejected", tuple(faults))
-    return found
+    return section, base + max(span[3] for span in spans)
 
 
-def _stamp(header: BatchHeader, records: memoryview, wall_ms: int) -> Validated:
-    """The batch with the log's own time: attributes, largest timestamp, CRC."""
+def _stamp(attributes: int, records: memoryview, latest: int) -> Validated:
+    """The batch with other attributes and another largest timestamp (the log's own time, or what its
+    records really have)."""
     data = bytearray(records)
-    attributes = header.attributes | LOG_APPEND_TIME
     data[CRC_AT + 4 : CRC_AT + 6] = attributes.to_bytes(2, "big")
-    data[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = wall_ms.to_bytes(8, "big")
+    data[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = latest.to_bytes(8, "big", signed=True)
     seal(data)
     return Validated(read_header(data), memoryview(data))
 
@@ -226,15 +231,10 @@ def _rewrite(
     header: BatchHeader, records: memoryview, rules: Rules, wall_ms: int, codec: int
 ) -> Validated:
     """The same records with the topic's codec."""
-    found = _walk(header, records, rules, wall_ms)
-    body = bytearray()
-    for index, record in enumerate(found):
-        delta = record.timestamp - header.base_timestamp
-        write_record(body, index, delta, record.key, record.value, record.headers)
+    section, latest = _walk(header, records, rules, wall_ms)
     data = bytearray(HEADER_SIZE)
-    data += compress(codec, body, rules.compression_level)
+    data += compress(codec, section, rules.compression_level)
     attributes = (header.attributes & ~CODEC_MASK) | codec
-    latest = max(record.timestamp for record in found)
     if rules.log_append_time:
         attributes, latest = attributes | LOG_APPEND_TIME, wall_ms
     write_header(

@@ -136,3 +136,12 @@ def test_records_that_lie_are_refused_where_they_are_walked() -> None:
     seal(data)
     for rules in (RULES._replace(compact=True), RULES._replace(compression_type="gzip")):
         assert refused(data, rules).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("rules", [RULES._replace(compact=True), RULES._replace(after_max_ms=1000)])
+def test_a_header_that_lies_about_its_largest_timestamp_is_put_right(rules: Rules) -> None:
+    data = patched(35, (NOW + 10_000_000).to_bytes(8, "big"))
+    found = validate(memoryview(data), rules, NOW)
+    (view,) = iterate(found.data, crc=True, partial_tail=False)
+    assert view.header.max_timestamp == NOW
+    assert [r.key for r in records_of(view)] == [b"k", b"l"]
