@@ -255,7 +255,8 @@ class ClientSession:
     def on_response(self, session_id: int) -> None:
         """The leader answered without a session error."""
         if session_id == NO_SESSION:
-            self.reset()
+            # It has no room for a session: its answers count all the same, each to a full request.
+            self.id, self.epoch = NO_SESSION, INITIAL_EPOCH
         elif self.is_full:
             self.id, self.epoch = session_id, 1
         else:

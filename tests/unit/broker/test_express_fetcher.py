@@ -1,0 +1,84 @@
+"""A partition that is added while the leader keeps a fetch does not wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.fetcher_pool import EXPRESS_MAX
+from tests.unit.broker.test_fetcher import World, data
+
+
+def partitions_of(request: Any) -> set[int]:
+    return {p.partition for topic in request.topics for p in topic.partitions}
+
+
+@pytest.fixture
+def world() -> World:
+    """Two partitions are fetched; the leader keeps the request. Their request is ``sent[0]``."""
+    world = World()
+    world.follow()
+    world.answer()
+    assert len(world.hand.sent) == 1
+    return world
+
+
+def add(world: World, index: int) -> None:
+    world.partitions.append(world.partition(index))
+    world.follow()
+
+
+def test_a_new_partition_is_fetched_at_once_beside_the_kept_request(world: World) -> None:
+    add(world, 2)
+    assert len(world.hand.sent) == 2
+    assert partitions_of(world.hand.sent[1].request) == {2}
+    assert world.hand.sent[1].request.session_id == 0
+
+
+def test_the_regular_fetcher_takes_it_over_with_its_next_answer(world: World) -> None:
+    add(world, 2)
+    world.answer()  # the kept one
+    express, regular = world.hand.sent
+    assert partitions_of(regular.request) == {2}
+    assert regular.request.session_epoch > 0
+    # What the express fetcher still gets is not appended: the regular one asks for the same.
+    express.answer(_with(world, data(2, b"x", high_watermark=0)))
+    assert world.log(2).log_end_offset == 0
+
+
+def test_records_come_by_either_way_once(world: World) -> None:
+    add(world, 2)
+    world.hand.sent.pop(1).answer(_with(world, data(2, b"a", high_watermark=0)))
+    assert world.log(2).log_end_offset == 1
+    world.answer()
+    assert partitions_of(world.hand.sent[-1].request) == {2}
+    world.hand.sent.pop(-1).answer(_with(world, data(2, b"b", base=1, high_watermark=1), session=9))
+    assert world.log(2).log_end_offset == 2
+
+
+def test_waves_beyond_the_limit_wait_for_the_regular_fetcher(world: World) -> None:
+    for index in range(2, 2 + EXPRESS_MAX + 2):
+        add(world, index)
+    assert len(world.hand.sent) == 1 + EXPRESS_MAX
+    world.answer()
+    assert partitions_of(world.hand.sent[-1].request) == set(range(2, 2 + EXPRESS_MAX + 2))
+
+
+def test_a_leader_that_is_not_followed_any_more_is_let_go(world: World) -> None:
+    add(world, 2)
+    assert len(world.pool) == 1
+    for partition in world.partitions:
+        world.pool.stop(partition)
+    world.pool.pump()
+    assert len(world.pool) == 0
+
+
+def _with(world: World, *partitions: Any, session: int = 0) -> Any:
+    from barnabas.wire.messages.fetch_response import FetchableTopicResponse, FetchResponse
+    from tests.unit.broker.test_fetcher import TOPIC_ID
+
+    return FetchResponse(
+        session_id=session,
+        responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=list(partitions))],
+    )
