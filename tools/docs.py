@@ -13,6 +13,7 @@ from barnabas.config.broker import BROKER, BROKER_THROTTLES
 from barnabas.config.definition import ConfigDef, ConfigKey, UpdateMode
 from barnabas.config.group import ADDRESS_QUOTAS, CLIENT_QUOTAS, GROUP
 from barnabas.config.topic import BROKER_SYNONYMS, TOPIC
+from tools.docs_protocol import protocol
 
 ROOT = Path(__file__).parent.parent
 
@@ -48,7 +49,7 @@ def configuration() -> str:
 
 def generated() -> dict[str, str]:
     """Path below the project's root to what must stand there."""
-    return {"docs/configuration.md": configuration()}
+    return {"docs/configuration.md": configuration(), "docs/protocol.md": protocol()}
 
 
 def present(path: str) -> str | None:
