@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +63,8 @@ def test_nobody_is_a_candidate_without_the_pre_vote_or_leads_without_votes() -> 
 
 def test_only_a_candidate_can_come_to_lead() -> None:
     assert [state for state, targets in moves().items() if "Leader" in targets] == ["Candidate"]
+
+
+def test_the_diagram_in_the_docs_is_the_codes() -> None:
+    page = Path(__file__).parents[3] / "docs" / "quorum.md"
+    assert mermaid() in page.read_text()
