@@ -115,6 +115,7 @@ class ScriptWorld:
         self.fenced: set[int] = set()
         self.proposals: dict[int, IsrProposal] = {}
         self.errors: dict[int, str] = {}
+        self.records_per_fetch = 1 << 30
         self.lost: dict[int, IsrProposal] = {}
         self.cut_off: set[int] = set()
         """Replicas that metadata do not reach."""
@@ -206,9 +207,12 @@ class ScriptWorld:
                 return
         raise AssertionError("it never catches up")
 
-    def _round(self, broker: int, leader: int) -> None:
+    def _round(self, broker: int, leader: int, *, lost: bool = False) -> None:
+        """One fetch; its answer may be lost on the way."""
         state, log = self.followers[broker], self.logs[broker]
         answer = self._serve(leader, broker, state)
+        if lost:
+            return
         self.errors[broker] = answer.error
         if answer.error == "OUT_OF_RANGE":
             theirs = self.logs[leader]
@@ -260,7 +264,7 @@ class ScriptWorld:
             self.proposals[leader] = proposal
         self._advance_high_watermark(leader)
         return Fetched(
-            records=tuple(log.records[asked.fetch_offset - log.start :]),
+            records=tuple(log.records[asked.fetch_offset - log.start :])[: self.records_per_fetch],
             high_watermark=log.high_watermark,
             log_start=log.start,
         )
