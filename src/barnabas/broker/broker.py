@@ -193,6 +193,7 @@ class Broker:
         if known is None or known.incarnation != self._incarnation:
             return Changes()
         self._admitted = True
+        self.logs.begin_writing()
         return Changes(everything=True)
 
     # -- what the node tells ---------------------------------------------------------------------

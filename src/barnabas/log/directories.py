@@ -64,6 +64,7 @@ class LogDirectories:
         ]
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
+        self._writing = False
         self._doomed: list[_Doomed] = []
         self._due: dict[str, float] = {}
         self._wakeup: Wakeup | None = None
@@ -108,7 +109,6 @@ class LogDirectories:
             self._open_log(directory, found.partition, found.topic_id)
             opened += 1
         directory.forget_old_checkpoints()
-        directory.mark_open()
         self.ports.log(
             "info",
             "log.directory_open",
@@ -410,8 +410,21 @@ class LogDirectories:
 
     # -- the end ---------------------------------------------------------------------------------
 
+    def begin_writing(self) -> None:
+        """From now on logs change, and the end of this process is a crash unless `shutdown` comes. Until
+        then the proof of the last clean shutdown holds: a node that was started and killed before it was
+        in the cluster again has lost nothing (seed 39). Blocks."""
+        self._writing = True
+        for directory in self.directories:
+            if directory.is_online:
+                try:
+                    directory.mark_open()
+                except OSError as error:
+                    self.fail(directory, f"removing its clean-shutdown file failed: {error}")
+
     def shutdown(self, broker_epoch: int) -> None:
-        """Flush and close everything, write the checkpoints and the proof of a clean shutdown. Blocks."""
+        """Flush and close everything, write the checkpoints and the proof of a clean shutdown (for
+        `broker_epoch`; the last one's stays where nothing was written since). Blocks."""
         if self._wakeup is not None:
             self._wakeup.cancel()
         self.cleaner.stop()
@@ -422,7 +435,8 @@ class LogDirectories:
                 for _, log in sorted(directory.logs.items()):
                     log.close()
                 directory.write_all_checkpoints()
-                directory.write_clean_shutdown(broker_epoch)
+                if self._writing or not directory.was_clean:
+                    directory.write_clean_shutdown(broker_epoch)
             except OSError as error:
                 directory.offline_reason = f"closing it failed: {error}"
                 self.ports.log(

@@ -42,7 +42,8 @@ class DirectoriesWorld:
         self.offline: list[tuple[str, list[TopicPartition]]] = []
         self.start()
 
-    def start(self) -> None:
+    def start(self, *, writing: bool = True) -> None:
+        """A new process opens them; `writing`: it is in the cluster and takes up roles."""
         self.process = self.machine.start_process()
         disk = self.process.disk
         identities = {}
@@ -54,6 +55,8 @@ class DirectoriesWorld:
         )
         self.logs.lock()
         self.logs.open()
+        if writing:
+            self.logs.begin_writing()
 
     def _went_offline(self, directory: LogDirectory, gone: list[TopicPartition]) -> None:
         self.offline.append((directory.path, gone))

@@ -50,15 +50,21 @@ def test_a_clean_shutdown_is_proven_once_and_opens_without_a_look_at_old_batches
     world.stop(broker_epoch=42)
     proof = world.disk.file(f"{home.path}/.kafka_cleanshutdown").data
     assert json.loads(proof) == {"version": 0, "brokerEpoch": 42}
-    world.start()
+    world.start(writing=False)
     assert world.logs.previous_broker_epoch == 42
+    world.kill()
+    world.start(writing=False)
+    assert world.logs.previous_broker_epoch == 42, "killed before it wrote anything"
+    world.stop(broker_epoch=-1)
+    world.start()
+    assert world.logs.previous_broker_epoch == 42, "ended before it was in the cluster"
     log = world.logs.logs[T0]
     assert (log.log_end_offset, log.high_watermark, log.last_epoch) == (40, 40, 1)
     assert log.topic_id == TOPIC_ID
     assert len(values(log)) == 40
     world.kill()
     world.start()
-    assert world.logs.previous_broker_epoch == -1, "the proof holds for one start"
+    assert world.logs.previous_broker_epoch == -1, "the proof holds until something is written"
     assert len(values(world.logs.logs[T0])) == 40
 
 
