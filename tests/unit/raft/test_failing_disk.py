@@ -8,9 +8,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.raft.quorum_world import Quorum
+from tests.unit.raft.quorum_world import Quorum, QuorumNode
 
 TIGHT = {"bytes_between_snapshots": 400, "retention_bytes": 500, "segment_bytes": 512}
+
+
+def commit(node: QuorumNode, value: bytes, acknowledged: list[bytes]) -> None:
+    """Propose `value` and wait for it, or for the end of the node."""
+    world, replica = node.quorum.world, node.replica
+    assert replica is not None
+    offset = replica.append([value])
+    world.run(world.now_ms + 1_000, lambda: replica.applied_offset > offset or not node.is_up)
+    if replica.applied_offset > offset and node.is_up:
+        acknowledged.append(value)
 
 
 def live(quorum: Quorum, acknowledged: list[bytes]) -> bool:
@@ -27,14 +37,7 @@ def live(quorum: Quorum, acknowledged: list[bytes]) -> bool:
     for number in range(12):
         if not node.is_up or node.replica is None or not node.replica.is_active:
             return False
-        value = b"%d of %d" % (number, node.machine.starts)
-        offset = node.replica.append([value])
-        replica = node.replica
-        world.run(
-            world.now_ms + 1_000, lambda: replica.applied_offset > offset or not node.is_up
-        )
-        if replica.applied_offset > offset and node.is_up:
-            acknowledged.append(value)
+        commit(node, b"%d of %d" % (number, node.machine.starts), acknowledged)
     done: list[bool] = []
     if node.is_up and node.replica is not None:
         node.replica.shutdown(lambda: done.append(True))
