@@ -57,6 +57,7 @@ class Segment:
         "_checked_from",
         "_checked_to",
         "_files",
+        "_large_batches",
         "_max_timestamp",
         "_prefix",
         "_rebuilt",
@@ -93,7 +94,7 @@ class Segment:
         self.index = OffsetIndex(files, self._prefix + INDEX + suffix)
         self.time_index = TimeIndex(files, self._prefix + TIME_INDEX + suffix)
         self._since_index = 0
-        self._rebuilt = False
+        self._rebuilt = self._large_batches = False
         self._max_timestamp: int | None = None
         self.offset_of_max_timestamp = base_offset
         self.first_timestamp: int | None = None
@@ -277,11 +278,10 @@ class Segment:
         """The batches from `position` on, read in pieces. With `crc` whole batches are read and
         checked. Raises :class:`CorruptLogError` where the bytes are no batch."""
         file, window, start = self.file(), memoryview(b""), position
-        least = HEADER_SIZE
         while self.size - position >= HEADER_SIZE:
             if position - start + HEADER_SIZE > len(window):
                 # Where batches are large only their headers are worth reading.
-                ahead = least if least > HEADER_SIZE else SCAN_BYTES
+                ahead = HEADER_SIZE if self._large_batches else SCAN_BYTES
                 start, window = position, memoryview(file.read_at(position, ahead))
                 if len(window) < HEADER_SIZE:
                     return
@@ -297,7 +297,7 @@ class Segment:
                 raise CorruptLogError(self.path, position, error.why) from error
             yield Located(header, position)
             position += header.size
-            least = HEADER_SIZE + 3 if header.size > SCAN_BYTES else HEADER_SIZE
+            self._large_batches = header.size > SCAN_BYTES
         if position < self.size:
             raise CorruptLogError(self.path, position, "the file ends inside a batch")
 
