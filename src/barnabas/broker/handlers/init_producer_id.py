@@ -1,8 +1,8 @@
 """InitProducerId.
 
 Behaviour: an idempotent producer gets a fresh producer id with epoch 0 from this broker's block. A
-transactional producer is the transaction coordinator's: this broker says NOT_COORDINATOR where it has
-none.
+transactional producer is told UNSUPPORTED_VERSION, which ends it at once: there is no transaction
+coordinator that it could be sent to.
 
 Version notes: 3 names the former id and epoch, 6 is for two-phase commit.
 """
@@ -34,7 +34,9 @@ API = Api(
 
 def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: Broker) -> Parked:
     if request.transactional_id is not None:
-        code = ErrorCode.NOT_COORDINATOR if request.transactional_id else ErrorCode.INVALID_REQUEST
+        code = (
+            ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
+        )
         raise KafkaError(code, "transactions have no coordinator here")
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id without epoch, or the reverse")
