@@ -389,24 +389,7 @@ class LogDirectories:
         for directory in self.directories:
             mine = [doomed for doomed in due if doomed.directory is directory]
             if mine:
-                self._remove(directory, mine, disk.remove, disk.remove_tree)
-
-    def _remove(
-        self,
-        directory: LogDirectory,
-        doomed: list[_Doomed],
-        remove: Callable[[str], None],
-        remove_tree: Callable[[str], None],
-    ) -> None:
-        def job() -> None:
-            for item in doomed:
-                (remove_tree if item.is_tree else remove)(item.path)
-
-        def finish(result: object) -> None:
-            if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
-                self.fail(directory, f"removing old files failed: {result}")
-
-        self.ports.background.run(f"remove {directory.path}", job, finish)
+                _remove(self, directory, mine, disk.remove, disk.remove_tree)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -453,3 +436,21 @@ class LogDirectories:
                 for directory in self.directories
             },
         }
+
+
+def _remove(
+    logs: LogDirectories,
+    directory: LogDirectory,
+    doomed: list[_Doomed],
+    remove: Callable[[str], None],
+    remove_tree: Callable[[str], None],
+) -> None:
+    def job() -> None:
+        for item in doomed:
+            (remove_tree if item.is_tree else remove)(item.path)
+
+    def finish(result: object) -> None:
+        if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
+            logs.fail(directory, f"removing old files failed: {result}")
+
+    logs.ports.background.run(f"remove {directory.path}", job, finish)
