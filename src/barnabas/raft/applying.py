@@ -13,6 +13,7 @@ from barnabas.raft.batches import committed_batches
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.snapshots import SnapshotFile
 from barnabas.raft.state_machine import StateMachine
+from barnabas.record.batch import CorruptBatchError
 
 SLICE_BYTES = 128 * 1024
 """Of log handed on per turn: some thousand records, a few milliseconds of replay."""
@@ -29,7 +30,7 @@ class Applier:
         node_id: int,
         applied_offset: int,
         later: Callable[[Callable[[], None]], None],
-        on_failed: Callable[[OSError], None] | None = None,
+        on_failed: Callable[[Exception], None] | None = None,
     ) -> None:
         self._log = log
         self._machine = machine
@@ -73,7 +74,7 @@ class Applier:
             return
         try:
             self._advance()
-        except OSError as error:
+        except (OSError, CorruptBatchError) as error:
             if self._on_failed is None:
                 raise
             self._on_failed(error)

@@ -14,6 +14,8 @@ from barnabas.raft.voters import ReplicaKey, VoterSet
 
 OBSERVER_SESSION_MS = 300_000
 """An observer that has not fetched for this long is forgotten."""
+OBSERVERS_MAX = 10_000
+"""Remembered at once; whoever claims to be one more pushes out the one silent for longest."""
 CHECK_QUORUM_FACTOR = 1.5
 """Of the fetch time-out: how long a leader goes on without a majority that fetches."""
 
@@ -89,7 +91,13 @@ class Board:
         progress = self.voters.get(key.id)
         if progress is not None and progress.key.matches(key):
             return progress
-        return self.observers.setdefault(key, Progress(key))
+        known = self.observers.get(key)
+        if known is None:
+            if len(self.observers) >= OBSERVERS_MAX:
+                silent = min(self.observers.values(), key=lambda p: p.last_fetch_ms or 0.0)
+                del self.observers[silent.key]
+            known = self.observers[key] = Progress(key)
+        return known
 
     def is_voter(self, key: ReplicaKey) -> bool:
         progress = self.voters.get(key.id)

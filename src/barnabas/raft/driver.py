@@ -154,7 +154,7 @@ class QuorumReplica:
         except OSError as error:  # what counts was synced before
             self.ports.log("error", "raft.close_failed", node=self.node_id, reason=str(error))
 
-    def _on_disk_failed(self, error: OSError) -> None:
+    def _on_disk_failed(self, error: Exception) -> None:
         self._performer.halt(f"the quorum's log in {self.directory} failed: {error}")
 
     # -- what everybody asks ---------------------------------------------------------------------

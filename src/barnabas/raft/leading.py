@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from barnabas.raft.machine import Machine
 
 
+FETCH_BYTES_MAX = 8 * 1024 * 1024
+"""Of one answer, whatever was asked for; as in Kafka."""
+WAIT_MS_MAX = 30_000
+"""How long a fetch is held, whatever was asked for."""
+
+
 class NotLeadingError(Exception):
     """Asked to append without leading."""
 
@@ -228,7 +234,7 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
                 m.reply(ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER))
                 return
         membership.on_progress(m, state, request.replica)
-    parked = Parked(ticket, request, m.now + request.max_wait_ms)
+    parked = Parked(ticket, request, m.now + min(request.max_wait_ms, WAIT_MS_MAX))
     something_new = m.log.end_offset > request.offset or m.high_watermark > request.high_watermark
     if something_new or request.max_wait_ms == 0:
         _answer_parked(m, state, parked)
@@ -247,7 +253,7 @@ def _answer_parked(m: Machine, state: Leader, parked: Parked) -> None:
         high_watermark=m.high_watermark,
         log_start_offset=m.log.start_offset,
         records=(
-            ReadLog(request.offset, m.log.end_offset, request.max_bytes)
+            ReadLog(request.offset, m.log.end_offset, min(request.max_bytes, FETCH_BYTES_MAX))
             if m.log.end_offset > request.offset
             else b""
         ),
@@ -263,12 +269,15 @@ def on_gone(m: Machine, event: on.Gone) -> None:
 def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> None:
     """The world knows the snapshot's size and whether it still exists: `ReadSnapshot`."""
     error = _check_epoch(m, request.epoch)
+    if error is ErrorCode.NONE and request.max_bytes <= 0:
+        error = ErrorCode.INVALID_REQUEST
     state = m.state
     data: bytes | ReadSnapshot = b""
     if error is ErrorCode.NONE and isinstance(state, Leader):
         if request.replica.id >= 0 and request.replica != m.me:
             state.board.on_contact(request.replica, m.now)
-        data = ReadSnapshot(request.snapshot, request.position, request.max_bytes)
+        size = min(request.max_bytes, FETCH_BYTES_MAX)
+        data = ReadSnapshot(request.snapshot, request.position, size)
     m.reply(
         ticket,
         SnapshotResponse(

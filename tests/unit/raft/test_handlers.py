@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.raft import handlers
+from barnabas.raft import board, handlers
 from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.states import Leader
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import decode, encode_bytes
@@ -244,3 +245,27 @@ def test_a_follower_does_not_describe(quorum: Quorum) -> None:
     assert follower.replica is not None
     answer = ask(follower.replica, describe_request(), 2)
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("max_bytes", [-1, 0, 2**31 - 1])
+def test_an_absurd_size_is_bounded(quorum: Quorum, max_bytes: int) -> None:
+    replica = leader(quorum)
+    request = fetch_request(
+        replica, 18, fetch_offset=0, last_fetched_epoch=0, partition_max_bytes=max_bytes
+    )
+    [part] = ask(replica, request, 18).responses[0].partitions
+    assert part.error_code == ErrorCode.NONE and len(part.records) > 0
+
+
+def test_observers_without_number_are_not_remembered(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "OBSERVERS_MAX", 20)
+    replica = leader(quorum)
+    state = replica.machine.state
+    assert isinstance(state, Leader)
+    for number in range(100, 200):
+        request = fetch_request(replica, 18, fetch_offset=0, last_fetched_epoch=0)
+        request.replica_state.replica_id = number
+        ask(replica, request, 18)
+    assert len(state.board.observers) <= 20
