@@ -3,8 +3,8 @@
 Constructed with the ports, the node's configuration, and what the node knows before anything runs:
 the cluster's id, the identities of the log directories, the advertised endpoints of the broker's
 listeners (with their real ports), the outgoing channels, the committed image, and where the active
-controller is. The node tells it of committed metadata (`on_metadata`), of a change of controller
-(`on_controller_change`) and of connections that ended (`on_disconnect`).
+controller is. The node tells it of committed metadata (`on_metadata`) and of a change of controller
+(`on_controller_change`).
 
 Nothing is decided here; this class is the ``role`` that the handlers get.
 """
@@ -251,9 +251,6 @@ class Broker:
         if at is not None and self.is_started:
             self.lifecycle.on_controller_change()
 
-    def on_disconnect(self, connection_id: int) -> None:
-        """A client's connection ended. Its parked requests were abandoned by the connection."""
-
     # -- what the replica table asks -------------------------------------------------------------
 
     def broker_texts(self) -> dict[str, str]:
@@ -288,11 +285,6 @@ class Broker:
             end_leading(self.groups, partition)
         else:
             begin_leading(self.groups, partition)
-
-    def on_leadership(self, topic: str, callback: Callable[[Partition, int | None], None]) -> None:
-        """Have `callback` told of leaderships of `topic`'s partitions that begin (with the leader
-        epoch) and end (None)."""
-        self.replicas.on_leadership(topic, callback)
 
     # -- what handlers ask -----------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from barnabas.broker.controller_channel import Sender
+from barnabas.broker.leader_range import LeaderRange, ask_leader_range
 from barnabas.broker.partition import Partition
 from barnabas.client.connection import ChannelError
 from barnabas.config.settings import ReplicationSettings
@@ -37,15 +38,7 @@ from barnabas.wire.messages.fetch_request import (
     ReplicaState,
 )
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
-from barnabas.wire.messages.list_offsets_request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from barnabas.wire.messages.list_offsets_response import ListOffsetsResponse
 
-LATEST = -1
-EARLIEST_LOCAL = -4
 LOST_RETRY_MS = 50.0
 """After the first loss of a connection; doubled with each one that follows, up to
 `replica.fetch.backoff.ms`: a connection that was reset is no dead leader."""
@@ -118,19 +111,6 @@ class Fetcher:
     def is_in_flight(self) -> bool:
         """Whether a request is with the leader, which may keep it while there is nothing new."""
         return self._in_flight
-
-    def hand_over(self, other: Fetcher) -> list[Key]:
-        """Have `other` (of the same leader) fetch what is fetched here without trouble; what of it
-        is under way is dropped when it comes. The keys handed over."""
-        moved = []
-        for key, followed in list(self.followed.items()):
-            partition, state = followed
-            if state.phase is Phase.FETCHING and key not in self._delayed:
-                self.remove(key)
-                other.followed[key] = followed
-                other._want(key, partition, state)
-                moved.append(key)
-        return moved
 
     def remove(self, key: Key) -> None:
         if self.followed.pop(key, None) is not None:
@@ -393,70 +373,40 @@ class Fetcher:
     # -- out of range ----------------------------------------------------------------------------
 
     def _find_offset(self, key: Key, followed: Followed) -> None:
-        """Ask the leader where its log ends, then where it begins."""
-        followed.state.phase = Phase.FINDING_OFFSET
-        self._unwant(key)
-
-        def on_end(end: int) -> None:
-            self._ask_offset(
-                key,
-                followed,
-                EARLIEST_LOCAL,
-                lambda start: self._resolve(key, followed, start, end),
-            )
-
-        self._ask_offset(key, followed, LATEST, on_end)
-
-    def _ask_offset(
-        self, key: Key, followed: Followed, timestamp: int, then: Callable[[int], None]
-    ) -> None:
+        """Ask the leader where its log begins and ends, and go on from what follows from that."""
         partition, state = followed
+        state.phase = Phase.FINDING_OFFSET
+        self._unwant(key)
         endpoint = self.context.endpoint_of(self.leader)
 
-        def on_done(response: ListOffsetsResponse | ChannelError) -> None:
+        def on_range(found: LeaderRange | None) -> None:
             if self._closed or self.followed.get(key) is not followed:
                 return
-            if not isinstance(response, ChannelError):
-                for topic in response.topics:
-                    for answer in topic.partitions:
-                        if answer.error_code == ErrorCode.NONE:
-                            then(answer.offset)
-                            return
-            self._resume(key, state, self.context.settings.fetch_backoff_ms)
+            if found is None:
+                self._resume(key, state, self.context.settings.fetch_backoff_ms)
+            else:
+                self._resolve(key, followed, found)
 
         if endpoint is None:
-            self._resume(key, state, self.context.settings.fetch_backoff_ms)
-            return
-        request = ListOffsetsRequest(
-            replica_id=self.context.node_id,
-            topics=[
-                ListOffsetsTopic(
-                    name=partition.topic,
-                    partitions=[
-                        ListOffsetsPartition(
-                            partition_index=partition.index,
-                            current_leader_epoch=state.leader_epoch,
-                            timestamp=timestamp,
-                        )
-                    ],
-                )
-            ],
-        )
-        self.context.channels.send(endpoint, request, on_done, purpose="replica-offsets")
+            on_range(None)
+        else:
+            ask_leader_range(
+                self.context.channels, endpoint, self.context.node_id, partition, on_range
+            )
 
-    def _resolve(self, key: Key, followed: Followed, start: int, end: int) -> None:
+    def _resolve(self, key: Key, followed: Followed, leader: LeaderRange) -> None:
         partition, state = followed
         log = partition.log
         if log is None:
             return
-        action = resolve_out_of_range(log.log_end_offset, start, end)
+        action = resolve_out_of_range(log.log_end_offset, leader.start, leader.end)
         self.context.ports.log(
             "warning",
             "fetcher.out_of_range",
             partition=str(partition.name),
             end=log.log_end_offset,
-            leader_start=start,
-            leader_end=end,
+            leader_start=leader.start,
+            leader_end=leader.end,
         )
         try:
             if action.truncate_to is not None:
@@ -510,3 +460,17 @@ class Fetcher:
 
     def __repr__(self) -> str:
         return f"Fetcher({self.purpose} from {self.leader}, {len(self.followed)} partitions)"
+
+
+def hand_over(source: Fetcher, target: Fetcher) -> list[Key]:
+    """Have `target` (of the same leader) fetch what `source` fetches without trouble; what of it is
+    under way there is dropped when it comes. The keys handed over."""
+    moved = []
+    for key, followed in list(source.followed.items()):
+        partition, state = followed
+        if state.phase is Phase.FETCHING and key not in source._delayed:
+            source.remove(key)
+            target.followed[key] = followed
+            target._want(key, partition, state)
+            moved.append(key)
+    return moved

@@ -161,10 +161,7 @@ class ReplicaTable:
         for partition in list(self.by_id.values()):
             if self.node_id not in topics[partition.topic_id].replicas[partition.index]:
                 self._remove(partition)
-        self._remove_strays()
-
-    def _remove_strays(self) -> None:
-        """Logs on disk of partitions that this broker has no replica of (any more)."""
+        # What is left on disk is of partitions that this broker has no replica of any more.
         for name in [n for n in self.logs.logs if (n.topic, n.partition) not in self.by_name]:
             self.ports.log("info", "replica.stray_log_deleted", partition=str(name))
             self.logs.delete(name)
