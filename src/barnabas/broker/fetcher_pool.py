@@ -11,7 +11,7 @@ answer.
 
 from __future__ import annotations
 
-from barnabas.broker.fetcher import Fetcher, FetcherContext, Key
+from barnabas.broker.fetcher import Fetcher, FetcherContext, Key, hand_over
 from barnabas.broker.partition import Partition
 from barnabas.wire.errors import KafkaError
 
@@ -66,7 +66,7 @@ class FetcherPool:
     def _take_over(self, at: tuple[int, int]) -> None:
         """The regular fetcher plans its next request: it fetches what began elsewhere, too."""
         for express in self._express.get(at, ()):
-            for key in express.hand_over(self._fetchers[at]):
+            for key in hand_over(express, self._fetchers[at]):
                 self._home[key] = self._fetchers[at]
 
     def stop(self, partition: Partition) -> None:

@@ -119,7 +119,6 @@ class Node:
         self.broker = broker
         self.metadata.on_metadata = broker.on_metadata
         self.metadata.on_leader = lambda leader, epoch: broker.on_controller_change()
-        self.listeners.on_disconnect(broker.on_disconnect)
         # As in Kafka: who comes before the broker is in the cluster waits, instead of learning of
         # a cluster without brokers.
         self.listeners.hold(config.broker_listeners)
