@@ -109,7 +109,7 @@ class Machine:
         due = self.outbox.wakes_at(self.now) or NEVER
         if isinstance(state, Leader):
             return min(due, leading.deadline_ms(self, state))
-        if self.leaving and not isinstance(state, Resigned):
+        if self.leaving:  # who leaves looks for nobody; the end of the shutdown has its own timer
             return due
         return min(due, state.deadline_ms)
 
