@@ -74,6 +74,10 @@ class Chaos:
         self.acknowledged: list[bytes] = []
         self.totals: Counter[str] = Counter()
         self._healing = False
+        conditions = quorum.network.conditions
+        conditions.slow_chance = self.rng.uniform(0, 0.05)
+        conditions.slow_ms_max = self.rng.uniform(10, 400)
+        conditions.reset_chance = self.rng.uniform(0, 0.004)
 
     def play(self) -> None:
         self.quorum.start()
@@ -95,6 +99,7 @@ class Chaos:
     def _heal(self) -> None:
         self._healing = True
         self.quorum.network.heal()
+        self.quorum.network.conditions.reset_chance = 0.0
         for node in self.quorum.nodes.values():
             node.start()
 
