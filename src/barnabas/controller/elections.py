@@ -66,9 +66,8 @@ def offline(e: Electorate) -> Elected:
     for replica in e.replicas:
         if e.valid(replica):
             return Elected(replica, _clean_reason(e, replica))
-    if may_elect_last_known(e):
-        leader = e.last_known[0]
-        return Elected(leader, f"{leader} led last and ISR and ELR are empty", True)
+    if may_recover_balanced(e):
+        return _balanced(e)
     if e.unclean:
         live = [replica for replica in e.replicas if e.acceptable(replica)]
         if len(live) == 1:
@@ -122,15 +121,22 @@ def designated(
     return Elected(best, f"unclean: {nobody_reason(e)}; {best} of {live} was designated", True)
 
 
-def may_elect_last_known(e: Electorate) -> bool:
-    """ISR and ELR are empty, one last known leader is recorded, and it is back."""
-    return (
-        e.balanced
-        and not e.isr
-        and not e.elr
-        and len(e.last_known) == 1
-        and e.acceptable(e.last_known[0])
-    )
+def may_recover_balanced(e: Electorate) -> bool:
+    """ISR and ELR are empty: every former member was shut down uncleanly. None of them can be believed on
+    its word, but a process that was killed still has what it wrote, and only asking shows who has."""
+    return e.balanced and not e.isr and not e.elr and len(e.last_known) == 1
+
+
+def _balanced(e: Electorate) -> Elected:
+    """Ask every replica, also where the last known leader is back: it may be the one that lost its log
+    with the power (seed 133)."""
+    live = [replica for replica in e.replicas if e.acceptable(replica)]
+    if live and len(e.replicas) == 1:
+        return Elected(live[0], f"{live[0]} led last and ISR and ELR are empty", True)
+    if live:
+        why = f"ISR and ELR are empty; asking {live} which one is furthest ahead"
+        return Elected(NO_LEADER, why, recover=True)
+    return Elected(NO_LEADER, nobody_reason(e))
 
 
 def why_not(e: Electorate, replica: int) -> str:

@@ -20,7 +20,7 @@ from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.elections import Elected, Electorate
 from barnabas.controller.partitions import PartitionChange
-from barnabas.metadata.topic import NO_LEADER, Topic
+from barnabas.metadata.topic import NO_LEADER, ORDINARY, Topic
 from barnabas.types import Endpoint
 from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -37,6 +37,9 @@ DEADLINE_MS = 1500.0
 """How long an answer is waited for, from the first question."""
 RETRY_MS = 1000.0
 """After this time partitions of which nobody answered are asked again."""
+BALANCED_WAIT_MS = 30_000.0
+"""How long a balanced recovery waits for replicas that are not there, before the last known leader and
+whoever else answered have to do."""
 DEBUGGING_REPLICA = -2
 LATEST = -1
 
@@ -125,10 +128,13 @@ class Recovery:
         self._inquiries: dict[int, Inquiry] = {}
         self._retry: dict[int, float] = {}
         """Key → when to ask again."""
+        self._since: dict[int, float] = {}
+        """Key → when it was first asked, for as long as a balanced recovery lasts."""
 
     def clear(self) -> None:
         self._inquiries.clear()
         self._retry.clear()
+        self._since.clear()
 
     def __contains__(self, key: int) -> bool:
         return key in self._inquiries
@@ -231,12 +237,33 @@ class Recovery:
             if inquiry.then is not None:
                 inquiry.then(inquiry)
                 continue
-            decision = elect_furthest(runtime.cluster, inquiry)
+            decision = (
+                elect_furthest(runtime.cluster, inquiry) if self._may_choose(inquiry) else None
+            )
             if decision is not None:
+                self._since.pop(inquiry.key, None)
                 runtime.commit(decision)
             elif _is_leaderless(runtime, inquiry.key):
                 self._retry[inquiry.key] = runtime.now_ms() + RETRY_MS
+            else:
+                self._since.pop(inquiry.key, None)
         runtime.arm(self.deadline_ms())
+
+    def _may_choose(self, inquiry: Inquiry) -> bool:
+        """A balanced recovery hears every replica first; for `BALANCED_WAIT_MS`, after which those that
+        answered do, the last known leader among them."""
+        runtime = self._runtime
+        at = runtime.image.at(inquiry.key)
+        if at is None or runtime.cluster.rules(at[0]).recovery != "balanced":
+            return True
+        topic, index = at
+        if all(replica in inquiry.answers for replica in topic.replicas[index]):
+            return True
+        now_ms = runtime.now_ms()
+        if now_ms - self._since.setdefault(inquiry.key, now_ms) < BALANCED_WAIT_MS:
+            return False
+        last_known = topic.rare.get(index, ORDINARY).last_known_elr
+        return all(replica in inquiry.answers for replica in last_known)
 
     def deadline_ms(self) -> float | None:
         due = [inquiry.deadline_ms for inquiry in self._inquiries.values()]
