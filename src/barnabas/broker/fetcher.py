@@ -44,6 +44,15 @@ LOST_RETRY_MS = 50.0
 `replica.fetch.backoff.ms`: a connection that was reset is no dead leader."""
 LEADER_UNKNOWN_RETRY_MS = 50.0
 """A leader that lags behind the metadata will know its epoch soon."""
+LEADER_LAGS = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""What a leader says that has not applied the metadata yet which this follower has."""
 
 Key = tuple[Uuid, int]
 
@@ -351,7 +360,7 @@ class Fetcher:
             # Another leadership began, and the metadata that say so are on their way.
             state.phase = Phase.FAILED
             self._unwant(key)
-        elif code in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        elif code in LEADER_LAGS:
             self._delay(key, state, LEADER_UNKNOWN_RETRY_MS)
         else:
             self.context.ports.log(

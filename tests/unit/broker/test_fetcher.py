@@ -190,6 +190,15 @@ def test_an_error_delays_one_partition_while_the_other_goes_on(world: World) -> 
     assert {i: p.fetch_offset for i, p in world.asked().items()} == {0: 0}
 
 
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_leader_that_lags_behind_the_metadata_is_asked_again_soon(
+    world: World, code: ErrorCode
+) -> None:
+    world.answer(data(0, error_code=code), data(1, error_code=code))
+    advance(world.ports, 60)
+    assert world.hand.sent, "its session still knows what is wanted"
+
+
 def test_a_fenced_partition_waits_for_metadata(world: World) -> None:
     world.answer(data(0, error_code=ErrorCode.FENCED_LEADER_EPOCH), data(1))
     advance(world.ports, 5000)
