@@ -57,7 +57,10 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
 
     def on_synced() -> None:
         if log.cuts == cuts:
-            log.recovery_point = max(log.recovery_point, end)
+            # A roll since then completed indexes that this job did not see: the segment that ends here is
+            # not vouched for as a whole, so that the next sync takes it along.
+            vouched = end - 1 if log.rolled_since_sync else end
+            log.recovery_point = max(log.recovery_point, vouched)
 
     return job, on_synced
 

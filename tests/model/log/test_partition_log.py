@@ -97,3 +97,15 @@ def test_the_log_is_the_list(seed: int, steps: list[tuple[Any, ...]]) -> None:
         play(model, step)
     model.check()
     model.kill()
+
+
+def test_a_segment_completed_while_a_sync_was_under_way_is_synced_by_the_next_one() -> None:
+    model = LogModel(0)
+    for step in [
+        ("sync_and_append",),
+        ("sync_and_cut", 0),
+        ("follow_run", 0, 1, 8, ""),
+        ("sync_and_append",),
+        ("restart", True),
+    ]:
+        play(model, step)
