@@ -1,13 +1,14 @@
 """Barnabas and Apache Kafka side by side: three nodes each, the same client, one after the other.
 
 Usage: ``python -m bench.cluster [--rounds 5] [--only NAME] [--systems kafka,barnabas]``. Prints medians
-over the rounds after one warm-up, with the spread, and the ratio; writes the same to
-``bench/results/cluster.txt``.
+over the rounds after one warm-up, with the spread, and the ratio (of two kills per round the worst);
+writes the same to ``bench/results/cluster.txt``. Without the peer's files it stops: `make peers`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 from pathlib import Path
@@ -15,48 +16,70 @@ from pathlib import Path
 from bench import workloads
 from bench.systems import ROOT, SYSTEMS, System
 
-LATER = {
+STEADY = {
     "throughput": workloads.throughput,
     "closed-loop": workloads.one_record_per_request,
     "end-to-end": workloads.end_to_end,
-    "failover": workloads.failover,
-    "controller": workloads.controller_failover,
 }
+KILLS = {"failover": workloads.failover, "controller": workloads.controller_failover}
 Samples = dict[str, dict[str, list[float]]]
 
 
-def play(system: System, only: str | None, samples: Samples, counted: bool) -> None:
-    """One round on a fresh cluster."""
+def note(samples: Samples, system: System, figures: workloads.Figures, counted: bool) -> None:
+    word = "" if counted else "(warm-up) "
+    print(system.name, word, {k: round(v, 2) for k, v in figures.items()}, sep=" ", flush=True)
+    if counted:
+        for figure, value in figures.items():
+            samples.setdefault(figure, {}).setdefault(system.name, []).append(value)
+
+
+def play(name: str, scratch: Path, options: argparse.Namespace, samples: Samples) -> None:
+    """Everything for one system: it starts afresh in every round, and the last cluster stays.
+
+    That one carries a warm-up and then every round of load, so that a JVM has compiled what it runs,
+    and at the end the kills, after which its nodes are cold again.
+    """
+    rounds = options.warm_up + options.rounds
+
+    def wanted(workload: str) -> bool:
+        return options.only is None or workload in options.only.split(",")
+
+    system = SYSTEMS[name](scratch / name)
     try:
-        figures = workloads.start(system)
-        for name, workload in LATER.items():
-            if only is None or name in only.split(","):
-                if name == "controller" and only is not None and "failover" not in only:
-                    workloads.create_topic(system, "failover", partitions=1)
-                figures |= workload(system)
-        print(system.name, {k: round(v, 2) for k, v in figures.items()}, flush=True)
-        if counted:
-            for key, value in figures.items():
-                samples.setdefault(key, {}).setdefault(system.name, []).append(value)
+        for round_ in range(rounds if wanted("start") else 1):
+            if round_:
+                system.stop()
+                system = SYSTEMS[name](scratch / name)
+            note(samples, system, workloads.start(system, measure=wanted("start")),
+                 round_ >= options.warm_up)  # fmt: skip
+        for round_ in range(rounds):
+            for workload, run in STEADY.items():
+                if wanted(workload):
+                    note(samples, system, run(system), round_ >= options.warm_up)
+        for workload, run in KILLS.items():
+            if wanted(workload):
+                for index in range(2 * options.rounds):
+                    note(samples, system, run(system, index), counted=True)
     finally:
         system.stop()
 
 
 def table(samples: Samples, names: list[str]) -> str:
+    """One line per figure; the ratio is of the medians, or of the worst where the figure says so."""
     lines = [
         f"{'figure':44}" + "".join(f"{n + ' median (min-max)':>34}" for n in names) + "  ratio"
     ]
     for figure, by_system in samples.items():
-        line, medians = f"{figure:44}", []
+        line, compared = f"{figure:44}", []
         for name in names:
             values = by_system.get(name, [])
             if not values:
                 line += f"{'-':>34}"
                 continue
             median = statistics.median(values)
-            medians.append(median)
+            compared.append(max(values) if "worst" in figure else median)
             line += f"{f'{median:.2f} ({min(values):.2f}-{max(values):.2f})':>34}"
-        ratio = f"{medians[-1] / medians[0]:7.3f}" if len(medians) == 2 and medians[0] else ""
+        ratio = f"{compared[-1] / compared[0]:7.3f}" if len(compared) == 2 and compared[0] else ""
         lines.append(line + ratio)
     return "\n".join(lines)
 
@@ -71,16 +94,15 @@ def main() -> None:
     names = options.systems.split(",")
     samples: Samples = {}
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        for round_ in range(options.warm_up + options.rounds):
-            for name in names:
-                system = SYSTEMS[name](Path(scratch) / name)
-                play(system, options.only, samples, counted=round_ >= options.warm_up)
+        for name in names:
+            play(name, Path(scratch), options, samples)
     text = table(samples, names)
     print(text)
     target = ROOT / "bench" / "results" / "cluster.txt"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(
-        f"{options.rounds} rounds after {options.warm_up} warm-up; ratio is last / first\n{text}\n"
+        f"{options.rounds} rounds after {options.warm_up} warm-up on {os.cpu_count()} cores; ratio is"
+        f" {names[-1]} / {names[0]}, of medians, of the worst where the figure says so\n{text}\n"
     )
 
 

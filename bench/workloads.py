@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
 from itertools import pairwise
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -13,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.closed_loop import closed_loop
 from bench.systems import System
-from bench.wire import active_controller, leader_of
+from bench.wire import active_controller
 
 RECORD = b"x" * 1024
 Figures = dict[str, float]
@@ -30,12 +29,23 @@ def admin(system: System) -> AdminClient:
     )
 
 
-def create_topic(system: System, name: str, partitions: int = 6, timeout: float = 60) -> None:
-    """Create with replication factor 3, retried until the cluster answers."""
+def create_topic(
+    system: System,
+    name: str,
+    partitions: int = 6,
+    timeout: float = 60,
+    replicas: list[int] | None = None,
+) -> None:
+    """Create with replication factor 3, or one partition on `replicas`; retried until it stands."""
     deadline = time.monotonic() + timeout
     client = admin(system)
     while True:
-        topic = NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})
+        config = {"min.insync.replicas": "2"}
+        topic = (
+            NewTopic(name, 1, replica_assignment=[replicas], config=config)
+            if replicas
+            else NewTopic(name, partitions, 3, config=config)
+        )
         future = client.create_topics([topic], request_timeout=10)[name]
         try:
             future.result(15)
@@ -73,7 +83,7 @@ def first_ack(system: System, topic: str) -> None:
     assert done == [None], done
 
 
-def start(system: System) -> Figures:
+def start(system: System, measure: bool = True) -> Figures:
     """Processes started → topic created → first acknowledged record; memory and idle CPU after it."""
     system.start()
     began = time.monotonic()
@@ -81,6 +91,8 @@ def start(system: System) -> Figures:
     create_topic(system, "first")
     first_ack(system, "first")
     seconds = time.monotonic() - began
+    if not measure:
+        return {}
     time.sleep(5)
     resident = max(system.resident_bytes()) / 1e6
     before, at = system.cpu_seconds(), time.monotonic()
@@ -167,11 +179,12 @@ def end_to_end(system: System, rate: int = 2000, seconds: float = 5) -> Figures:
             "end to end p99, ms": latencies[int(len(latencies) * 0.99)]}  # fmt: skip
 
 
-def longest_pause(system: System, kill: Callable[[], int]) -> float:
-    """Acknowledgements every few ms on partition 0; seconds of the longest pause around `kill`."""
-    client = producer(system, **{"linger.ms": 0, "topic.metadata.refresh.fast.interval.ms": 20,
-                                 "retry.backoff.ms": 20, "retry.backoff.max.ms": 50,
-                                 "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50})  # fmt: skip
+def longest_pause(system: System, topic: str, node: int) -> float:
+    """Acknowledgements every few ms on the topic's partition; seconds of the longest pause when `node` dies.
+
+    Every setting of the client that bears on a failover is at its default.
+    """
+    client = producer(system, **{"linger.ms": 0})
     acknowledged: list[float] = []
 
     def note(error: object, _: object) -> None:
@@ -182,50 +195,44 @@ def longest_pause(system: System, kill: Callable[[], int]) -> float:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             with contextlib.suppress(BufferError):
-                client.produce("failover", RECORD, partition=0, on_delivery=note)
+                client.produce(topic, RECORD, partition=0, on_delivery=note)
             client.poll(0.002)
 
     run(1.0)
-    killed = kill()
+    system.kill(node)
     at = time.monotonic()
     while not acknowledged or acknowledged[-1] < at + 1.0:
         run(0.2)
         if time.monotonic() > at + 60:
             break
     client.flush(30)
-    system.restart(killed)
-    gaps = [later - earlier for earlier, later in pairwise(acknowledged)]
-    return max(gaps)
+    system.restart(node)
+    return max(later - earlier for earlier, later in pairwise(acknowledged))
 
 
-def failover(system: System, times: int = 10) -> Figures:
-    """kill -9 of partition 0's leader, every second time when it is the active controller too."""
-    create_topic(system, "failover", partitions=1)
-    pauses = []
-    for _ in range(times):
-        wait_whole(system, "failover")
-
-        def kill() -> int:
-            node = leader_of(system.bootstrap, "failover", 0)
-            system.kill(node)
-            return node
-
-        pauses.append(longest_pause(system, kill))
-    return {"leader killed: longest pause of all, s": max(pauses)}
+def failover(system: System, index: int) -> Figures:
+    """kill -9 of a partition's leader, every second time the active controller."""
+    controller = active_controller(system.bootstrap)
+    others = [node for node in system.pids() if node != controller]
+    replicas = [controller, *others] if index % 2 else [*others, controller]
+    node, topic = replicas[0], f"failover-{index}"
+    create_topic(system, topic, replicas=replicas)
+    wait_whole(system, topic)
+    pause = longest_pause(system, topic, node)
+    wait_whole(system, topic)
+    return {"leader killed: longest pause, worst, s": pause}
 
 
-def controller_failover(system: System, times: int = 3) -> Figures:
+def controller_failover(system: System, index: int) -> Figures:
     """kill -9 of the active controller → the next topic is created."""
-    worst = 0.0
-    for index in range(times):
-        wait_whole(system, "failover")
-        node = active_controller(system.bootstrap)
-        system.kill(node)
-        began = time.monotonic()
-        create_topic(system, f"after-{time.monotonic_ns()}-{index}", 1)
-        worst = max(worst, time.monotonic() - began)
-        system.restart(node)
-    return {"controller killed: next topic, s": worst}
+    wait_whole(system, "first")
+    node = active_controller(system.bootstrap)
+    system.kill(node)
+    began = time.monotonic()
+    create_topic(system, f"after-{index}", 1)
+    seconds = time.monotonic() - began
+    system.restart(node)
+    return {"controller killed: next topic, worst, s": seconds}
 
 
 def wait_whole(system: System, topic: str, timeout: float = 90) -> None:
