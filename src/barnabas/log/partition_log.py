@@ -121,9 +121,12 @@ class PartitionLog(SegmentedLog):
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to which no transaction is undecided; at most the high watermark."""
+        """Up to which no transaction is undecided; within [log start offset, high watermark], also where
+        retention took the first batches of an open transaction."""
         first = self.producers.first_unstable_offset(self._high_watermark)
-        return self._high_watermark if first is None else min(first, self._high_watermark)
+        if first is None:
+            return self._high_watermark
+        return max(min(first, self._high_watermark), self.log_start_offset)
 
     @property
     def sync_is_due(self) -> bool:

@@ -57,6 +57,8 @@ class LogModel:
         self.earlier: list[list[Entry]] = []
         """What the log was before cuts that no sync has followed yet."""
         self.sequences: dict[int, int] = {}
+        self.retained_away: list[BatchHeader] = []
+        """What retention took: a transaction that began there is open all the same."""
         self.log = self._open(clean=False)
         self.log.flush()
         self._synced()
@@ -233,6 +235,7 @@ class LogModel:
         self.log_start = self.log.log_start_offset
         assert self.log_start <= max(watermark, self.log_start)
         first = self.log.segments[0].base_offset
+        self.retained_away += [e.header for e in self.entries if e.header.base_offset < first]
         self.entries = [e for e in self.entries if e.header.base_offset >= first]
 
     # -- ends of a process -----------------------------------------------------------------------
@@ -343,26 +346,37 @@ class LogModel:
                 assert where[position].last_offset == segment.base_offset + relative
 
     def _check_producers(self, visible: list[Entry]) -> None:
-        last: dict[int, int] = {}
-        starts: dict[int, int] = {}
-        for entry in self.entries:
-            header = entry.header
-            if header.producer_id < 0:
-                continue
-            if header.is_control:
-                starts.pop(header.producer_id, None)
-                continue
-            if entry in visible:
-                last[header.producer_id] = header.last_sequence
-            if header.is_transactional:
-                starts.setdefault(header.producer_id, header.base_offset)
+        last = {e.header.producer_id: e.header.last_sequence for e in visible if is_data(e.header)}
         states = self.log.producers
         for producer, sequence in last.items():
             assert states.entries[producer].last_sequence == sequence
-        for producer, start in starts.items():
-            if start >= self.log_start:
-                assert states.open_transactions[producer] == start
-        for producer, start in states.open_transactions.items():
-            assert start < self.log_start or starts[producer] == start or start > starts[producer]
+        # A transaction's start outlives its first batches; who lost it begins with what is left.
+        first = self.entries[0].header.base_offset if self.entries else self.end
+        gone = [header for header in self.retained_away if header.base_offset < first]
+        batches = open_batches([*gone, *(e.header for e in self.entries)])
+        for producer, offsets in batches.items():
+            left = [offset for offset in offsets if offset >= self.log_start]
+            known = states.open_transactions.get(producer)
+            assert known in offsets if left else known is None or known in offsets
+            assert known is None or not left or known <= left[0]
+        assert states.open_transactions.keys() <= batches.keys()
         found = list(states.open_transactions.values())
         assert found == sorted(found)
+        first_open = max(found[0], self.log_start) if found else self.end
+        assert self.log_start <= self.log.last_stable_offset <= first_open
+
+
+def is_data(header: BatchHeader) -> bool:
+    """Whether a producer numbered it."""
+    return header.producer_id >= 0 and not header.is_control
+
+
+def open_batches(headers: list[BatchHeader]) -> dict[int, list[int]]:
+    """First offsets of the batches of each producer's open transaction."""
+    found: dict[int, list[int]] = {}
+    for header in headers:
+        if header.is_control:
+            found.pop(header.producer_id, None)
+        elif header.is_transactional:
+            found.setdefault(header.producer_id, []).append(header.base_offset)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.model.log.log_model import LogModel
@@ -42,6 +42,15 @@ STEPS = st.one_of(
     st.tuples(st.just("cut_and_lose_power"), st.integers(1, 5), st.booleans()),
     st.tuples(st.just("check")),
 )
+
+OPEN_BEYOND_RETENTION: list[tuple[Any, ...]] = [
+    ("transactional", 3, 1),
+    ("sync",),
+    ("advance", 1),
+    ("retain",),
+    ("transactional", 3, 1),
+]
+"""Retention removes the first batch of a transaction that goes on."""
 
 
 def play(model: LogModel, step: tuple[Any, ...]) -> None:
@@ -91,6 +100,7 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(seed=st.integers(0, 1 << 16), steps=st.lists(STEPS, min_size=5, max_size=30))
+@example(seed=0, steps=OPEN_BEYOND_RETENTION)
 def test_the_log_is_the_list(seed: int, steps: list[tuple[Any, ...]]) -> None:
     model = LogModel(seed)
     for step in steps:
