@@ -65,8 +65,8 @@ sim: venv ## SEED=n replays one, FROM=n SEEDS=m runs many
 bench: venv ## Figures beside Kafka's (where `make peers` brought it), written to bench/results
 	$(BIN)/python -m bench.cluster $(ARGS)
 
-interop: venv ## Other people's clients against real clusters
-	$(PYTEST) -v tests/clients
+interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing
+	BARNABAS_PEERS=required $(PYTEST) -v -m interop --durations=10 $(or $(PATHS),tests) $(ARGS)
 
 peers: ## Apache Kafka 4.3.0 into peers/libs, for benchmarks and comparisons
 	$(PYTHON) tools/peers.py

@@ -6,29 +6,21 @@ compared.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from barnabas.testing.cluster import Cluster
 from tests.clients.checks import fresh
-
-LIBS = Path(os.environ.get("BARNABAS_PEERS") or Path(__file__).parents[2] / "peers" / "libs")
-JAVA = shutil.which("java")
+from tests.peers import LIBS
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.interop,
     pytest.mark.java,
-    pytest.mark.peers,
+    pytest.mark.peers("kafka"),
     pytest.mark.slow,
-    pytest.mark.skipif(JAVA is None, reason="java is not installed"),
-    pytest.mark.skipif(not LIBS.is_dir(), reason="Apache Kafka's jars are missing: `make peers`"),
 ]
 
 TOOLS = "org.apache.kafka.tools"

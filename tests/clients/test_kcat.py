@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ from tests.clients.checks import CODECS, KillLeader, fresh, number, payload, wai
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed"),
+    pytest.mark.peers("kcat"),
 ]
 
 

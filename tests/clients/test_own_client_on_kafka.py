@@ -14,14 +14,12 @@ from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from barnabas.record.compression import Codec
 from barnabas.wire.errors import ErrorCode, KafkaError
-from bench.systems import LIBS, Kafka
+from bench.systems import Kafka
 
 pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.peers,
+    pytest.mark.peers("kafka"),
     pytest.mark.java,
     pytest.mark.slow,
-    pytest.mark.skipif(not LIBS.is_dir(), reason="Apache Kafka is not here: make peers"),
 ]
 TRIES = 90
 

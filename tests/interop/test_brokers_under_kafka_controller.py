@@ -13,17 +13,15 @@ from typing import Any
 
 import pytest
 
-from bench.systems import LIBS
+from tests.peers import LIBS
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
 
 pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.peers,
+    pytest.mark.peers("kafka"),
     pytest.mark.java,
     pytest.mark.slow,
-    pytest.mark.skipif(not LIBS.is_dir(), reason="Apache Kafka is not here: make peers"),
 ]
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 PATIENCE_S = 60.0

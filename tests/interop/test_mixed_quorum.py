@@ -28,14 +28,12 @@ from barnabas.wire.messages.describe_quorum_request import (
     TopicData,
 )
 from barnabas.wire.messages.describe_quorum_response import DescribeQuorumResponse
-from bench.systems import LIBS
+from tests.peers import LIBS
 
 pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.peers,
+    pytest.mark.peers("kafka"),
     pytest.mark.java,
     pytest.mark.slow,
-    pytest.mark.skipif(not LIBS.is_dir(), reason="Apache Kafka is not here: make peers"),
     pytest.mark.timeout(400),
 ]
 PATIENCE_S = 90.0

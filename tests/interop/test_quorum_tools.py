@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing.cluster import Cluster
-from bench.systems import LIBS
+from tests.peers import LIBS
 
 pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.peers,
+    pytest.mark.peers("kafka"),
     pytest.mark.java,
     pytest.mark.slow,
-    pytest.mark.skipif(not LIBS.is_dir(), reason="Apache Kafka is not here: make peers"),
 ]
 PATIENCE_S = 60.0
 LOG = "00000000000000000000.log"

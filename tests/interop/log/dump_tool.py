@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
-LIBS = Path(os.environ.get("BARNABAS_PEERS") or Path(__file__).parents[3] / "peers" / "libs")
-IS_HERE = LIBS.is_dir() and shutil.which("java") is not None
+from tests.peers import LIBS
 
 
 def dump(*arguments: str) -> str:

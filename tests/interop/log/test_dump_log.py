@@ -16,14 +16,13 @@ from barnabas.log.partition_log import Origin, PartitionLog
 from barnabas.log.recovery import open_log
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.types import TopicPartition
-from tests.interop.log.dump_tool import IS_HERE, dump
+from tests.interop.log.dump_tool import dump
 
 NOW = 1_750_000_000_000
 
 pytestmark = [
-    pytest.mark.peers,
+    pytest.mark.peers("kafka"),
     pytest.mark.java,
-    pytest.mark.skipif(not IS_HERE, reason="needs Java and `make peers`"),
 ]
 
 

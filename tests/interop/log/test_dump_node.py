@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing.cluster import Cluster
-from tests.interop.log.dump_tool import IS_HERE, dump
+from tests.interop.log.dump_tool import dump
 
 pytestmark = [
-    pytest.mark.peers,
+    pytest.mark.peers("kafka"),
     pytest.mark.java,
     pytest.mark.process,
-    pytest.mark.skipif(not IS_HERE, reason="needs Java and `make peers`"),
 ]
 
 

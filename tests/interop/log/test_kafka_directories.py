@@ -6,8 +6,6 @@ records at the same offsets.
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -28,8 +26,8 @@ from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.record.decode import records_of
 from barnabas.types import TopicPartition
+from tests.peers import LIBS
 
-LIBS = Path(os.environ.get("BARNABAS_PEERS") or Path(__file__).parents[3] / "peers" / "libs")
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 LOG4J = """rootLogger.level=info
 rootLogger.appenderRef.console.ref=console
@@ -41,12 +39,9 @@ appender.console.layout.pattern=%p %c %m%n
 Found = list[tuple[int, bytes | None, bytes | None]]
 
 pytestmark = [
-    pytest.mark.peers,
+    pytest.mark.peers("kafka"),
     pytest.mark.java,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not LIBS.is_dir() or shutil.which("java") is None, reason="needs Java and `make peers`"
-    ),
 ]
 
 

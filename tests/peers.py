@@ -1,0 +1,53 @@
+"""Other people's software that tests need: what is here, and what to say where it is not.
+
+A test says what it needs by ``@pytest.mark.peers("kafka")`` (the default) or ``("kcat")``. Where that is
+missing it is skipped with a sentence; under ``BARNABAS_PEERS=required``, as ``make interop`` runs, it fails,
+and so does every other skip (``tests/conftest.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.0"
+LIBS = Path(__file__).resolve().parents[1] / "peers" / "libs"
+CLASS_PATH = f"{LIBS}/*"
+MODULES = ("kafka_2.13", "kafka-tools", "kafka-shell", "kafka-clients", "kafka-storage")
+
+
+def are_required() -> bool:
+    return os.environ.get("BARNABAS_PEERS") == "required"
+
+
+def missing(names: Iterable[str] = ()) -> str | None:
+    """A sentence about the first of `names` that is not here, or None. Raises KeyError for a peer unknown."""
+    for name in tuple(names) or ("kafka",):
+        sentence = _CHECKS[name]()
+        if sentence is not None:
+            return sentence
+    return None
+
+
+def _no_java() -> str | None:
+    return None if shutil.which("java") else "java is not installed"
+
+
+def _no_kafka() -> str | None:
+    absent = [m for m in MODULES if not (LIBS / f"{m}-{KAFKA_VERSION}.jar").is_file()]
+    if absent:
+        return f"Apache Kafka {KAFKA_VERSION} is not in peers/libs ({absent[0]}): run `make peers`"
+    return _no_java()
+
+
+def _no_kcat() -> str | None:
+    return None if shutil.which("kcat") else "kcat is not installed"
+
+
+_CHECKS: dict[str, Callable[[], str | None]] = {
+    "java": _no_java,
+    "kafka": _no_kafka,
+    "kcat": _no_kcat,
+}
