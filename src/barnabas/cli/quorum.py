@@ -1,17 +1,26 @@
-"""``barnabas quorum``: the metadata quorum as its leader sees it."""
+"""``barnabas quorum``: the metadata quorum as its leader sees it, and who votes in it."""
 
 from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
 
 import typer
 
 from barnabas.cli import voters
-from barnabas.cli.reaching import AsJson, Bootstrap, Data, cluster, show, table_of
+from barnabas.cli.failure import Failure
+from barnabas.cli.quorum_view import QuorumView, ReplicaRow, view_of
+from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 
 app = typer.Typer(help="The quorum that holds the cluster's metadata.", no_args_is_help=True)
 
 app.command("add-controller")(voters.add_controller)
 app.command("remove-controller")(voters.remove_controller)
 app.command("recover")(voters.recover_quorum)
+
+NUMBERS = ("LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp")
+COLUMNS = ("NodeId", "DirectoryId", *NUMBERS, "Status")
 
 
 @app.callback()
@@ -20,19 +29,66 @@ def group() -> None:
 
 
 @app.command()
-def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = False) -> None:
-    """Leader, epoch, high watermark, and how far each voter and observer is."""
+def describe(
+    status: bool = typer.Option(False, "--status", help="Leader, epoch, lag, who votes."),
+    replication: bool = typer.Option(False, "--replication", help="How far each replica is."),
+    human: bool = typer.Option(
+        False, "--human-readable", help="Timestamps as how long ago that was."
+    ),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """The quorum as its leader sees it, with the figures of kafka-metadata-quorum; both parts where
+    none is chosen."""
+    if status and replication:
+        raise Failure("choose --status or --replication; without either both are shown", USAGE)
     with cluster(bootstrap, data) as connected:
-        quorum = connected.call(connected.admin.describe_quorum())
-    title = (
-        f"leader {quorum.leader_id}  epoch {quorum.leader_epoch}"
-        f"  high watermark {quorum.high_watermark}"
+        response = connected.call(voters.described(connected))
+        view = view_of(response, connected.client.cluster.cluster_id or "")
+    if not replication:
+        table = table_of(None, "", "")
+        table.show_header = False
+        for name, value in view.status():
+            table.add_row(f"{name}:" if name else "", value)
+        show(as_json, _as_json(view, status), table)
+    if replication or not (status or as_json):
+        show(as_json, [dataclasses.asdict(row) for row in view.replicas], _progress(view, human))
+
+
+def _as_json(view: QuorumView, status_only: bool) -> dict[str, Any]:
+    told = dataclasses.asdict(view)
+    if status_only:
+        for kind in ("voters", "observers"):
+            told[kind] = [
+                {name: row[name] for name in ("node_id", "directory_id", "endpoints")}
+                for row in told[kind]
+            ]
+    return told
+
+
+def _progress(view: QuorumView, human: bool) -> Any:
+    table = table_of(None, *COLUMNS, right=("NodeId", *NUMBERS))
+    now_ms = time.time_ns() // 1_000_000
+    for row in view.replicas:
+        table.add_row(*_cells(row, now_ms if human else None))
+    return table
+
+
+def _cells(row: ReplicaRow, now_ms: int | None) -> tuple[str, ...]:
+    return (
+        str(row.node_id),
+        row.directory_id or "-",
+        str(row.log_end_offset),
+        str(row.lag),
+        _instant(row.last_fetch_timestamp, now_ms),
+        _instant(row.last_caught_up_timestamp, now_ms),
+        row.status,
     )
-    end = max((replica.log_end_offset for replica in quorum.voters), default=0)
-    table = table_of(title, "node", "role", "log end", "lag", right=("node", "log end", "lag"))
-    for role, replicas in (("voter", quorum.voters), ("observer", quorum.observers)):
-        for replica in replicas:
-            shown = "leader" if replica.node_id == quorum.leader_id else role
-            behind = max(end - replica.log_end_offset, 0)
-            table.add_row(str(replica.node_id), shown, str(replica.log_end_offset), str(behind))
-    show(as_json, quorum, table)
+
+
+def _instant(timestamp: int, now_ms: int | None) -> str:
+    """A timestamp, or how long before `now_ms` it was."""
+    if now_ms is None or timestamp < 0:
+        return str(timestamp)
+    return f"{max(now_ms - timestamp, 0)} ms ago"

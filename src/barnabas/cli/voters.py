@@ -13,8 +13,10 @@ from typing import Any
 import typer
 
 from barnabas.cli.failure import Failure
-from barnabas.cli.reaching import Bootstrap, Data, cluster
+from barnabas.cli.quorum_view import QuorumView, view_of
+from barnabas.cli.reaching import USAGE, Bootstrap, Data, cluster
 from barnabas.cli.storage import load_node_file
+from barnabas.client.client import raise_for
 from barnabas.client.tasks import Outcome
 from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
@@ -24,7 +26,7 @@ from barnabas.raft.election_state import QuorumStateError
 from barnabas.raft.recovery import RecoveryRefusedError, assess, recover
 from barnabas.raft.settings import ReplicaSettings, settings_from_node
 from barnabas.raft.snapshots import CorruptSnapshotError
-from barnabas.types import METADATA_TOPIC, Endpoint, uuid_from_text, uuid_text
+from barnabas.types import METADATA_TOPIC, Endpoint, Uuid, uuid_from_text, uuid_text
 from barnabas.wire.errors import code_of
 from barnabas.wire.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from barnabas.wire.messages.describe_quorum_request import (
@@ -48,11 +50,12 @@ def add_controller(
     meta = _identity(config)
     listeners = config.controller_listeners
     with cluster(bootstrap, data) as connected:
-        quorum = _describe(connected)
+        quorum = connected.call(described(connected))
         where = ", ".join(map(str, listeners))
         print(f"voter to add: {meta.node_id}, directory {uuid_text(meta.directory_id)}, {where}")
-        _print_voters(quorum)
+        view = _print_voters(quorum)
         if dry_run:
+            _check_can_join(view, meta)
             return
         request = AddRaftVoterRequest(
             cluster_id=meta.cluster_id,
@@ -76,11 +79,11 @@ def remove_controller(
 ) -> None:
     """Take a voter out of the quorum; it goes on as an observer."""
     with cluster(bootstrap, data) as connected:
-        quorum = _describe(connected)
+        quorum = connected.call(described(connected))
         voters = {v.replica_id: v for v in quorum.topics[0].partitions[0].current_voters}
         if node not in voters:
             raise Failure(f"node {node} does not vote; voters are {sorted(voters)}")
-        key = uuid_from_text(directory) if directory else voters[node].replica_directory_id
+        key = _directory_of(voters[node], directory)
         print(f"voter to remove: {node}, directory {uuid_text(key)}")
         _print_voters(quorum)
         left = len(voters) - 1
@@ -144,18 +147,58 @@ def _settings(config: NodeConfig, meta: MetaProperties) -> ReplicaSettings:
     return settings_from_node(config, meta, listeners)
 
 
-def _describe(connected: Connected) -> Any:
-    topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
-    request = DescribeQuorumRequest(topics=[topic])
-    return connected.call(connected.client.ask_any(lambda: request))
+async def described(connected: Connected) -> Any:
+    """The leader's `DescribeQuorumResponse`; waits for a leader where there is none. Raises `KafkaError`."""
+
+    def request() -> DescribeQuorumRequest:
+        topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
+        return DescribeQuorumRequest(topics=[topic])
+
+    def check(response: Any) -> None:
+        raise_for(response.error_code, response.error_message)
+        for topic in response.topics:
+            for partition in topic.partitions:
+                raise_for(partition.error_code, partition.error_message)
+
+    return await connected.client.ask_any(request, check)
 
 
-def _print_voters(quorum: Any) -> None:
-    part = quorum.topics[0].partitions[0]
-    for voter in part.current_voters:
-        leads = ", leads" if voter.replica_id == part.leader_id else ""
-        directory = uuid_text(voter.replica_directory_id)
-        print(f"  voter {voter.replica_id}, directory {directory}{leads}")
+def _print_voters(quorum: Any) -> QuorumView:
+    view = view_of(quorum, "")
+    for voter in view.voters:
+        leads = ", leads" if voter.node_id == view.leader_id else ""
+        print(f"  voter {voter.identity}{leads}")
+    return view
+
+
+def _directory_of(voter: Any, wanted: str) -> Uuid:
+    """The directory id of the voter to remove; the one asked for must be the present one's."""
+    present: Uuid = voter.replica_directory_id
+    if not wanted:
+        return present
+    try:
+        asked = uuid_from_text(wanted)
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from error
+    if asked != present:
+        raise Failure(
+            f"node {voter.replica_id} votes with directory {uuid_text(present)}, not with {wanted}"
+        )
+    return asked
+
+
+def _check_can_join(view: QuorumView, meta: MetaProperties) -> None:
+    """What the leader would refuse, as far as it can be seen beforehand. Raises `Failure`."""
+    if any(voter.node_id == meta.node_id for voter in view.voters):
+        raise Failure(f"node {meta.node_id} is a voter already: it would be refused")
+    own = uuid_text(meta.directory_id)
+    rows = [o for o in view.observers if (o.node_id, o.directory_id) == (meta.node_id, own)]
+    if not rows:
+        print("it does not fetch from the leader yet: start it, or the leader would wait for it")
+    for row in rows:
+        print(f"it is {row.lag} records behind the leader; it must have caught up to be added")
+    count = len(view.voters) + 1
+    print(f"{count} voters would survive the loss of {(count - 1) // 2}")
 
 
 def _ask_leader(connected: Connected, quorum: Any, request: Any) -> None:
