@@ -98,7 +98,8 @@ def main() -> None:
             play(name, Path(scratch), options, samples)
     text = table(samples, names)
     print(text)
-    target = ROOT / "bench" / "results" / "cluster.txt"
+    part = f"-{options.only.replace(',', '-')}" if options.only else ""
+    target = ROOT / "bench" / "results" / f"cluster{part}.txt"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(
         f"{options.rounds} rounds after {options.warm_up} warm-up on {os.cpu_count()} cores; ratio is"

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.closed_loop import closed_loop
 from bench.systems import System
-from bench.wire import active_controller
+from bench.wire import active_controller, leader_of
 
 RECORD = b"x" * 1024
 Figures = dict[str, float]
@@ -212,12 +212,15 @@ def longest_pause(system: System, topic: str, node: int) -> float:
 
 def failover(system: System, index: int) -> Figures:
     """kill -9 of a partition's leader, every second time the active controller."""
+    wait_whole(system, "first")
     controller = active_controller(system.bootstrap)
     others = [node for node in system.pids() if node != controller]
     replicas = [controller, *others] if index % 2 else [*others, controller]
     node, topic = replicas[0], f"failover-{index}"
     create_topic(system, topic, replicas=replicas)
     wait_whole(system, topic)
+    if leader_of(system.bootstrap, topic, 0) != node:
+        raise RuntimeError(f"{topic} is not led by its first replica, which was to be killed")
     pause = longest_pause(system, topic, node)
     wait_whole(system, topic)
     return {"leader killed: longest pause, worst, s": pause}
@@ -229,7 +232,7 @@ def controller_failover(system: System, index: int) -> Figures:
     node = active_controller(system.bootstrap)
     system.kill(node)
     began = time.monotonic()
-    create_topic(system, f"after-{index}", 1)
+    create_topic(system, f"after-{index}", 1, timeout=180)
     seconds = time.monotonic() - began
     system.restart(node)
     return {"controller killed: next topic, worst, s": seconds}
