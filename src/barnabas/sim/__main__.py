@@ -10,7 +10,8 @@ import time
 from collections import Counter
 from functools import partial
 
-from barnabas.sim.run import FAULTS_MS, Plan, Result, play_seed
+from barnabas.sim.faults import KINDS
+from barnabas.sim.run import Plan, Result, play_seed
 
 STORY_LINES = 60
 EXPECTED = (
@@ -26,18 +27,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--nodes", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="seeds played at once")
-    parser.add_argument("--no-faults", action="store_true")
+    parser.add_argument(
+        "--faults",
+        help="kinds of fault instead of the seed's own mix, or none: " + ", ".join(KINDS),
+    )
     parser.add_argument("--hours", type=float, help="virtual hours of faults per seed")
     parser.add_argument("--trace", type=int, default=STORY_LINES, help="lines shown of a failure")
     options = parser.parse_args(arguments)
-    faults_ms = FAULTS_MS if options.hours is None else options.hours * 3_600_000
-    plan = Plan(options.nodes, faults_ms, not options.no_faults)
+    faults_ms = None if options.hours is None else options.hours * 3_600_000
+    plan = Plan(options.nodes, faults_ms, kinds_of(parser, options.faults))
     if options.seed is not None:
         result = play_seed(options.seed, plan)
         show_failure(result, options.trace) if result.failure else print(summary(result))
         return 1 if result.failure else 0
     seeds = range(options.first, options.first + options.seeds)
     return play_many(seeds, plan, options.trace, options.jobs)
+
+
+def kinds_of(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str] | None:
+    """What ``--faults`` names; exits with a message where it names an unknown kind."""
+    if text is None:
+        return None
+    kinds = frozenset(kind.strip() for kind in text.split(",")) - {"", "none"}
+    if unknown := sorted(kinds - KINDS.keys()):
+        parser.error(f"no such fault: {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    return kinds
 
 
 def play_many(seeds: range, plan: Plan, lines: int, jobs: int = 1) -> int:

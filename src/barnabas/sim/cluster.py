@@ -10,14 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.client.client import Client
+from barnabas.config.meta_properties import FILE_NAME, MetaProperties
 from barnabas.config.node import NodeConfig
 from barnabas.metadata.formatting import format_node
 from barnabas.node import Node
+from barnabas.ports import Disk
+from barnabas.raft.formatting import write_first_snapshot
+from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
 from barnabas.sim.disk import SimDisk
 from barnabas.sim.network import SimNetwork
 from barnabas.sim.process import Machine, SimProcess
 from barnabas.sim.world import START_WALL_MS, World
-from barnabas.types import Endpoint
+from barnabas.types import Endpoint, NodeId, Uuid
 
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
@@ -25,11 +29,42 @@ CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 
 @dataclass(frozen=True)
 class Topology:
-    """What a seed's cluster is made of."""
+    """What a cluster is made of. Nodes are 1, 2, ... on machines ``n1``, ``n2``, ...; controllers of their
+    own are 101, 102, ..."""
 
     nodes: int = 3
+    """Brokers; each is a controller as well, unless there are `controllers`."""
     racks: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
+    """Of every node's ``server.properties``, over those of the simulator."""
+    controllers: int = 0
+    """Controllers that are no brokers; 0 lets every broker be one."""
+    voters: int = 0
+    """How many of the controllers vote at first, where the quorum is dynamic; 0 is all."""
+    dynamic: bool = False
+    """Whether the log says who votes (KIP-853) instead of every node's settings."""
+    directories: int = 1
+    """Log directories of each broker; the first one has the metadata log too."""
+    features: Mapping[str, int] = field(default_factory=dict)
+    """Levels other than the newest, ``metadata.version`` among them."""
+
+    @property
+    def broker_ids(self) -> range:
+        return range(1, self.nodes + 1)
+
+    @property
+    def controller_ids(self) -> range:
+        return range(101, 101 + self.controllers) if self.controllers else self.broker_ids
+
+    @property
+    def node_ids(self) -> list[int]:
+        return sorted({*self.broker_ids, *self.controller_ids})
+
+    @property
+    def first_voters(self) -> list[int]:
+        """Who votes when the cluster begins."""
+        ids = list(self.controller_ids)
+        return ids[: self.voters] if self.dynamic and self.voters else ids
 
 
 class SimNode:
@@ -41,6 +76,7 @@ class SimNode:
         self.machine = machine
         self.process: SimProcess | None = None
         self.node: Node | None = None
+        self._was_formatted = False
 
     @property
     def is_up(self) -> bool:
@@ -59,18 +95,36 @@ class SimNode:
         process.owner = self
         self.process = process
         config = self.config()
-        format_node(
-            process.disk, config, CLUSTER_ID, process.rng("format").randbytes, START_WALL_MS
-        )
         world.note(f"start node {self.id} as {process.name}")
-        node = Node(config, process)
-        self.node = node
+        self.node = node = Node(config, process)
         try:
+            self._format(process, config)
             node.start()
         except OSError as error:
             # An injected disk fault at start: the process ends, as a real one would.
             world.note(f"node {self.id} cannot start: {error}")
             self.kill()
+
+    def _format(self, process: SimProcess, config: NodeConfig) -> None:
+        """As ``barnabas storage format`` would; a directory that was replaced is formatted anew, and
+        only the first time says who votes."""
+        topology = self.cluster.topology
+        made = format_node(
+            process.disk,
+            config,
+            CLUSTER_ID,
+            process.rng("format").randbytes,
+            START_WALL_MS,
+            features=topology.features,
+        )
+        if topology.dynamic and config.metadata_log_dir in made and not self._was_formatted:
+            if self.id in topology.first_voters:
+                voters = self.cluster.first_voters
+                write_identity(
+                    process.disk, config.metadata_log_dir, CLUSTER_ID, voters.nodes[self.id].key
+                )
+                write_first_snapshot(process.disk, config.metadata_log_dir, voters, START_WALL_MS)
+        self._was_formatted = True
 
     def kill(self, *, power_loss: bool = False) -> None:
         """kill -9, or the machine's power with it."""
@@ -103,6 +157,13 @@ class SimNode:
         self.machine.disk.process_died(power_loss=False)
         if self.process is process:
             self.process = self.node = None
+            self.cluster.on_halted(self)
+
+
+def write_identity(disk: Disk, directory: str, cluster_id: str, key: ReplicaKey) -> None:
+    """Give a formatted directory the id by which the first voter set knows it."""
+    meta = MetaProperties(cluster_id, NodeId(key.id), key.directory_id)
+    disk.write_atomic(f"{directory}/{FILE_NAME}", meta.format_text().encode())
 
 
 class SimCluster:
@@ -114,7 +175,9 @@ class SimCluster:
         self.network = SimNetwork(world)
         self.machines: dict[str, Machine] = {}
         self.nodes: dict[int, SimNode] = {}
-        for node_id in range(1, topology.nodes + 1):
+        self.on_halted: Callable[[SimNode], None] = lambda node: None
+        """Told of a node whose process ended itself (a failed disk)."""
+        for node_id in topology.node_ids:
             machine = self.add_machine(f"n{node_id}")
             self.nodes[node_id] = SimNode(self, node_id, machine)
 
@@ -125,35 +188,69 @@ class SimCluster:
         self.machines[host] = machine
         return machine
 
+    @property
+    def first_voters(self) -> VoterSet:
+        """Of a dynamic quorum, with the directory ids that formatting gives them."""
+        return VoterSet.of(
+            *(
+                VoterNode(
+                    ReplicaKey(node_id, directory_id(node_id)),
+                    {"CONTROLLER": Endpoint(f"n{node_id}", CONTROLLER_PORT)},
+                    KRAFT_VERSIONS,
+                )
+                for node_id in self.topology.first_voters
+            )
+        )
+
     def properties(self, node_id: int) -> dict[str, str]:
-        ids = range(1, self.topology.nodes + 1)
-        replication = str(min(3, self.topology.nodes))
+        """The ``server.properties`` of one node."""
+        topology = self.topology
+        replication = str(min(3, topology.nodes))
         properties = {
-            "process.roles": "broker,controller",
             "node.id": str(node_id),
-            "controller.quorum.voters": ",".join(f"{i}@n{i}:{CONTROLLER_PORT}" for i in ids),
-            "listeners": f"PLAINTEXT://n{node_id}:{CLIENT_PORT},"
-            f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}",
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": "/data",
             "offsets.topic.num.partitions": "2",
             "offsets.topic.replication.factor": replication,
             "transaction.state.log.replication.factor": replication,
-            "min.insync.replicas": "2" if self.topology.nodes >= 3 else "1",
+            "min.insync.replicas": "2" if topology.nodes >= 3 else "1",
             "default.replication.factor": replication,
             "group.initial.rebalance.delay.ms": "100",
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
             "replica.lag.time.max.ms": "3000",
+            **self._roles(node_id),
+            **self._quorum(),
         }
-        if self.topology.racks:
-            properties["broker.rack"] = f"r{node_id % self.topology.racks}"
-        properties.update(self.topology.settings)
+        if topology.racks and node_id in topology.broker_ids:
+            properties["broker.rack"] = f"r{node_id % topology.racks}"
+        properties.update(topology.settings)
         return properties
+
+    def _roles(self, node_id: int) -> dict[str, str]:
+        topology, roles, listeners = self.topology, [], []
+        if node_id in topology.broker_ids:
+            roles.append("broker")
+            listeners.append(f"PLAINTEXT://n{node_id}:{CLIENT_PORT}")
+        if node_id in topology.controller_ids:
+            roles.append("controller")
+            listeners.append(f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}")
+        directories = topology.directories if "broker" in roles else 1
+        return {
+            "process.roles": ",".join(roles),
+            "listeners": ",".join(listeners),
+            "log.dirs": ",".join(["/data", *(f"/data{n}" for n in range(2, directories + 1))]),
+        }
+
+    def _quorum(self) -> dict[str, str]:
+        ids = self.topology.controller_ids
+        if self.topology.dynamic:
+            servers = ",".join(f"n{i}:{CONTROLLER_PORT}" for i in ids)
+            return {"controller.quorum.bootstrap.servers": servers}
+        return {"controller.quorum.voters": ",".join(f"{i}@n{i}:{CONTROLLER_PORT}" for i in ids)}
 
     @property
     def bootstrap(self) -> list[Endpoint]:
-        return [Endpoint(f"n{node_id}", CLIENT_PORT) for node_id in self.nodes]
+        return [Endpoint(f"n{node_id}", CLIENT_PORT) for node_id in self.topology.broker_ids]
 
     def up(self) -> list[SimNode]:
         return [node for node in self.nodes.values() if node.is_up]
@@ -173,3 +270,8 @@ class SimCluster:
             node for node in self.up() if node.node is not None and node.node.quorum.is_active
         ]
         return max(active, key=lambda n: n.node.quorum.epoch if n.node else -1, default=None)
+
+
+def directory_id(node_id: int) -> Uuid:
+    """Of the metadata directory with which `node_id` begins in a dynamic quorum."""
+    return Uuid(bytes(12) + (0x51A0_0000 + node_id).to_bytes(4, "big"))

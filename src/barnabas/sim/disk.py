@@ -40,6 +40,8 @@ class SimDisk:
         self.totals: Counter[str] = Counter()
         self.calls = 0
         """Calls that can fail, so far."""
+        self.is_troubled = False
+        """Whether a call failed since somebody set this back."""
         self.names: dict[str, Node] = {"/": None}
         self.locks: dict[str, ProcessDisk] = {}
         self._journal: list[tuple[set[str], Callable[[], None]]] = []
@@ -101,12 +103,20 @@ class SimDisk:
         node.data[position] ^= 1 << bit
         self.totals["bits_rotted"] += 1
 
+    def wipe(self, directory: str) -> None:
+        """Put an empty device in the place of `directory`: nothing of it is left."""
+        self._journal.clear()
+        for path in [directory, *self.below(directory)]:
+            self.names.pop(path, None)
+        self.totals["directories_replaced"] += 1
+
     def check_call(self, path: str) -> None:
         """Count a call on `path`; fail where a fault is due."""
         self.calls += 1
         if self._fail_at and self._fail_at <= self.calls <= self._fail_until:
             if path.startswith(self._fail_prefix):
                 self.totals["calls_failed"] += 1
+                self.is_troubled = True
                 raise OSError(self._fail_errno, os.strerror(self._fail_errno), path)
             if self._fail_until == self._fail_at:
                 self._fail_at = self._fail_until = self.calls + 1
@@ -237,6 +247,7 @@ class SimFile:
         if fits < grows:
             self._write_part(position, parts, max(_total(parts) - (grows - fits), 0))
             self._disk.totals["writes_without_room"] += 1
+            self._disk.is_troubled = True
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
         self._node.write(position, parts)
 
@@ -306,6 +317,8 @@ class ProcessDisk:
             device.drop([temporary])
         device.add(temporary, node)
         if device.room_for(len(data), path) < len(data):
+            device.totals["writes_without_room"] += 1
+            device.is_troubled = True
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         node.write(0, [data])
         if durable:

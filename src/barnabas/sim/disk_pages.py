@@ -91,8 +91,22 @@ class PagedFile:
                 cut = min(SECTOR * rng.randrange(1, PAGE // SECTOR), end - start)
                 after[start + cut : end] = old[cut:]
                 totals["pages_torn"] += 1
+        if rng.random() < 0.1:
+            self._misdirect(after, rng, totals)
         self.data = after
         self.sync()
+
+    def _misdirect(self, after: bytearray, rng: Rng, totals: Counter[str]) -> None:
+        """One unsynced page goes to the place of another that has nothing synced."""
+        pages = [p for p in sorted(self._dirty) if self.synced_size <= p * PAGE < len(after)]
+        if len(pages) < 2:
+            return
+        source, target = rng.choice(pages), rng.choice(pages)
+        content = self.data[source * PAGE : (source + 1) * PAGE]
+        end = min((target + 1) * PAGE, len(after), target * PAGE + len(content))
+        if source != target:
+            after[target * PAGE : end] = content[: end - target * PAGE]
+            totals["pages_misdirected"] += 1
 
     def _surviving_size(self, rng: Rng) -> int:
         low, high = sorted((self.synced_size, len(self.data)))

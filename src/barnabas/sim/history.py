@@ -21,6 +21,22 @@ class Written(NamedTuple):
     offset: int
 
 
+class Promise(NamedTuple):
+    """What a topic's writers were promised; all of it where nothing else is said."""
+
+    keeps: bool = True
+    """What was acknowledged stays. Not so with acks below all."""
+    once: bool = True
+    """Nothing is there twice, and all in the order of sending. Not so without idempotence."""
+    settles: bool = True
+    """What a consumer has read stays. Not so where a replica outside the ISR may lead."""
+    may_be_cut: bool = True
+    """Whether operators may delete its old records."""
+
+
+STRICT = Promise()
+
+
 class History:
     """Collected while a seed runs; `check` at its end."""
 
@@ -34,8 +50,20 @@ class History:
         """Whatever any consumer saw at an offset."""
         self.operations = 0
         """Acknowledged operations of clients."""
+        self.promises: dict[str, Promise] = {}
+        """Of topics that promise less than everything."""
+        self.cut_before: dict[tuple[str, int], int] = defaultdict(int)
+        """The highest offset before which somebody asked to delete, granted or not."""
         self.committed: dict[tuple[str, str, int], int] = {}
         """(group, topic, partition) → the last acknowledged commit."""
+
+    def promise(self, topic: str) -> Promise:
+        return self.promises.get(topic, STRICT)
+
+    def on_cut(self, topic: str, partition: int, offset: int) -> None:
+        """Somebody asks to delete the records before `offset`."""
+        cut = self.cut_before
+        cut[topic, partition] = max(cut[topic, partition], offset)
 
     def on_sent(self, topic: str, partition: int, value: bytes) -> None:
         self.sent[topic, partition].append(value)
@@ -52,7 +80,7 @@ class History:
         """A consumer got `value`. Raises :class:`Violation` where another value was seen there."""
         seen = self.read[topic, partition]
         known = seen.get(offset)
-        if known is not None and known != value:
+        if known is not None and known != value and self.promise(topic).settles:
             raise Violation(
                 f"{topic}-{partition} offset {offset} was read as {known!r} and as {value!r}"
             )
@@ -60,18 +88,46 @@ class History:
 
     def check_final(self, topic: str, partition: int, final: dict[int, bytes]) -> None:
         """`final` is the whole partition as it stands after everything healed, by offset."""
+        promise = self.promise(topic)
         name = f"{topic}-{partition}"
         values = [final[offset] for offset in sorted(final)]
-        if len(values) != len(set(values)):
-            twice = sorted({value for value in values if values.count(value) > 1})
-            raise Violation(f"{name}: written once, there twice: {twice[:3]}")
-        position = {value: index for index, value in enumerate(values)}
         known = set(self.sent[topic, partition])
         for value in values:
             if value not in known:
                 raise Violation(f"{name}: nobody wrote {value!r}")
+        if promise.once:
+            self._check_once(name, values, self.sent[topic, partition])
+        start = min(final, default=0)
+        if start > self.cut_before[topic, partition]:
+            raise Violation(f"{name} begins at {start}, where nobody asked to delete so much")
+        if promise.keeps:
+            self._check_kept(topic, partition, final)
+        if promise.settles:
+            for offset, value in self.read[topic, partition].items():
+                if offset >= start and final.get(offset) != value:
+                    raise Violation(
+                        f"{name}: a consumer read {value!r} at offset {offset}, where now"
+                        f" {final.get(offset)!r} is"
+                    )
+
+    @staticmethod
+    def _check_once(name: str, values: list[bytes], sent: list[bytes]) -> None:
+        if len(values) != len(set(values)):
+            twice = sorted({value for value in values if values.count(value) > 1})
+            raise Violation(f"{name}: written once, there twice: {twice[:3]}")
+        position = {value: index for index, value in enumerate(values)}
+        order = [position[value] for value in sent if value in position]
+        if order != sorted(order):
+            raise Violation(f"{name}: an idempotent producer's records changed their order")
+
+    def _check_kept(self, topic: str, partition: int, final: dict[int, bytes]) -> None:
+        name = f"{topic}-{partition}"
+        start = min(final, default=self.cut_before[topic, partition])
+        there = set(final.values())
         for written in self.acknowledged[topic, partition]:
-            if written.value not in position:
+            if 0 <= written.offset < start:
+                continue  # deleted
+            if written.value not in there and (written.offset >= 0 or start == 0):
                 raise Violation(
                     f"{name}: acknowledged at offset {written.offset} and lost: {written.value!r}"
                 )
@@ -79,13 +135,4 @@ class History:
                 raise Violation(
                     f"{name}: {written.value!r} was acknowledged at offset {written.offset},"
                     f" where {final.get(written.offset)!r} is"
-                )
-        order = [position[value] for value in self.sent[topic, partition] if value in position]
-        if order != sorted(order):
-            raise Violation(f"{name}: an idempotent producer's records changed their order")
-        for offset, value in self.read[topic, partition].items():
-            if final.get(offset) != value:
-                raise Violation(
-                    f"{name}: a consumer read {value!r} at offset {offset}, where now"
-                    f" {final.get(offset)!r} is"
                 )

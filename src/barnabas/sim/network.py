@@ -34,8 +34,16 @@ class Conditions:
         self.slow_ms_max = 50.0
         self.reset_chance = 0.0
         """Chance per send that the connection dies instead."""
+        self.silence_chance = 0.0
+        """Chance per send that the connection falls silent: nothing arrives, nobody is told."""
+        self.double_chance = 0.0
+        """Chance that a request to connect arrives twice."""
         self.split_chance = 0.05
         """Chance that what one send queued arrives in two pieces."""
+
+    def heal(self) -> None:
+        """As at the beginning."""
+        self.__init__()  # type: ignore[misc]
 
 
 class SimNetwork:
@@ -117,6 +125,10 @@ class SimNetwork:
     def chance(self, probability: float) -> bool:
         return probability > 0 and self._rng.random() < probability
 
+    def ghost_ms(self) -> float:
+        """How long a doubled connection lives."""
+        return self._rng.uniform(1.0, 3000.0)
+
     def piece(self, size: int) -> int:
         """Where to split a delivery of `size` bytes."""
         if size > 1 and self.chance(self.conditions.split_chance):
@@ -145,6 +157,25 @@ class SimListener(Listener):
         self.network.unlisten(self)
 
 
+class Ghost(Receiver):
+    """Who asked for the second connection of a doubled request: nobody. It goes away some time later."""
+
+    def __init__(self, network: SimNetwork) -> None:
+        self._network = network
+
+    def on_connected(self, connection: Connection) -> None:
+        self._network.world.after(self._network.ghost_ms(), connection.abort)
+
+    def get_buffer(self) -> memoryview:
+        return memoryview(bytearray(1024))
+
+    def buffer_updated(self, size: int) -> None:
+        pass
+
+    def on_closed(self, error: OSError | None) -> None:
+        pass
+
+
 class Stream:
     """One connection with its two ends."""
 
@@ -163,6 +194,7 @@ class Stream:
         self.far: End | None = None
         self.started_ms = network.world.now_ms
         self.cut_since_ms: float | None = None
+        self.silent = False
 
     def arrive(self) -> None:
         """The request to connect reaches the target machine, or does not."""
@@ -192,6 +224,11 @@ class Stream:
         far = self.far
         listener.process.run(lambda: receiver.on_connected(far))
         network.world.after(network.delay_ms(), self._established)
+        if network.chance(network.conditions.double_chance) and not isinstance(
+            near.receiver, Ghost
+        ):
+            network.world.totals["connections doubled"] += 1
+            network.connect(near.process, self.target, Ghost(network))
 
     def _established(self) -> None:
         near = self.near
@@ -217,13 +254,22 @@ class Stream:
                 end.closed(error)
         self.network.forget(self)
 
+    def fall_silent(self) -> None:
+        """Nothing gets through any more, in either direction; the ends notice in their own time."""
+        if not self.silent:
+            self.silent = True
+            world = self.network.world
+            world.totals["connections lost"] += 1
+            error = TimeoutError(110, "nothing was heard for too long")
+            world.after(CUT_TIMEOUT_MS, lambda: self.break_off(error))
+
     def process_died(self, process: SimProcess, silently: bool) -> None:
         for end in (self.near, self.far):
             if end is None or end.process is not process or end.finished:
                 continue
             end.finished = True
             other = self.other(end)
-            if other is not None and not silently:
+            if other is not None and not silently and not self.silent:
                 other.hang_up(ConnectionResetError(104, "the peer process died"))
             elif other is not None:
                 self._fall_silent(other)
@@ -274,6 +320,8 @@ class End(Connection):
                 0, lambda: self.stream.break_off(ConnectionResetError(104, "connection reset"))
             )
             return
+        if network.chance(network.conditions.silence_chance):
+            self.stream.fall_silent()
         data = b"".join(parts)
         if data:
             self._queue.append(data)
@@ -331,7 +379,7 @@ class End(Connection):
     def _deliver(self) -> None:
         self._scheduled = False
         other = self.stream.other(self)
-        if self.finished or other is None or other.finished:
+        if self.finished or other is None or other.finished or self.stream.silent:
             return
         if self._is_cut(self, other):
             self._wait_for_link()

@@ -17,8 +17,15 @@ from barnabas.sim.world import START_WALL_MS, Event, World
 from barnabas.types import Endpoint
 
 T = TypeVar("T")
-COUNTED = {"fetcher.truncating": "truncations"}
+COUNTED = {
+    "fetcher.truncating": "truncations",
+    "raft.snapshot": "snapshots taken",
+    "raft.snapshot_installed": "snapshots installed",
+    "raft.truncate": "quorum truncations",
+    "log.directory_offline": "directories offline",
+}
 """Events of a node's log that the totals of a run count."""
+ROUNDING_MS = 1e-6
 
 
 class Machine:
@@ -33,9 +40,29 @@ class Machine:
         """Without power: nothing answers, not even a refusal."""
         self.clock_offset_ms = 0.0
         self.clock_rate = 1.0
+        """Monotonic milliseconds per virtual one; :meth:`set_clock_rate` changes it."""
+        self._rate_since_ms = (0.0, 0.0)
+        """Virtual instant from which the rate holds, and what the clock said then."""
         self.sync_ms_max = 1.5
         self.machines: dict[str, Machine] = {}
         self.starts = 0
+
+    def clock_ms(self) -> float:
+        """What the monotonic clock says now."""
+        since, said = self._rate_since_ms
+        return said + (self.world.now_ms - since) * self.clock_rate
+
+    def virtual_ms(self, clock_ms: float) -> float:
+        """When the clock will say `clock_ms`, if its rate stays; never before it does."""
+        since, said = self._rate_since_ms
+        if since == 0.0 and self.clock_rate == 1.0:
+            return clock_ms
+        return since + (clock_ms - said) / self.clock_rate + ROUNDING_MS
+
+    def set_clock_rate(self, rate: float) -> None:
+        """From now on the clock drifts so; it does not jump."""
+        self._rate_since_ms = (self.world.now_ms, self.clock_ms())
+        self.clock_rate = rate
 
     def start_process(self) -> SimProcess:
         self.off = False
@@ -63,6 +90,9 @@ class SimProcess:
         """The node that runs here; None for a client."""
         self._paused_until_ms = 0.0
         self._backlog: deque[Callable[[], None]] = deque()
+        self._slow_ms = 0.0
+        self._crawls = False
+        self._slowness = machine.world.rng(f"{self.name}/slowness")
 
     # -- Ports -----------------------------------------------------------------------------------
 
@@ -89,8 +119,10 @@ class SimProcess:
         """Do `action` as this process: not at all once dead, later while paused."""
         if not self.alive:
             return
-        if self.world.now_ms < self._paused_until_ms or self._backlog:
+        if self._backlog or self._slow_ms or self.world.now_ms < self._paused_until_ms:
             self._backlog.append(action)
+            if self._slow_ms:
+                self._crawl_soon()
             return
         self.world.touched = self.owner
         action()
@@ -103,10 +135,38 @@ class SimProcess:
     def _resume(self) -> None:
         if self.world.now_ms < self._paused_until_ms:
             return
+        if self._slow_ms and self._backlog:
+            self._crawl_soon()
+        else:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
         self.world.touched = self.owner
         backlog, self._backlog = self._backlog, deque()
         while backlog and self.alive:
             backlog.popleft()()
+
+    def slow_down(self, delay_ms_max: float) -> None:
+        """From now on every step comes up to `delay_ms_max` after the one before; 0 ends it."""
+        self._slow_ms = delay_ms_max
+
+    def _crawl_soon(self) -> None:
+        if not self._crawls:
+            self._crawls = True
+            self.world.after(self._slowness.uniform(0, self._slow_ms), self._crawl)
+
+    def _crawl(self) -> None:
+        """One step of what waits; all of it once the process is fast again."""
+        self._crawls = False
+        if not self.alive or self.world.now_ms < self._paused_until_ms:
+            return
+        if not self._slow_ms:
+            self._catch_up()
+        elif self._backlog:
+            self.world.touched = self.owner
+            self._backlog.popleft()()
+            if self._backlog:
+                self._crawl_soon()
 
     def kill(self, *, power_loss: bool = False) -> None:
         """kill -9; with `power_loss` the machine goes with it and unsynced bytes are at risk."""
@@ -128,7 +188,7 @@ class SimClock:
         self._machine = machine
 
     def now_ms(self) -> float:
-        return self._machine.world.now_ms * self._machine.clock_rate
+        return self._machine.clock_ms()
 
     def wall_ms(self) -> int:
         return START_WALL_MS + int(self._machine.world.now_ms + self._machine.clock_offset_ms)
@@ -192,5 +252,14 @@ class SimWakeups:
         self._process.world.after(0.0, lambda: self._process.run(callback))
 
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> Event:
-        virtual = when_ms / self._process.machine.clock_rate
-        return self._process.world.at(virtual, lambda: self._process.run(callback))
+        process = self._process
+        machine, world = process.machine, process.world
+
+        def ring() -> None:
+            if machine.clock_ms() < when_ms:  # the clock has become slower meanwhile
+                world.again(event, machine.virtual_ms(when_ms), ring)
+            else:
+                process.run(callback)
+
+        event = world.at(machine.virtual_ms(when_ms), ring)
+        return event

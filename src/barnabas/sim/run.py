@@ -2,6 +2,9 @@
 
 A seed passes where no checker objected, everything acknowledged is there once and in order, and after
 healing the cluster made progress within bounded virtual time. One seed gives one trace.
+
+A seed is dense rather than long: it ends soon after it delivered `MESSAGES_MIN` messages, had
+`OPERATIONS_MIN` operations of clients acknowledged and met `FAULTS_MIN` faults.
 """
 
 from __future__ import annotations
@@ -9,20 +12,25 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from barnabas.sim import swarm
 from barnabas.sim.checkers import all_checkers
 from barnabas.sim.checkers.high_watermark import led_partitions
-from barnabas.sim.cluster import SimCluster, SimNode, Topology
-from barnabas.sim.faults import FaultSchedule, draw_mix
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.faults import Struck
+from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
 from barnabas.sim.workload import FinalRead, Workload
 from barnabas.sim.world import World
 
 READY_MS = 60_000.0
-FAULTS_MS = 10_000.0
 FAULTS_MIN = 3
 MESSAGES_MIN = 3_000
+OPERATIONS_MIN = 200
+DENSE_MS_MAX = 120_000.0
+"""A seed that is not dense by then makes no progress."""
 HEAL_MS = 90_000.0
 
 
@@ -36,6 +44,10 @@ class Result:
     totals: Counter[str] = field(default_factory=Counter)
     trace_hash: str = ""
     trace: list[str] = field(default_factory=list)
+    struck: list[Struck] = field(default_factory=list)
+    """The faults, in their order."""
+    clients: list[str] = field(default_factory=list)
+    """Names of all clients that `Plan.skip_clients` can leave out."""
     virtual_ms: float = 0.0
     real_s: float = 0.0
 
@@ -49,8 +61,13 @@ class Plan:
     """What the command line may fix; the rest a seed draws."""
 
     nodes: int | None = None
-    faults_ms: float = FAULTS_MS
-    faults: bool = True
+    faults_ms: float | None = None
+    """Virtual time with faults; None is: until the seed is dense."""
+    faults: frozenset[str] | None = None
+    """Kinds of fault, each as likely as another; None is the seed's own mix, the empty set no faults."""
+    skip_faults: frozenset[int] = frozenset()
+    """Strikes that are left out, by number."""
+    skip_clients: frozenset[str] = frozenset()
 
 
 class Run:
@@ -58,19 +75,17 @@ class Run:
 
     def __init__(self, seed: int, plan: Plan = Plan()) -> None:
         self.world = World(seed)
-        rng = self.world.rng("swarm")
-        nodes = plan.nodes or rng.choice([3, 3, 3, 4, 5])
         self.plan = plan
-        self.cluster = SimCluster(self.world, Topology(nodes=nodes, racks=rng.choice([0, 3])))
+        self.swarm = drawn = swarm.draw(self.world.rng, plan.nodes)
+        self.cluster = SimCluster(self.world, drawn.topology)
         self.history = History()
-        self.workload = Workload(self.cluster, self.history, self.world.rng("workload"))
+        self.workload = Workload(self.cluster, self.history, drawn.workload, plan.skip_clients)
+        weights = drawn.faults if plan.faults is None else dict.fromkeys(plan.faults, 1.0)
         self.faults = FaultSchedule(
-            self.cluster,
-            draw_mix(rng),
-            self.world.rng("faults"),
-            rng.choice([400.0, 1000.0, 2500.0]),
+            self.cluster, weights, self.world.rng, drawn.interval_ms, plan.skip_faults
         )
         self.checkers = all_checkers()
+        self.world.note(f"seed {seed}: {drawn.topology}")
         self.world.after_event.append(self._check)
 
     def _check(self) -> None:
@@ -84,36 +99,41 @@ class Run:
         world = self.world
         self.cluster.start_all()
         self.workload.start()
-        if not world.run(READY_MS, lambda: bool(self.workload.topics)):
+        if not world.run(READY_MS, lambda: self.workload.is_ready):
             raise Violation(f"no topic was created within {READY_MS:.0f} ms without any fault")
-        if self.plan.faults:
-            self.faults.start()
-        world.run(world.now_ms + self.plan.faults_ms)
-        world.run(world.now_ms + HEAL_MS, self._is_dense)
+        self.faults.start()
+        if self.plan.faults_ms is not None:
+            world.run(world.now_ms + self.plan.faults_ms)
+        else:
+            world.run(world.now_ms + DENSE_MS_MAX, self._is_dense)
         self.faults.heal_everything()
         self.workload.stop_producing()
         self._until(lambda: self.workload.unsettled == 0, "every send to be answered")
         self._until(self._whole, "every ISR to be whole")
+        self._until(self._agreed, "every node to know the same metadata")
         self._read_everything()
 
     def _is_dense(self) -> bool:
         """Whether enough happened for the seed to count."""
-        enough = not self.plan.faults or self.faults.count >= FAULTS_MIN
-        return enough and self.world.totals["messages delivered"] >= MESSAGES_MIN
+        return (
+            self.world.totals["messages delivered"] >= MESSAGES_MIN
+            and self.history.operations >= OPERATIONS_MIN
+            and (self.faults.count >= FAULTS_MIN or not self.faults.weights)
+        )
 
-    def _until(self, done: object, what: str) -> None:
-        assert callable(done)
+    def _until(self, done: Callable[[], bool], what: str) -> None:
         if not self.world.run(self.world.now_ms + HEAL_MS, done):
             raise Violation(
                 f"no progress: waited {HEAL_MS:.0f} virtual ms after healing for {what}"
             )
 
     def _whole(self) -> bool:
-        up = self.cluster.up()
-        if len(up) < len(self.cluster.nodes):
+        """Whether everybody is there, and every partition has its leader and its whole ISR."""
+        active = self.cluster.active_controller()
+        if active is None or len(self.cluster.up()) < len(self.cluster.nodes):
             return False
-        assert up[0].node is not None
-        image = up[0].node.metadata.image
+        assert active.node is not None
+        image = active.node.metadata.image
         for topic in image.topics_by_id.values():
             for index in range(len(topic)):
                 state = topic.partition(index)
@@ -121,11 +141,19 @@ class Run:
                     return False
         return True
 
+    def _agreed(self) -> bool:
+        active = self.cluster.active_controller()
+        if active is None or active.node is None:
+            return False
+        newest = active.node.metadata.image.offset
+        images = [node.node.metadata.image for node in self.cluster.up() if node.node is not None]
+        return all(image.offset >= newest - 1 for image in images)
+
     def _read_everything(self) -> None:
         for topic, partitions in sorted(self.workload.topics.items()):
             ends = self._ends(topic, partitions)
             final = FinalRead(self.cluster, topic, partitions)
-            self._until(lambda f=final, e=ends: f.has_read_to(e), f"{topic} to be read")
+            self._until(lambda f=final, e=ends: f.has_read_to(e), f"{topic} to be read")  # type: ignore[misc]
             for partition in range(partitions):
                 self.history.check_final(topic, partition, final.found[partition])
 
@@ -165,6 +193,8 @@ def play_seed(seed: int, plan: Plan = Plan()) -> Result:
         world.totals,
         world.trace_hash(),
         list(world.trace),
+        run.faults.struck,
+        run.swarm.workload.names,
         world.now_ms,
         time.perf_counter() - began,
     )

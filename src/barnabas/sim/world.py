@@ -65,6 +65,13 @@ class World:
         heappush(self._heap, event)
         return event
 
+    def again(self, event: Event, when_ms: float, action: Callable[[], None]) -> None:
+        """Let an event that has just run happen once more; who holds it can still cancel it."""
+        self._order += 1
+        event.when_ms, event.order = max(when_ms, self.now_ms), self._order
+        event.action = action
+        heappush(self._heap, event)
+
     def after(self, delay_ms: float, action: Callable[[], None]) -> Event:
         return self.at(self.now_ms + delay_ms, action)
 

@@ -1,0 +1,46 @@
+"""What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
+
+The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `networks`, `clocks`,
+`disks` and `membership`; `budget` says how much may be broken at once. Every fault ends: the schedule
+repairs what it broke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from barnabas.sim.faults import clocks, crashes, disks, membership, networks
+from barnabas.sim.faults.strike import Strike, Struck
+
+__all__ = ["KINDS", "Strike", "Struck"]
+
+KINDS: Mapping[str, Callable[[Strike], bool]] = {
+    "kill": crashes.kill,
+    "kill-leader": crashes.kill_leader,
+    "power": crashes.power,
+    "shutdown": crashes.shutdown,
+    "kill-all": crashes.kill_all,
+    "blackout": crashes.blackout,
+    "restart-all": crashes.restart_all,
+    "roll": crashes.roll,
+    "pause": clocks.pause,
+    "slow-node": clocks.slow_node,
+    "slow-disk": clocks.slow_disk,
+    "clock-jump": clocks.clock_jump,
+    "clock-drift": clocks.clock_drift,
+    "netsplit": networks.netsplit,
+    "halves": networks.halves,
+    "bridge": networks.bridge,
+    "one-way": networks.one_way,
+    "deaf": networks.deaf,
+    "isolate-leader": networks.isolate_leader,
+    "slow-network": networks.slow_network,
+    "resets": networks.resets,
+    "lost-connections": networks.lost_connections,
+    "double-connections": networks.double_connections,
+    "disk-error": disks.disk_error,
+    "disk-failure": disks.disk_failure,
+    "disk-full": disks.disk_full,
+    "voters": membership.voters,
+}
+"""By the name that ``--faults`` takes. False: it could not strike now."""

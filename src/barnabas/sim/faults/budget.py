@@ -1,0 +1,72 @@
+"""How much may be broken at once, so that a failure is a bug and never an impossible demand.
+
+* kill -9, pauses, netsplits, clocks and slowness come without limit: they lose nothing that was written.
+* What loses or damages written bytes (power, a replaced disk, rot) hits a broker only while, as far as the
+  newest metadata say, every partition that it holds has another copy in ISR or ELR on a broker that
+  has all it ever had; and the next one waits until the one that was hit is whole again.
+* Where `flush.messages` is 1 nothing unsynced is promised, and all may lose power at once.
+* The quorum's log is synced before it counts, so power loss takes nothing of it; its directory is never
+  replaced, damaged or misdirected into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.metadata.image import MetadataImage
+from barnabas.sim.cluster import SimCluster, SimNode
+
+
+class Budget:
+    """Who was hit and is not whole yet."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self.cluster = cluster
+        self.all_synced = cluster.topology.settings.get("log.flush.interval.messages") == "1"
+        self._hit: dict[int, int] = {}
+        """Broker → its epoch when it lost something, as the newest metadata had it."""
+
+    def image(self) -> MetadataImage | None:
+        """The newest metadata that anybody has."""
+        images = [node.node.metadata.image for node in self.cluster.up() if node.node is not None]
+        return max(images, key=lambda image: image.offset, default=None)
+
+    def may_lose_data(self, node: SimNode) -> bool:
+        """Whether `node` may lose what it has not synced, or a whole directory of partitions."""
+        if node.id not in self.cluster.topology.broker_ids:
+            return True  # a controller syncs before it counts
+        image = self.image()
+        if image is None:
+            return False
+        for broker in sorted(self._hit):
+            if self._is_whole(image, broker):
+                del self._hit[broker]
+        return not self._hit and all(
+            keepers - {node.id} for replicas, keepers in _copies(image) if node.id in replicas
+        )
+
+    def on_lost(self, node: SimNode) -> None:
+        """`node` loses data now."""
+        image = self.image()
+        broker = image.brokers.get(node.id) if image is not None else None
+        if node.id in self.cluster.topology.broker_ids:
+            self._hit[node.id] = broker.epoch if broker is not None else -1
+
+    def _is_whole(self, image: MetadataImage, node_id: int) -> bool:
+        broker = image.brokers.get(node_id)
+        if broker is None or broker.fenced or broker.epoch <= self._hit[node_id]:
+            return False
+        for topic in image.topics_by_id.values():
+            for index in range(len(topic)):
+                state = topic.partition(index)
+                if node_id in state.replicas and node_id not in state.isr:
+                    return False
+        return True
+
+
+def _copies(image: MetadataImage) -> Iterator[tuple[tuple[int, ...], set[int]]]:
+    """(replicas, those that have everything acknowledged) of every partition."""
+    for topic in image.topics_by_id.values():
+        for index in range(len(topic)):
+            state = topic.partition(index)
+            yield tuple(state.replicas), {*state.isr, *state.elr}

@@ -1,0 +1,73 @@
+"""Who votes changes while everything runs (KIP-853): one voter is added or removed, as an operator would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.client.channels import ChannelError
+from barnabas.sim.cluster import CLUSTER_ID, CONTROLLER_PORT
+from barnabas.sim.faults.strike import Strike
+from barnabas.types import METADATA_TOPIC
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
+from barnabas.wire.messages.describe_quorum_request import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
+from barnabas.wire.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+
+ASK_MS = 8_000.0
+
+
+def voters(s: Strike) -> bool:
+    """Add a controller that does not vote, or remove one that does; at least one is left."""
+    if not s.cluster.topology.dynamic or len(s.cluster.topology.controller_ids) < 2:
+        return False
+    client = s.cluster.client(f"voters{s.number}")
+    adds = s.rng.random() < 0.5
+    pick = s.rng.randrange(0, 1 << 16)
+
+    async def change() -> None:
+        try:
+            request = await choose()
+            if request is not None:
+                s.note(f"voters: {request!r}")
+                answer = await client.ask_any(lambda: request, timeout_ms=ASK_MS)
+                s.note(f"voters: answer {answer.error_code} {answer.error_message or ''}")
+        except (ChannelError, KafkaError) as error:
+            s.note(f"voters: not changed: {error}")
+
+    async def choose() -> AddRaftVoterRequest | RemoveRaftVoterRequest | None:
+        topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
+        told: Any = await client.ask_any(
+            lambda: DescribeQuorumRequest(topics=[topic]), timeout_ms=ASK_MS
+        )
+        if told.error_code or not told.topics or not told.topics[0].partitions:
+            return None
+        quorum = told.topics[0].partitions[0]
+        present = {v.replica_id: v.replica_directory_id for v in quorum.current_voters}
+        controllers = s.cluster.topology.controller_ids
+        others = {
+            o.replica_id: o.replica_directory_id
+            for o in quorum.observers
+            if o.replica_id in controllers and o.replica_id not in present
+        }
+        if others and (adds or len(present) == 1):
+            chosen = sorted(others)[pick % len(others)]
+            return AddRaftVoterRequest(
+                cluster_id=CLUSTER_ID,
+                timeout_ms=5_000,
+                voter_id=chosen,
+                voter_directory_id=others[chosen],
+                listeners=[Listener(name="CONTROLLER", host=f"n{chosen}", port=CONTROLLER_PORT)],
+            )
+        if len(present) > 1:
+            chosen = sorted(present)[pick % len(present)]
+            return RemoveRaftVoterRequest(
+                cluster_id=CLUSTER_ID, voter_id=chosen, voter_directory_id=present[chosen]
+            )
+        return None
+
+    client.tasks.start(change())
+    return True

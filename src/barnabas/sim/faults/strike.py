@@ -1,0 +1,76 @@
+"""One fault about to happen: what it may use. Every kind of fault is a function of one `Strike`.
+
+A strike has a number and draws all it needs from the generator of that number, so that leaving one out
+changes nothing in the others: that is what shrinking a schedule rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from barnabas.ports import Rng
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.faults.budget import Budget
+from barnabas.sim.world import World
+
+Repair = Callable[[], None]
+
+
+class Struck(NamedTuple):
+    """One line of a run's schedule: what happened when."""
+
+    number: int
+    at_ms: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Strike:
+    """What a fault may look at, draw from and break."""
+
+    number: int
+    cluster: SimCluster
+    budget: Budget
+    rng: Rng
+    open_repairs: dict[int, list[Repair]]
+    """What is broken and will be repaired, by number of strike: healing everything does it at once."""
+
+    @property
+    def world(self) -> World:
+        return self.cluster.world
+
+    def note(self, line: str) -> None:
+        self.world.note(line)
+
+    def count(self, name: str) -> None:
+        self.world.totals[name] += 1
+
+    def any_node(self) -> SimNode | None:
+        """One that is up, or None."""
+        up = self.cluster.up()
+        return self.rng.choice(up) if up else None
+
+    def any_broker(self) -> SimNode | None:
+        brokers = [node for node in self.cluster.up() if node.node is not None and node.node.broker]
+        return self.rng.choice(brokers) if brokers else None
+
+    def wait_ms(self, *typical: float) -> float:
+        """One of `typical`, give or take half of it."""
+        return self.rng.choice(typical) * self.rng.uniform(0.5, 1.5)
+
+    def restart_later(self, node: SimNode) -> None:
+        self.world.after(self.wait_ms(20, 200, 1500, 6000), node.start)
+
+    def repair_later(self, delay_ms: float, repair: Repair) -> None:
+        """`repair` once: after `delay_ms`, or when everything heals."""
+        repairs = self.open_repairs.setdefault(self.number, [])
+        repairs.append(repair)
+
+        def due() -> None:
+            if repair in repairs:
+                repairs.remove(repair)
+                repair()
+
+        self.world.after(delay_ms, due)

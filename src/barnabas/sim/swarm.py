@@ -1,0 +1,186 @@
+"""What a seed is made of: topology, settings, workload mix and fault mix, each drawn for itself.
+
+Swarm testing: a mix in which everything is a little likely finds less than many mixes that each leave
+out some things and overdo others. Every draw has a generator named after what it decides, so that a new
+setting, habit or kind of fault leaves all other draws of a seed as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from barnabas.metadata.features import ELR_VERSION, METADATA_VERSION
+from barnabas.ports import Rng
+from barnabas.sim.cluster import Topology
+from barnabas.sim.faults import KINDS
+from barnabas.sim.history import Promise
+from barnabas.sim.workload import ConsumerPlan, ProducerPlan, TopicPlan, WorkloadPlan
+from barnabas.sim.workload.operator import HABITS
+
+T = TypeVar("T")
+RngOf = Callable[[str], Rng]
+
+SETTINGS: Mapping[str, Sequence[str | None]] = {
+    "controller.quorum.append.linger.ms": (None, None, "0", "5"),
+    "controller.quorum.fetch.snapshot.max.bytes": (None, "300", "2000"),
+    "internal.metadata.log.segment.bytes": (None, "4096", "16384"),
+    "log.flush.interval.messages": (None, None, None, "1", "20"),
+    "log.index.interval.bytes": (None, "64"),
+    "log.roll.ms": (None, None, "500", "3000"),
+    "metadata.log.max.record.bytes.between.snapshots": (None, "1500", "4000", "10000"),
+    "metadata.log.max.snapshot.interval.ms": (None, None, "2000"),
+    "metadata.max.retention.bytes": (None, "6000", "20000"),
+    "internal.metadata.delete.delay.millis": (None, "0", "1000"),
+    "num.replica.fetchers": (None, None, "2"),
+    "offsets.topic.num.partitions": ("1", "2", "3"),
+    "replica.fetch.max.bytes": (None, None, "700"),
+    "replica.lag.time.max.ms": ("1000", "3000"),
+    "replica.high.watermark.checkpoint.interval.ms": (None, "300"),
+    "log.flush.offset.checkpoint.interval.ms": (None, "1000"),
+    "leader.imbalance.check.interval.seconds": (None, "1", "3"),
+}
+"""What a seed may set, with the values it draws from; None leaves the default."""
+FEW_VALUES_OF_MIN_ISR = ("2", "2", "2", "1")
+RARE = {"restart-all": 0.3, "kill-all": 0.3, "blackout": 1.0, "roll": 0.3, "voters": 4.0}
+"""Kinds of fault that come less often, or more, than others."""
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """All draws of one seed that are made before it begins."""
+
+    topology: Topology
+    workload: WorkloadPlan
+    faults: Mapping[str, float]
+    interval_ms: float
+    """Between two faults, on the average."""
+
+
+def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
+    """The swarm of a seed whose generators `rng_of` gives."""
+    interval = rng_of("interval").choice([250.0, 500.0, 1000.0, 2000.0])
+    return Swarm(
+        draw_topology(rng_of, nodes), draw_workload(rng_of, interval), draw_faults(rng_of), interval
+    )
+
+
+def _pick(rng_of: RngOf, name: str, *choices: T) -> T:
+    return rng_of(f"swarm {name}").choice(choices)
+
+
+def draw_topology(rng_of: RngOf, nodes: int | None) -> Topology:
+    """How many nodes of which roles, and their settings."""
+    nodes = nodes or _pick(rng_of, "nodes", 1, 2, 3, 3, 3, 3, 3, 4, 5)
+    settings = {}
+    for key in sorted(SETTINGS):
+        value = _pick(rng_of, key, *SETTINGS[key])
+        if value is not None:
+            settings[key] = value
+    if nodes >= 3:
+        settings["min.insync.replicas"] = _pick(rng_of, "min ISR", *FEW_VALUES_OF_MIN_ISR)
+    features = {}
+    level = _pick(rng_of, METADATA_VERSION, None, None, None, 21, 24)
+    if level is not None:
+        features[METADATA_VERSION] = level
+    elif _pick(rng_of, ELR_VERSION, True, True, True, False) is False:
+        features[ELR_VERSION] = 0
+    dynamic = _pick(rng_of, "dynamic", False, True)
+    return Topology(
+        nodes,
+        racks=_pick(rng_of, "racks", 0, 0, 2, 3),
+        settings=settings,
+        controllers=_pick(rng_of, "controllers", 0, 0, 0, 1, 3, 3),
+        voters=_pick(rng_of, "voters", 0, 1, 2, 3) if dynamic else 0,
+        dynamic=dynamic,
+        directories=_pick(rng_of, "directories", 1, 1, 2, 3),
+        features=features,
+    )
+
+
+def draw_faults(rng_of: RngOf) -> dict[str, float]:
+    """How often each kind of fault comes: most kinds not at all, a few often."""
+    weights = {}
+    for kind in sorted(KINDS):
+        rng = rng_of(f"mix {kind}")
+        if rng.random() < 0.4:
+            weights[kind] = rng.uniform(0.1, 1.0) ** 2 * RARE.get(kind, 1.0)
+    return weights or {"kill": 1.0}
+
+
+def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
+    """Two idempotent producers always; others, groups and operators as drawn. The rarer the faults, the
+    slower the clients: a few faults and what they lead to fall into a few thousand messages."""
+    pause = interval_ms * _pick(rng_of, "pace", 0.1, 0.2, 0.4)
+    size = _pick(rng_of, "value bytes", 0, 0, 40, 400)
+    linger = _pick(rng_of, "linger", 0.0, 2.0, 20.0)
+    topics = [TopicPlan("events", 3)]
+    producers = [
+        ProducerPlan("producer0", "events", (0, 2), linger_ms=linger, pause_ms=pause, value_bytes=size),
+        ProducerPlan("producer1", "events", (1,), linger_ms=linger, pause_ms=pause, value_bytes=size),
+    ]  # fmt: skip
+    for topic, producer in _others(rng_of, pause):
+        topics.append(topic)
+        producers.append(producer)
+    return WorkloadPlan(
+        tuple(topics),
+        tuple(producers),
+        tuple(_consumers(rng_of, tuple(topic.name for topic in topics))),
+        tuple(_operators(rng_of)),
+    )
+
+
+def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]:
+    """Topics that promise less, each with the producer that may rely on less."""
+    found = []
+    if _pick(rng_of, "plain", False, False, True):
+        found.append((
+            TopicPlan("plain", 1, Promise(once=False)),
+            ProducerPlan("plain0", "plain", (0,), idempotent=False, pause_ms=pause),
+        ))  # fmt: skip
+    if _pick(rng_of, "hasty", False, False, True):
+        acks = _pick(rng_of, "hasty acks", 0, 1)
+        found.append((
+            TopicPlan("hasty", 1, Promise(keeps=False, once=False)),
+            ProducerPlan("hasty0", "hasty", (0,), acks=acks, idempotent=False, pause_ms=pause),
+        ))  # fmt: skip
+    if _pick(rng_of, "unclean", False, False, True):
+        configs: dict[str, str | None] = {"unclean.leader.election.enable": "true"}
+        strategy = _pick(rng_of, "strategy", None, "Aggressive", "Balanced")
+        if strategy is not None:
+            configs["unclean.recovery.strategy"] = strategy
+        nothing = Promise(keeps=False, once=False, settles=False, may_be_cut=False)
+        found.append((
+            TopicPlan("unclean", 1, nothing, configs),
+            ProducerPlan("unclean0", "unclean", (0,), pause_ms=pause),
+        ))  # fmt: skip
+    return found
+
+
+def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
+    count = _pick(rng_of, "consumers", 1, 2, 2, 3)
+    groups = _pick(rng_of, "groups", 1, 1, 2)
+    stays = _pick(rng_of, "members stay", 0.0, 2000.0, 5000.0)
+    return [
+        ConsumerPlan(
+            f"consumer{index}",
+            f"readers{index % groups}",
+            topics,
+            commit_ms=_pick(rng_of, "commits", 100.0, 400.0, 1000.0),
+            stays_ms=stays if index else 0.0,
+        )
+        for index in range(count)
+    ]
+
+
+def _operators(rng_of: RngOf) -> list[tuple[str, Mapping[str, float], float]]:
+    found: list[tuple[str, Mapping[str, float], float]] = []
+    for index in range(_pick(rng_of, "operators", 0, 1, 1, 2)):
+        weights = {}
+        for habit in sorted(HABITS):
+            rng = rng_of(f"operator{index} {habit}")
+            if rng.random() < 0.5:
+                weights[habit] = rng.uniform(0.1, 1.0)
+        found.append((f"operator{index}", weights, rng_of(f"rest {index}").choice([300.0, 1500.0])))
+    return found

@@ -1,0 +1,16 @@
+"""What clients do in a simulated cluster: producers, consumer groups, operators."""
+
+from __future__ import annotations
+
+from barnabas.sim.workload.consumers import ConsumerPlan, FinalRead
+from barnabas.sim.workload.producers import ProducerPlan
+from barnabas.sim.workload.workload import TopicPlan, Workload, WorkloadPlan
+
+__all__ = [
+    "ConsumerPlan",
+    "FinalRead",
+    "ProducerPlan",
+    "TopicPlan",
+    "Workload",
+    "WorkloadPlan",
+]

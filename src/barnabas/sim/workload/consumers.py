@@ -1,0 +1,122 @@
+"""Consumers of a seed: members of a group that commit what they took and are replaced now and then, and
+the one that reads everything at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from barnabas.client.channels import ChannelError
+from barnabas.client.consumer import Consumer, ConsumerSettings
+from barnabas.client.group_member import GroupSettings
+from barnabas.client.offsets import EARLIEST
+from barnabas.sim.cluster import SimCluster
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.sim.workload.workload import Workload
+
+
+@dataclass(frozen=True)
+class ConsumerPlan:
+    """How one member of a group reads."""
+
+    name: str
+    group: str
+    topics: tuple[str, ...]
+    commit_ms: float = 400.0
+    """Between two commits, at most."""
+    stays_ms: float = 0.0
+    """After how long, at most, it leaves its group and another takes its place; 0 is never."""
+    session_timeout_ms: int = 6_000
+    assignors: Sequence[str] = ("range", "roundrobin")
+
+
+class ConsumerClient:
+    """One member's place in a group; its consumers follow each other."""
+
+    def __init__(self, workload: Workload, plan: ConsumerPlan) -> None:
+        self.workload = workload
+        self.plan = plan
+        self.client = workload.cluster.client(plan.name)
+        self.rng = workload.cluster.world.rng(plan.name)
+        self.consumer = self._consumer()
+
+    def _consumer(self) -> Consumer:
+        plan = self.plan
+        group = GroupSettings(
+            session_timeout_ms=plan.session_timeout_ms,
+            heartbeat_interval_ms=plan.session_timeout_ms / 4,
+            assignors=plan.assignors,
+        )
+        return Consumer(
+            self.client,
+            plan.group,
+            ConsumerSettings(auto_offset_reset="earliest", group=group),
+            on_data=self._take,
+            on_assigned=self._assigned,
+        )
+
+    def start(self) -> None:
+        self.consumer.subscribe(self.plan.topics)
+        self.client.tasks.start(self._commit())
+        if self.plan.stays_ms:
+            self.client.tasks.start(self._come_and_go())
+
+    async def _commit(self) -> None:
+        while not self.workload.stopped:
+            await self.client.tasks.sleep(self.rng.uniform(20, self.plan.commit_ms))
+            consumer = self.consumer
+            positions = {
+                tp: offset
+                for tp in consumer.assignment
+                if (offset := consumer.position(tp)) is not None
+            }
+            try:
+                await consumer.commit(positions)
+            except (ChannelError, KafkaError):
+                continue  # another member owns it now, or its coordinator is gone: the next one counts
+            for tp, offset in positions.items():
+                self.workload.history.on_committed(self.plan.group, tp.topic, tp.partition, offset)
+
+    async def _come_and_go(self) -> None:
+        while not self.workload.stopped:
+            await self.client.tasks.sleep(self.rng.uniform(0.3, 1.0) * self.plan.stays_ms)
+            former, self.consumer = self.consumer, self._consumer()
+            self.workload.cluster.world.totals["members replaced"] += 1
+            try:
+                await former.close()
+            except (ChannelError, KafkaError):
+                pass  # its session ends by itself
+            self.consumer.subscribe(self.plan.topics)
+
+    def _assigned(self, partitions: list[TopicPartition]) -> None:
+        self.workload.cluster.world.totals["rebalances"] += 1
+
+    def _take(self) -> None:
+        history = self.workload.history
+        for record in self.consumer.take():
+            history.operations += 1
+            history.on_read(record.topic, record.partition, record.offset, record.value or b"")
+
+
+class FinalRead:
+    """Reads whole partitions after everything healed."""
+
+    def __init__(self, cluster: SimCluster, topic: str, partitions: int) -> None:
+        self.client = cluster.client("final")
+        self.found: dict[int, dict[int, bytes]] = {p: {} for p in range(partitions)}
+        self.consumer = Consumer(self.client, None, ConsumerSettings(), on_data=self._take)
+        self.consumer.assign({TopicPartition(topic, p): EARLIEST for p in range(partitions)})
+
+    def _take(self) -> None:
+        for record in self.consumer.take(10_000):
+            self.found[record.partition][record.offset] = record.value or b""
+
+    def has_read_to(self, ends: dict[int, int]) -> bool:
+        return all(
+            (self.consumer.position(tp) or 0) >= ends.get(tp.partition, 0)
+            for tp in self.consumer.assignment
+        )

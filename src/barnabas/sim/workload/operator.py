@@ -1,0 +1,206 @@
+"""What operators do while clients work: topics come and go, replicas move, leaders are preferred, settings
+change, old records are deleted, and somebody looks.
+
+An operator does one thing after the other; a refusal or a time-out is an answer like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.admin import BROKER, TOPIC, Admin, NewTopic
+from barnabas.client.channels import ChannelError
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from barnabas.wire.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
+
+if TYPE_CHECKING:
+    from barnabas.sim.workload.workload import Workload
+
+ASK_MS = 5_000.0
+
+
+class Operator:
+    """One administrator with a mix of habits."""
+
+    def __init__(
+        self, workload: Workload, name: str, weights: Mapping[str, float], pause_ms: float
+    ) -> None:
+        """`weights` says how often each of `HABITS` comes, `pause_ms` how long it rests at most."""
+        self.workload = workload
+        self.name = name
+        self.weights = {habit: weights[habit] for habit in sorted(weights) if weights[habit] > 0}
+        self.pause_ms = pause_ms
+        self.client = workload.cluster.client(name)
+        self.rng = workload.cluster.world.rng(name)
+        self.admin = Admin(self.client)
+        self.temporary: list[str] = []
+        """Topics that it made, to delete some day."""
+        self.made = 0
+
+    def start(self) -> None:
+        if self.weights:
+            self.client.tasks.start(self._work())
+
+    async def _work(self) -> None:
+        totals = self.workload.cluster.world.totals
+        while not self.workload.stopped:
+            await self.client.tasks.sleep(self.rng.uniform(0.2, 1.0) * self.pause_ms)
+            habit = self._choose()
+            try:
+                await HABITS[habit](self)
+            except (ChannelError, KafkaError) as error:
+                totals["operators refused"] += 1
+                self.workload.cluster.world.note(f"{self.name}: {habit}: {error}")
+            else:
+                totals[f"operator {habit}"] += 1
+                self.workload.history.operations += 1
+
+    def _choose(self) -> str:
+        left = self.rng.random() * sum(self.weights.values())
+        for habit, weight in self.weights.items():
+            left -= weight
+            if left <= 0:
+                return habit
+        return next(reversed(self.weights))
+
+    def any_partition(self) -> tuple[str, int]:
+        topics = self.workload.topics
+        topic = self.rng.choice(sorted(topics))
+        return topic, self.rng.randrange(topics[topic])
+
+    async def ask(self, request: Callable[[], Any]) -> Any:
+        return await self.client.ask_any(request, timeout_ms=ASK_MS)
+
+
+async def create_topic(o: Operator) -> None:
+    """One with partitions of its own that nobody writes to."""
+    o.made += 1
+    name = f"{o.name}-{o.made}"
+    o.temporary.append(name)
+    topic = NewTopic(name, o.rng.randrange(1, 4), o.workload.replication, {})
+    (outcome,) = await o.admin.create_topics([topic], timeout_ms=ASK_MS)
+    if outcome.error is not None and outcome.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise outcome.error
+
+
+async def delete_topic(o: Operator) -> None:
+    if not o.temporary:
+        await create_topic(o)
+        return
+    (outcome,) = await o.admin.delete_topics([o.temporary.pop(0)], timeout_ms=ASK_MS)
+    if outcome.error is not None and outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise outcome.error
+
+
+async def grow_topic(o: Operator) -> None:
+    if not o.temporary:
+        await create_topic(o)
+        return
+    await o.admin.create_partitions(o.temporary[-1], 4 + o.rng.randrange(3), timeout_ms=ASK_MS)
+
+
+async def reassign(o: Operator) -> None:
+    """Other replicas for a partition, as many as before; now and then a change of mind."""
+    topic, partition = o.any_partition()
+    brokers = list(o.workload.cluster.topology.broker_ids)
+    o.rng.shuffle(brokers)
+    cancels = o.rng.random() < 0.25
+    replicas = None if cancels else brokers[: o.workload.replication]
+    one = ReassignablePartition(partition_index=partition, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name=topic, partitions=[one])]
+    )
+    answer = await o.ask(lambda: request)
+    o.workload.cluster.world.note(
+        f"{o.name}: replicas of {topic}-{partition} to be {replicas}:"
+        f" {answer.error_code} {[p.error_code for t in answer.responses for p in t.partitions]}"
+    )
+
+
+async def prefer(o: Operator) -> None:
+    """Every preferred replica that can shall lead."""
+    await o.ask(lambda: ElectLeadersRequest(election_type=0, topic_partitions=None))
+
+
+async def configure_topic(o: Operator) -> None:
+    topic, _ = o.any_partition()
+    key, values = o.rng.choice(
+        [
+            ("internal.segment.bytes", ["2000", "20000", None]),
+            ("segment.ms", ["300", "3000", None]),
+            ("max.message.bytes", ["900000", None]),
+            ("retention.ms", ["604800000", None]),
+            ("index.interval.bytes", ["100", None]),
+        ]
+    )
+    await o.admin.alter_configs(TOPIC, topic, {key: o.rng.choice(values)})
+
+
+async def configure_brokers(o: Operator) -> None:
+    who = o.rng.choice(["", *map(str, o.workload.cluster.topology.broker_ids)])
+    key, values = o.rng.choice(
+        [
+            ("log.segment.delete.delay.ms", ["0", "1000", None]),
+            ("log.retention.ms", ["604800000", None]),
+            ("message.max.bytes", ["900000", None]),
+            ("num.replica.fetchers", ["1", "2", None]),
+        ]
+    )
+    if who and key == "num.replica.fetchers":
+        who = ""
+    await o.admin.alter_configs(BROKER, who, {key: o.rng.choice(values)})
+
+
+async def delete_records(o: Operator) -> None:
+    """Everything before a place that some consumer has seen."""
+    topic, partition = o.any_partition()
+    seen = o.workload.history.read[topic, partition]
+    if not seen or not o.workload.history.promise(topic).may_be_cut:
+        return
+    offset = o.rng.randrange(0, max(seen) + 1)
+    await o.client.cluster.refresh([topic], timeout_ms=ASK_MS)
+    leader = o.client.cluster.leader(TopicPartition(topic, partition))
+    if leader is None:
+        return
+    o.workload.history.on_cut(topic, partition, offset)
+    one = DeleteRecordsPartition(partition_index=partition, offset=offset)
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=topic, partitions=[one])], timeout_ms=3_000
+    )
+    answer = await o.client.ask_node(leader, request)
+    o.workload.cluster.world.note(
+        f"{o.name}: records of {topic}-{partition} before {offset}:"
+        f" {[p.error_code for t in answer.topics for p in t.partitions]}"
+    )
+
+
+async def look(o: Operator) -> None:
+    """What tools ask for."""
+    await o.admin.describe_cluster()
+    await o.admin.describe_quorum()
+    await o.admin.list_groups()
+
+
+HABITS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
+    "creates topics": create_topic,
+    "deletes topics": delete_topic,
+    "grows topics": grow_topic,
+    "moves replicas": reassign,
+    "prefers leaders": prefer,
+    "configures topics": configure_topic,
+    "configures brokers": configure_brokers,
+    "deletes records": delete_records,
+    "looks": look,
+}

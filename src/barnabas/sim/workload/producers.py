@@ -1,0 +1,87 @@
+"""Producers of a seed: each writes to partitions of its own, so that the order of sending is the order
+to find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.client.channels import ChannelError
+from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.records import Delivery, ProducerRecord
+from barnabas.client.tasks import Outcome
+from barnabas.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.sim.workload.workload import Workload
+
+
+@dataclass(frozen=True)
+class ProducerPlan:
+    """How one producer writes."""
+
+    name: str
+    topic: str
+    partitions: tuple[int, ...]
+    """All of them are its own."""
+    acks: int = -1
+    idempotent: bool = True
+    linger_ms: float = 2.0
+    pause_ms: float = 30.0
+    """Between two bursts, at most."""
+    burst: int = 3
+    """Records at once, at most."""
+    value_bytes: int = 0
+    """Padding behind what makes a value unique."""
+
+
+class ProducerClient:
+    """One producer that sends at its own pace."""
+
+    def __init__(self, workload: Workload, plan: ProducerPlan) -> None:
+        self.workload = workload
+        self.plan = plan
+        self.client = workload.cluster.client(plan.name)
+        self.rng = workload.cluster.world.rng(plan.name)
+        self.producer = Producer(
+            self.client,
+            ProducerSettings(
+                acks=plan.acks,
+                idempotent=plan.idempotent,
+                linger_ms=plan.linger_ms,
+                request_timeout_ms=4_000,
+                delivery_timeout_ms=60_000,
+            ),
+        )
+        self.count = 0
+        self.unsettled = 0
+
+    def start(self) -> None:
+        self.client.tasks.start(self._produce())
+
+    async def _produce(self) -> None:
+        plan = self.plan
+        while not self.workload.stopped:
+            for _ in range(self.rng.randrange(1, plan.burst + 1)):
+                self.send(self.rng.choice(plan.partitions))
+            await self.client.tasks.sleep(self.rng.uniform(1, plan.pause_ms))
+
+    def send(self, partition: int) -> None:
+        self.count += 1
+        topic = self.plan.topic
+        value = f"{self.plan.name}/{self.count}".encode().ljust(self.plan.value_bytes, b".")
+        self.workload.history.on_sent(topic, partition, value)
+        self.unsettled += 1
+        outcome = self.producer.send(ProducerRecord(topic, value, partition=partition))
+        outcome.when_done(partial(self._settled, value))
+
+    def _settled(self, value: bytes, outcome: Outcome[Delivery]) -> None:
+        self.unsettled -= 1
+        history = self.workload.history
+        try:
+            delivery = outcome.result()
+        except (ChannelError, KafkaError):
+            history.failed.add(value)
+            return
+        history.on_acknowledged(delivery.topic, delivery.partition, value, delivery.offset)

@@ -1,0 +1,117 @@
+"""All clients of one seed, as its plan says: who creates topics, writes, reads and operates.
+
+Everything goes through :mod:`barnabas.client`, as a real program's would. Values are unique, so that the
+history can tell each record. Each client draws from a generator of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from barnabas.client.admin import Admin, NewTopic
+from barnabas.client.channels import ChannelError
+from barnabas.sim.cluster import SimCluster
+from barnabas.sim.history import STRICT, History, Promise
+from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
+from barnabas.sim.workload.operator import Operator
+from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """A topic of the seed and what is promised of it."""
+
+    name: str
+    partitions: int
+    promise: Promise = STRICT
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WorkloadPlan:
+    """Who does what in a seed."""
+
+    topics: tuple[TopicPlan, ...]
+    producers: tuple[ProducerPlan, ...]
+    consumers: tuple[ConsumerPlan, ...] = ()
+    operators: tuple[tuple[str, Mapping[str, float], float], ...] = ()
+    """(name, weights of habits, longest rest in milliseconds)."""
+
+    @property
+    def names(self) -> list[str]:
+        """Of everybody who may be left out."""
+        producers = [plan.name for plan in self.producers]
+        return [*producers, *(c.name for c in self.consumers), *(o[0] for o in self.operators)]
+
+
+class Workload:
+    """The clients at work."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        history: History,
+        plan: WorkloadPlan,
+        skipped: Collection[str] = (),
+    ) -> None:
+        self.cluster = cluster
+        self.history = history
+        self.plan = plan
+        self.replication = min(3, cluster.topology.nodes)
+        self.topics: dict[str, int] = {}
+        """Name → partitions, of topics whose creation was acknowledged."""
+        self.stopped = False
+        self.admin = cluster.client("admin")
+        for topic in plan.topics:
+            history.promises[topic.name] = topic.promise
+        self.producers = [ProducerClient(self, p) for p in plan.producers if p.name not in skipped]
+        self.consumers = [ConsumerClient(self, c) for c in plan.consumers if c.name not in skipped]
+        self.operators = [Operator(self, *o) for o in plan.operators if o[0] not in skipped]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every topic is there."""
+        return len(self.topics) == len(self.plan.topics)
+
+    def start(self) -> None:
+        self.admin.tasks.start(self._begin())
+
+    async def _begin(self) -> None:
+        for topic in self.plan.topics:
+            await self._create(topic)
+        for producer in self.producers:
+            producer.start()
+        for consumer in self.consumers:
+            consumer.start()
+        for operator in self.operators:
+            operator.start()
+
+    async def _create(self, topic: TopicPlan) -> None:
+        admin = Admin(self.admin)
+        wanted = NewTopic(topic.name, topic.partitions, self.replication, topic.configs)
+        while True:
+            try:
+                (outcome,) = await admin.create_topics([wanted])
+                if outcome.error is None or outcome.error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                    break
+            except (ChannelError, KafkaError):
+                pass
+            await self.admin.tasks.sleep(200)
+        self.topics[topic.name] = topic.partitions
+        self.history.operations += 1
+        self.cluster.world.note(f"topic {topic.name} created")
+
+    def stop_producing(self) -> None:
+        """What is under way goes on; each producer sends one last record to each of its partitions,
+        which must be answered as well."""
+        self.stopped = True
+        for producer in self.producers:
+            for partition in producer.plan.partitions:
+                producer.send(partition)
+
+    @property
+    def unsettled(self) -> int:
+        """Sends without an answer yet."""
+        return sum(producer.unsettled for producer in self.producers)
