@@ -31,7 +31,7 @@ JARS = {
 }
 SKIPPED = re.compile(r"Remote(LogSegment|Partition)|SnapshotKey|SnapshotValue|ShareUpdate")
 
-# Barnabas' own tagged fields on Kafka's metadata records: Java skips tags it does not know.
+# Barnabas' own tagged fields, on Kafka's metadata records first: Java skips tags it does not know.
 REASON = {"name": "Reason", "type": "string", "versions": "0+", "nullableVersions": "0+",
           "taggedVersions": "0+", "tag": 10000, "default": "null", "ignorable": True}  # fmt: skip
 RECOVERY = {"name": "QuorumRecovery", "type": "string", "versions": "0+", "nullableVersions": "0+",
@@ -43,6 +43,19 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
                  "UnfenceBrokerRecord", "RemoveTopicRecord")
 }  # fmt: skip
 EXTRA["LeaderChangeMessage"] = [RECOVERY]
+
+# And on DescribeCluster at a controller's listener: what it refused, told to whoever asks for it.
+EXTRA["DescribeClusterRequest"] = [
+    {"name": "RefusalsAfter", "type": "int64", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10000, "default": "-2", "ignorable": True}]  # fmt: skip
+EXTRA["DescribeClusterResponse"] = [
+    {"name": "Refusals", "type": "[]ControllerRefusal", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10000, "ignorable": True, "fields": [
+         {"name": "Number", "type": "int64", "versions": "0+"},
+         {"name": "AtMs", "type": "int64", "versions": "0+"},
+         {"name": "Subject", "type": "string", "versions": "0+"},
+         {"name": "Code", "type": "string", "versions": "0+"},
+         {"name": "Reason", "type": "string", "versions": "0+"}]}]  # fmt: skip
 
 DROPPED = {("ElectLeadersResponse", "ErrorCode")}
 """Not ignorable by definition, but version 0 says it per partition as well."""

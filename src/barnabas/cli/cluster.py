@@ -1,13 +1,15 @@
-"""``barnabas cluster``: the brokers, and which of them takes part."""
+"""``barnabas cluster``: the brokers, which of them takes part, and what was decided and refused."""
 
 from __future__ import annotations
 
 import typer
 
+from barnabas.cli.cluster_events import events
 from barnabas.cli.reaching import AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.reaching import cluster as reach
 
 app = typer.Typer(help="The cluster as a whole.", no_args_is_help=True)
+app.command()(events)
 
 
 @app.callback()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,13 @@ import typer
 
 from barnabas.cli.failure import Failure
 from barnabas.cli.log_files import rows_of
-from barnabas.cli.reaching import USAGE
+from barnabas.cli.metadata_log import Stretch, events_in
+from barnabas.cli.reaching import USAGE, event_line
 from barnabas.metadata.events import KINDS, Event, EventReader
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.tree import NoSuchPathError, cat
 from barnabas.raft.snapshots import CorruptSnapshotError, id_of, read_checkpoint
-from barnabas.record.batch import CorruptBatchError, iterate
-from barnabas.record.decode import records_of
+from barnabas.record.batch import CorruptBatchError
 from barnabas.types import METADATA_TOPIC
 from barnabas.wire.codec import MalformedError
 
@@ -94,11 +93,12 @@ def tell(reader: EventReader, directory: Path) -> Iterator[Event]:
     current = segments[0]
     try:
         for current in snapshots_below(folder, start):
-            values = read_checkpoint(current.read_bytes())
-            for _ in reader.feed(values, 0, 0):
-                pass  # what a snapshot holds happened before; only the state counts
+            at = id_of(current.name)
+            assert at is not None
+            reader.load(read_checkpoint(current.read_bytes()), at.offset - 1, at.epoch)
         for current in segments:
-            yield from of_segment(reader, current)
+            # Up to the last whole batch: a running node may be writing the next.
+            yield from events_in(reader, Stretch(current.read_bytes()))
     except OSError as error:
         raise Failure(f"{current} cannot be read: {error.strerror}", USAGE) from error
     except Damage as error:
@@ -110,20 +110,6 @@ def snapshots_below(folder: Path, start: int) -> list[Path]:
     found = [(id_of(file.name), file) for file in folder.glob("*.checkpoint")]
     fitting = [(at, file) for at, file in found if at is not None and 0 < at.offset <= start]
     return [max(fitting)[1]] if fitting and start else []
-
-
-def of_segment(reader: EventReader, segment: Path) -> Iterator[Event]:
-    """Up to the last whole batch: a running node may be writing the next."""
-    for batch in iterate(memoryview(segment.read_bytes()), crc=True):
-        if not batch.header.is_control:
-            records = list(records_of(batch))
-            values = [record.value or b"" for record in records]
-            yield from reader.feed(values, batch.header.base_offset, batch.header.max_timestamp)
-
-
-def event_line(event: Event) -> str:
-    at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    return f"{event.offset:>8}  {at}  {event}"
 
 
 def line_of(row: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "reassign": "barnabas.cli.reassign",
     "cluster": "barnabas.cli.cluster",
     "quorum": "barnabas.cli.quorum",
+    "metadata": "barnabas.cli.metadata",
     "log": "barnabas.cli.log",
 }
 """Name to module, in the order of the help."""

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from rich.table import Table
 from barnabas.cli.failure import Failure
 from barnabas.client.connection import ChannelError
 from barnabas.host.client import Connected, connect
+from barnabas.metadata.events import Event
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 ENVIRONMENT = "BARNABAS_BOOTSTRAP"
@@ -124,3 +126,10 @@ def table_of(title: str | None, *columns: str, right: Sequence[str] = ()) -> Tab
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return table
+
+
+def event_line(event: Event) -> str:
+    """Offset of its record (- where it has none), date in UTC, what, why."""
+    at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    offset = str(event.offset) if event.offset >= 0 else "-"
+    return f"{offset:>8}  {at}  {event}"

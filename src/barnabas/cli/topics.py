@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import typer
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.metadata_log import MetadataLogReader
 from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.client.admin import TOPIC
 from barnabas.client.cluster import TopicView
 from barnabas.host.client import Connected
+from barnabas.metadata import partition_states
+from barnabas.metadata.partition_moves import Move, StateReader
 from barnabas.types import TopicPartition, uuid_text
 
 app = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
@@ -70,20 +74,28 @@ def list_(
 def describe(
     names: list[str] = typer.Argument(..., metavar="NAME..."),
     offsets: bool = typer.Option(False, help="With first and last offset of each partition."),
+    reasons: bool = typer.Option(True, help="With the last move of each partition and why."),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Partitions with leader, replicas and ISR, and what was configured."""
+    """Partitions with state, leader, replicas and ISR, and what was configured."""
     described = []
     with cluster(bootstrap, data) as connected:
-        for view in connected.call(connected.admin.describe_topics(names)):
+        views = connected.call(connected.admin.describe_topics(names))
+        moves = moves_of(connected, views) if reasons else {}
+        for view in views:
             told = summary(view)
             told["configs"] = configs_of(connected, view.name)
             told["partition_list"] = partitions_of(connected, view, offsets)
+            for row in told["partition_list"]:
+                move = moves.get((view.name, row["partition"]))
+                row["last_move"] = None if move is None else move._asdict()
+                row["why"] = "-" if move is None else str(move)
             described.append(told)
-    columns = ["partition", "leader", "epoch", "replicas", "isr"]
+    columns = ["partition", "state", "leader", "epoch", "replicas", "isr"]
     columns += ["start", "end"] if offsets else []
+    columns += ["why"] if reasons else []
     for told in described:
         settings = ", ".join(f"{k}={v}" for k, v in told["configs"].items())
         title = f"{told['name']}  id {told['topic_id']}  {told['state']}  {settings}".rstrip()
@@ -122,6 +134,19 @@ def parse_configs(given: list[str]) -> dict[str, str | None]:
             raise Failure(f"a configuration is KEY=VALUE, not {item!r}", USAGE)
         configs[key] = value
     return configs
+
+
+def moves_of(connected: Connected, views: list[TopicView]) -> dict[tuple[str, int], Move]:
+    """The last move of each partition, as far as the metadata log still tells; none, and a word on
+    standard error, where the controllers cannot be reached from here."""
+    reader = StateReader({view.topic_id: view.name for view in views})
+    try:
+        log = MetadataLogReader(connected)
+        while not log.at_end:
+            log.read(reader)
+    except Failure as failure:
+        print(f"reasons are missing: {failure}", file=sys.stderr)
+    return reader.moves
 
 
 def summary(view: TopicView) -> dict[str, Any]:
@@ -164,6 +189,7 @@ def partitions_of(connected: Connected, view: TopicView, offsets: bool) -> list[
         told = view.partitions[tp.partition]
         row: dict[str, Any] = {
             "partition": tp.partition,
+            "state": partition_states.state_of(told.leader, told.leader_epoch),
             "leader": told.leader,
             "epoch": told.leader_epoch,
             "replicas": list(told.replicas),

@@ -1,4 +1,8 @@
-"""The last refused or delayed decisions with their reasons; they write no record, so they live here."""
+"""The last refused or delayed decisions with their reasons; they write no record, so they live here.
+
+Each controller keeps what it refused itself while it was active, also after it resigned; a process
+that ends forgets. `DescribeCluster` on a controller's listener tells them (`barnabas cluster events`).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,9 @@ REFUSALS_MAX = 1000
 
 
 class RefusalNote(NamedTuple):
-    """`at_ms`: the date, milliseconds since 1970."""
+    """`number` counts from 0 since this process began; `at_ms`: the date, milliseconds since 1970."""
 
+    number: int
     at_ms: int
     subject: str
     code: str
@@ -27,9 +32,11 @@ class Refusals:
     def __init__(self, wall_ms: Callable[[], int], most: int = REFUSALS_MAX) -> None:
         self._wall_ms = wall_ms
         self._notes: deque[RefusalNote] = deque(maxlen=most)
+        self._count = 0
 
     def note(self, subject: str, code: str, reason: str) -> None:
-        self._notes.append(RefusalNote(self._wall_ms(), subject, code, reason))
+        self._notes.append(RefusalNote(self._count, self._wall_ms(), subject, code, reason))
+        self._count += 1
 
     def note_all(self, api: str, response: Message) -> None:
         """Every part of a response that carries an error, by the name it has there."""
@@ -45,6 +52,13 @@ class Refusals:
     def since(self, at_ms: int = 0) -> list[RefusalNote]:
         """Those noted at `at_ms` or later."""
         return [note for note in self._notes if note.at_ms >= at_ms]
+
+    def after(self, number: int) -> list[RefusalNote]:
+        """Those noted after the one of this number. A number that is not reached yet is of an
+        earlier process: then all."""
+        if number >= self._count:
+            number = -1
+        return [note for note in self._notes if note.number > number]
 
     def __len__(self) -> int:
         return len(self._notes)

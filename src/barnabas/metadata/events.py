@@ -9,7 +9,7 @@ Source: DESIGN (reasons are tagged fields); KIP-631 for the records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from barnabas.metadata.codec import decode_record
@@ -32,11 +32,12 @@ from barnabas.types import Buffer, Uuid
 from barnabas.wire.schema import Message
 
 KINDS = ("election", "isr", "reassignment", "partition", "broker", "controller", "topic", "config",
-         "feature")  # fmt: skip
+         "feature", "quorum", "refusal")  # fmt: skip
+"""The last two come from control records and from the controllers' lists: see the command line."""
 
 
 class Event(NamedTuple):
-    """`offset` of the record, `at_ms` the leader's date (milliseconds since 1970)."""
+    """`offset` of the record (-1 without one), `at_ms` the leader's date (milliseconds since 1970)."""
 
     offset: int
     at_ms: int
@@ -60,7 +61,12 @@ class EventReader:
         """`image` is the state before the first value; None: the log begins here."""
         self.image = image or MetadataImage(track_changes=False)
 
-    def feed(self, values: Iterable[Buffer], base_offset: int, at_ms: int) -> Iterator[Event]:
+    def load(self, values: Iterable[Buffer], last_offset: int, epoch: int) -> None:
+        """Begin again from a snapshot's values: what they hold happened before and is no event."""
+        self.image.reset()
+        self.image.replay_values(values, last_offset, epoch)
+
+    def feed(self, values: Sequence[Buffer], base_offset: int, at_ms: int) -> Iterator[Event]:
         """Events of one batch's values. Raises MalformedError."""
         for i, value in enumerate(values):
             record = decode_record(value)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.partition_states import state_of
 from barnabas.metadata.registrations import BrokerRegistration, ControllerRegistration
 from barnabas.metadata.topic import PartitionState, Topic
 from barnabas.types import uuid_text
@@ -110,17 +111,10 @@ def _topic(topic: Topic) -> Branch:
     }
 
 
-def partition_state(state: PartitionState) -> str:
-    """Online, Offline (no leader) or New (never led)."""
-    if state.leader >= 0:
-        return "Online"
-    return "New" if state.leader_epoch < 0 else "Offline"
-
-
 def partition_value(state: PartitionState) -> dict[str, Any]:
     """A partition as plain values."""
     return {
-        "state": partition_state(state),
+        "state": state_of(state.leader, state.leader_epoch),
         "leader": state.leader,
         "leaderEpoch": state.leader_epoch,
         "partitionEpoch": state.partition_epoch,

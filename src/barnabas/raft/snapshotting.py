@@ -1,8 +1,8 @@
 """Taking snapshots of the state machine, and deleting what they make superfluous.
 
 One is begun when enough bytes were applied since the last, or enough time has passed; it is written
-one chunk per turn and made durable off the thread, while everything else goes on. Then the log
-begins at the oldest snapshot that retention keeps. Source: KIP-630.
+one chunk per turn and made durable off the thread, while everything else goes on. What retention
+does not keep is deleted, the oldest first. Source: KIP-630.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ class Snapshotting:
         self._ports.log("error", "raft.snapshot_failed", reason=str(error))
 
     def clean(self) -> None:
-        """Delete old snapshots by size and age, and the log that lies before the oldest one kept.
+        """Delete old snapshots by size and age, and with them the log that lies before the oldest one
+        kept. Until then the log tells what happened, with reasons, beyond the snapshot (as in Kafka).
         Raises ``OSError``."""
         directory, disk = self._directory, self._ports.disk
         known = snapshots.snapshots_in(disk, directory)
@@ -160,7 +161,7 @@ class Snapshotting:
         while oldest < len(known) - 1 and self._may_go(known[oldest], total):
             total -= disk.size(f"{directory}/{snapshots.file_name(known[oldest])}")
             oldest += 1
-        if oldest == 0 and (not known or self._log.start_offset >= known[0].offset):
+        if oldest == 0:
             return
         kept = known[oldest]
         self._log.delete_before(kept.offset)

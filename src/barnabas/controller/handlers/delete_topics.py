@@ -1,7 +1,7 @@
 """DeleteTopics.
 
 Behaviour: by name or by id, each topic on its own; refused as a whole where ``delete.topic.enable``
-is false. Partitions and configurations go with the topic's record.
+is false (said by INVALID_REQUEST before version 3). Partitions and configurations go with the topic's record.
 
 Version notes: up to 5 names only (`topic_names`); 6 names or ids (KIP-516).
 """
@@ -9,6 +9,8 @@ Version notes: up to 5 names only (`topic_names`); 6 names or ids (KIP-516).
 from __future__ import annotations
 
 from barnabas.controller import topics
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -18,6 +20,9 @@ from barnabas.wire.messages.delete_topics_response import (
     DeleteTopicsResponse,
 )
 from barnabas.wire.request import Api, Parked, RequestContext
+
+DISABLED_SINCE = 3
+"""The version that knows TOPIC_DELETION_DISABLED."""
 
 
 def error_response(request: DeleteTopicsRequest, code: int, message: str) -> DeleteTopicsResponse:
@@ -38,9 +43,12 @@ API = Api(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, error_response, "topic", "d
 def handle(
     request: DeleteTopicsRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> DeleteTopicsResponse | Parked:
-    if not role.config.controller.delete_topics:
-        code = (
-            ErrorCode.INVALID_REQUEST if ctx.api_version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
-        )
-        raise KafkaError(code, "Topic deletion is disabled: delete.topic.enable is false.")
-    return role.decide(API, request, lambda cluster: topics.delete_topics(cluster, request))
+    def decide(cluster: Cluster) -> Decision[DeleteTopicsResponse]:
+        if not role.config.controller.delete_topics:
+            code = ErrorCode.TOPIC_DELETION_DISABLED
+            if ctx.api_version < DISABLED_SINCE:
+                code = ErrorCode.INVALID_REQUEST
+            raise KafkaError(code, "Topic deletion is disabled: delete.topic.enable is false.")
+        return topics.delete_topics(cluster, request)
+
+    return role.decide(API, request, decide)

@@ -1,18 +1,22 @@
 """DescribeCluster on a controller's listener.
 
 Behaviour: the controllers with the endpoints they advertise for this listener, and who is active
-(KIP-919). Asked for brokers, it refuses: those are the brokers' listeners to tell.
+(KIP-919). Asked for brokers, it refuses: those are the brokers' listeners to tell. Asked with our
+tagged field ``RefusalsAfter`` it adds what this controller refused since the refusal of that number
+(-1: all it remembers), which no record tells.
 
 Version notes: 1 adds the endpoint type, 2 fenced brokers.
 """
 
 from __future__ import annotations
 
+from barnabas.controller.refusals import RefusalNote
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import (
+    ControllerRefusal,
     DescribeClusterBroker,
     DescribeClusterResponse,
 )
@@ -20,6 +24,8 @@ from barnabas.wire.request import Api, RequestContext
 
 CONTROLLERS = 2
 """Endpoint type of controllers; 1 is brokers."""
+NOT_ASKED = -2
+"""`RefusalsAfter` of those who do not know the field."""
 
 
 def error_response(
@@ -57,4 +63,16 @@ def handle(
         cluster_id=role.cluster_id,
         controller_id=role.leader_id,
         brokers=nodes,
-    )
+        refusals=[
+            ControllerRefusal(
+                number=note.number, at_ms=note.at_ms, subject=note.subject, code=note.code,
+                reason=note.reason,
+            )
+            for note in _refusals(request, role)
+        ],
+    )  # fmt: skip
+
+
+def _refusals(request: DescribeClusterRequest, role: ControllerRuntime) -> list[RefusalNote]:
+    after = request.refusals_after
+    return [] if after == NOT_ASKED else role.refusals.after(after)

@@ -10,6 +10,7 @@ class DescribeClusterRequest(Message):
         "include_cluster_authorized_operations",
         "endpoint_type",
         "include_fenced_brokers",
+        "refusals_after",
     )
     VALID = (0, 2)
     FLEXIBLE = 0
@@ -18,6 +19,15 @@ class DescribeClusterRequest(Message):
         Field("include_cluster_authorized_operations", "bool", (0, FOREVER), default=False),
         Field("endpoint_type", "int8", (1, FOREVER), default=1),
         Field("include_fenced_brokers", "bool", (2, FOREVER), default=False),
+        Field(
+            "refusals_after",
+            "int64",
+            (0, FOREVER),
+            tag=10000,
+            tagged=(0, FOREVER),
+            default=-2,
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -26,7 +36,9 @@ class DescribeClusterRequest(Message):
         include_cluster_authorized_operations: bool = False,
         endpoint_type: int = 1,
         include_fenced_brokers: bool = False,
+        refusals_after: int = -2,
     ) -> None:
         self.include_cluster_authorized_operations = include_cluster_authorized_operations
         self.endpoint_type = endpoint_type
         self.include_fenced_brokers = include_fenced_brokers
+        self.refusals_after = refusals_after

@@ -39,6 +39,38 @@ class DescribeClusterBroker(Message):
         self.is_fenced = is_fenced
 
 
+class ControllerRefusal(Message):
+    __slots__ = (
+        "number",
+        "at_ms",
+        "subject",
+        "code",
+        "reason",
+    )
+    FIELDS = (
+        Field("number", "int64", (0, FOREVER), default=0),
+        Field("at_ms", "int64", (0, FOREVER), default=0),
+        Field("subject", "string", (0, FOREVER), default=""),
+        Field("code", "string", (0, FOREVER), default=""),
+        Field("reason", "string", (0, FOREVER), default=""),
+    )
+
+    def __init__(
+        self,
+        *,
+        number: int = 0,
+        at_ms: int = 0,
+        subject: str = "",
+        code: str = "",
+        reason: str = "",
+    ) -> None:
+        self.number = number
+        self.at_ms = at_ms
+        self.subject = subject
+        self.code = code
+        self.reason = reason
+
+
 class DescribeClusterResponse(Message):
     __slots__ = (
         "throttle_time_ms",
@@ -49,6 +81,7 @@ class DescribeClusterResponse(Message):
         "controller_id",
         "brokers",
         "cluster_authorized_operations",
+        "refusals",
     )
     VALID = (0, 2)
     FLEXIBLE = 0
@@ -64,6 +97,17 @@ class DescribeClusterResponse(Message):
             "brokers", "struct", (0, FOREVER), array=True, struct=DescribeClusterBroker, default=()
         ),
         Field("cluster_authorized_operations", "int32", (0, FOREVER), default=-2147483648),
+        Field(
+            "refusals",
+            "struct",
+            (0, FOREVER),
+            array=True,
+            struct=ControllerRefusal,
+            tag=10000,
+            tagged=(0, FOREVER),
+            default=(),
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -77,6 +121,7 @@ class DescribeClusterResponse(Message):
         controller_id: int = -1,
         brokers: Sequence[DescribeClusterBroker] = (),
         cluster_authorized_operations: int = -2147483648,
+        refusals: Sequence[ControllerRefusal] = (),
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
@@ -86,3 +131,4 @@ class DescribeClusterResponse(Message):
         self.controller_id = controller_id
         self.brokers = brokers
         self.cluster_authorized_operations = cluster_authorized_operations
+        self.refusals = refusals

@@ -1,0 +1,68 @@
+"""The states of partitions, and their last moves as the log tells them."""
+
+from __future__ import annotations
+
+from barnabas.metadata.codec import encode_records
+from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.partition_moves import StateReader
+from barnabas.metadata.partition_states import NEW, OFFLINE, ONLINE, count_states, state_of
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.metadata.snapshot import image_records
+from barnabas.types import Uuid
+from barnabas.wire.schema import Message
+
+MINE, OTHER = Uuid(b"m" * 16), Uuid(b"o" * 16)
+LATEST = 30
+
+
+def values(*records: Message) -> list[bytes]:
+    return encode_records(records, LATEST)
+
+
+def partition(topic: Uuid, leader: int) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=0, topic_id=topic, replicas=[1, 2], isr=[1, 2], leader=leader,
+        directories=[Uuid(bytes(16))] * 2,
+    )  # fmt: skip
+
+
+def led_by(leader: int, reason: str) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=0, topic_id=MINE, leader=leader, reason=reason)
+
+
+def test_who_was_never_led_is_new_and_who_lost_its_leader_is_offline() -> None:
+    assert state_of(-1, 0) == NEW
+    assert state_of(3, 0) == ONLINE
+    assert state_of(-1, 1) == OFFLINE
+
+
+def test_the_last_move_has_its_reason_and_other_topics_are_left_out() -> None:
+    reader = StateReader({MINE: "mine"})
+    log = values(
+        TopicRecord(name="other", topic_id=OTHER),
+        TopicRecord(name="mine", topic_id=MINE),
+        partition(OTHER, 1),
+        partition(MINE, 1),
+        led_by(2, "broker 1 is gone"),
+        led_by(-1, "broker 2 is gone"),
+        PartitionChangeRecord(partition_id=0, topic_id=MINE, isr=[2], reason="nobody moved"),
+    )
+    events = list(reader.feed(log, 10, 99))
+    assert {event.subject for event in events} == {"mine", "mine-0"}
+    move = reader.moves["mine", 0]
+    assert str(move) == "Online → Offline: broker 2 is gone"
+    assert (move.offset, move.at_ms, move.leader) == (15, 99, -1)
+    assert count_states(reader.image.topics_by_id.values()) == {NEW: 0, ONLINE: 0, OFFLINE: 1}
+
+
+def test_a_snapshot_swallows_reasons_and_keeps_states() -> None:
+    image = MetadataImage(track_changes=False)
+    for record in (TopicRecord(name="mine", topic_id=MINE), partition(MINE, 1)):
+        image.replay(record)
+    reader = StateReader({MINE: "mine"})
+    reader.load(values(*image_records(image)), 7, 1)
+    assert not reader.moves
+    list(reader.feed(values(led_by(2, "preferred")), 8, 5))
+    assert str(reader.moves["mine", 0]) == "Online → Online: preferred"
