@@ -115,18 +115,25 @@ def _remove_snapshots(log: PartitionLog, from_offset: int) -> None:
             log.snapshot_offset = offset
 
 
-def rebuild_producers(log: PartitionLog, on_aborted: OnAborted | None = None) -> None:
+def rebuild_producers(
+    log: PartitionLog, on_aborted: OnAborted | None = None, none_from: int | None = None
+) -> None:
     """From the newest usable snapshot and the batches behind it. `on_aborted` is told of aborted
-    transactions whose marker is among them."""
+    transactions whose marker is among them. Batches that end behind `none_from` are known to have no
+    producer and are not read."""
     from_offset = load_producer_snapshot(log)
     producers = log.producers
     for at in range(log.segment_index(from_offset), len(log.segments)):
         segment = log.segments[at]
+        if none_from is not None and max(segment.base_offset, from_offset) >= none_from:
+            break
         start = segment.position_of_batch_with(max(from_offset, segment.base_offset))
         if start is None:
             continue
         for batch in segment.headers(start):
             header = batch.header
+            if none_from is not None and header.next_offset > none_from:
+                break
             if header.producer_id < 0 or header.next_offset <= from_offset:
                 continue
             marker = None

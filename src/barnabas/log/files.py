@@ -20,6 +20,8 @@ SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
+REPAIRED = ".repaired"
+"""A segment that is being mended; opening a log drops it."""
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 PARTITION_METADATA = "partition.metadata"
 """The topic's id."""

@@ -31,13 +31,17 @@ class SparseIndex:
         self._count = -1
         """Entries, the pending ones included; -1 while nobody has looked."""
         self._last: Entry | None = None
-        self._pending = b""
+        self._pending: bytes | bytearray = b""
         self._table: bytearray | None = None
 
     def make(self) -> None:
-        """Begin empty. The file is made when there is something to write."""
-        if self._files.disk.exists(self.path):
+        """Begin empty. The file is there from now on: Apache Kafka takes a segment without it for
+        damaged, also where it has no entry yet."""
+        disk = self._files.disk
+        if disk.exists(self.path):
             self._files.get(self.path).truncate(0)
+        else:
+            disk.open(self.path, create=True).close()
         self._count, self._last, self._pending, self._table = 0, None, b"", None
 
     @property
@@ -111,6 +115,8 @@ class SparseIndex:
         if last is not None and first <= last[0]:
             return
         entry = self.FORMAT.pack(first, second)
+        if not self._pending:
+            self._pending = bytearray()
         self._pending += entry
         if self._table is not None:
             self._table += entry
@@ -138,7 +144,7 @@ class SparseIndex:
             self._cut(count)
             stored = count
         self._count = count
-        self._pending = bytes(table[stored * width :])
+        self._pending = table[stored * width :] or b""
         self._table = table
         self._last = self._unpack(table, (count - 1) * width) if count else None
 

@@ -9,6 +9,7 @@ older segment reaches into a newer one (a cut that a power loss undid), the newe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.log import cutting, transactions
@@ -19,6 +20,7 @@ from barnabas.log.files import (
     DELETED,
     INDEX,
     LOG,
+    REPAIRED,
     SNAPSHOT,
     SWAP,
     TIME_INDEX,
@@ -31,7 +33,7 @@ from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.log.segment import Segment, remove
 from barnabas.ports import Disk
-from barnabas.record.batch import HEADER_SIZE, read_header
+from barnabas.record.batch import HEADER_SIZE, BatchHeader, read_header
 from barnabas.types import TopicPartition, Uuid
 
 TEMPORARY = ".tmp"
@@ -52,6 +54,26 @@ class Cut(NamedTuple):
 
     size: int = 0
     fault: str = ""
+
+
+class Seen:
+    """What the batches behind the recovery point say besides their bytes, so that they are read once."""
+
+    __slots__ = ("epochs", "from_offset", "has_producers")
+
+    def __init__(self, from_offset: int) -> None:
+        self.from_offset = from_offset
+        """All batches that end behind it were seen."""
+        self.epochs: list[tuple[int, int]] = []
+        """(epoch, offset of its first batch here), each above the one before."""
+        self.has_producers = False
+
+    def note(self, header: BatchHeader) -> None:
+        epochs = self.epochs
+        if not epochs or header.leader_epoch > epochs[-1][0]:
+            epochs.append((header.leader_epoch, header.base_offset))
+        if header.producer_id >= 0:
+            self.has_producers = True
 
 
 def open_log(
@@ -85,12 +107,16 @@ def open_log(
     epochs_usable = log.epochs.load()
     # After a crash nobody knows what was made durable besides what the recovery point says.
     log.new_files = log.new_directory = log.epochs.is_dirty = not clean
-    cut = Cut() if clean else _recover(log, recovery_point)
-    cut = _find_end(log, log_start_offset) or cut
+    seen = None if clean else Seen(recovery_point)
+    cut = Cut() if seen is None else _recover(log, seen)
+    later_cut = _find_end(log, log_start_offset)
+    if later_cut is not None:
+        cut, seen = later_cut, None
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
-    _fit_epochs(log, 0 if not epochs_usable else log.log_end_offset if clean else recovery_point)
+    unknown_from = log.log_end_offset if clean else recovery_point
+    _fit_epochs(log, unknown_from if epochs_usable else 0, seen)
     log.high_watermark = log.log_start_offset
-    _fit_producers(log, clean, recovery_point)
+    _fit_producers(log, clean, recovery_point, seen)
     log.note_first_timestamp()
     return Opened(log, cut.size, cut.fault)
 
@@ -108,7 +134,7 @@ def clear_leftovers(disk: Disk, directory: str) -> list[str]:
     for name in names:
         path = f"{directory}/{name}"
         undone = name.endswith(SWAP) and offset_of(name) not in swapped
-        if undone or name.endswith((DELETED, CLEANED, TEMPORARY)):
+        if undone or name.endswith((DELETED, CLEANED, REPAIRED, TEMPORARY)):
             disk.remove(path)
             changed = True
     for base in sorted(base for base in swapped if base is not None):
@@ -162,15 +188,15 @@ def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:
 # -- after a crash -----------------------------------------------------------------------------------
 
 
-def _recover(log: PartitionLog, recovery_point: int) -> Cut:
+def _recover(log: PartitionLog, seen: Seen) -> Cut:
     """Check what the recovery point does not vouch for."""
-    size = 0
+    size, recovery_point = 0, seen.from_offset
     at = log.segment_index(recovery_point)
     if at:
         _complete_indexes(log.segments[at - 1])
     while at < len(log.segments):
         following = log.bases[at + 1] if at + 1 < len(log.segments) else None
-        cut = _recover_segment(log.segments[at], recovery_point, following)
+        cut = _recover_segment(log.segments[at], recovery_point, following, seen)
         size += cut.size
         if cut.fault:
             for later in reversed(log.segments[at + 1 :]):
@@ -195,20 +221,28 @@ def _complete_indexes(segment: Segment) -> None:
         segment.rebuild_indexes()
 
 
-def _recover_segment(segment: Segment, recovery_point: int, following: int | None) -> Cut:
+def _recover_segment(
+    segment: Segment, recovery_point: int, following: int | None, seen: Seen | None = None
+) -> Cut:
     """Cut `segment` behind its last sound batch, or where the segment that begins at `following` goes
-    on. A fault is told only where the log has to end here."""
-    start, known_end = _position_of_recovery_point(segment, recovery_point)
-    end, next_offset, fault = start, known_end, ""
+    on. A fault is told only where the log has to end here. The batches are read once: that makes the
+    indexes anew, and tells `seen` of them."""
+    start, next_offset, indexed_to = _position_of_recovery_point(segment, recovery_point)
+    _note_before(segment, start, indexed_to)
+    end, least, fault = start, next_offset, ""
+    note = segment.note
     try:
-        for batch in segment.headers(start, crc=True):
-            header = batch.header
-            if header.base_offset < max(next_offset, segment.base_offset):
-                raise CorruptLogError(segment.path, batch.position, "the offsets do not ascend")
-            if following is not None and header.next_offset > following:
+        for header, position in segment.headers(start, crc=True):
+            if header.base_offset < least:
+                raise CorruptLogError(segment.path, position, "the offsets do not ascend")
+            least = header.next_offset
+            if following is not None and least > following:
                 break
-            end = batch.position + header.size
-            next_offset = header.next_offset
+            size = header.size
+            note(header, position, size)
+            if seen is not None:
+                seen.note(header)
+            end, next_offset = position + size, least
     except CorruptLogError as error:
         fault = str(error)
     cut = segment.size - end
@@ -224,36 +258,50 @@ def _recover_segment(segment: Segment, recovery_point: int, following: int | Non
     if cut:
         segment.file().truncate(end)
         segment.size = end
-    if start:
-        segment.rebuild_indexes(start, min(recovery_point, next_offset))
-    else:
-        segment.rebuild_indexes()
+    segment.write_indexes(complete=True)
     segment.trust_from(start)
     return Cut(cut, fault)
 
 
-def _position_of_recovery_point(segment: Segment, recovery_point: int) -> tuple[int, int]:
-    """(position, offset) of the first batch that ends behind the recovery point, without a look at
-    the CRCs before it; (0, base) where the way there is not sound."""
-    if recovery_point <= segment.base_offset:
-        return 0, segment.base_offset
+def _note_before(segment: Segment, start: int, indexed_to: int) -> None:
+    """Make the index entries anew that are behind the last right one and before `start`."""
+    position = segment.begin_indexes(start, indexed_to)
+    if position < start:
+        for header, at in segment.headers(position):
+            segment.note(header, at, header.size)
+            if at + header.size >= start:
+                break
+
+
+class Start(NamedTuple):
+    """Where the batches begin that the recovery point does not vouch for."""
+
+    position: int
+    offset: int
+    """Behind the batches that were passed on the way there."""
+    indexed_to: int
+    """Index entries below this offset are right."""
+
+
+def _position_of_recovery_point(segment: Segment, recovery_point: int) -> Start:
+    """The first batch that ends behind the recovery point, without a look at the CRCs before it."""
+    base = segment.base_offset
+    if recovery_point <= base:
+        return Start(0, base, base)
     if not segment.index.is_sound() or not segment.time_index.is_sound():
         try:
             segment.rebuild_indexes()
         except CorruptLogError:
             pass  # the tail is torn; the entries before it are right
     try:
-        position = segment.index.position_below(recovery_point - segment.base_offset)
-        next_offset = segment.base_offset
-        for batch in segment.headers(position):
-            position = batch.position
-            if batch.header.next_offset > recovery_point:
-                return position, next_offset
-            next_offset = batch.header.next_offset
-            position += batch.header.size
-        return position, next_offset
+        position, offset = segment.index.position_below(recovery_point - base), base
+        for header, at in segment.headers(position):
+            if header.next_offset > recovery_point:
+                return Start(at, offset, recovery_point)
+            offset, position = header.next_offset, at + header.size
+        return Start(position, offset, recovery_point)
     except CorruptLogError as error:
-        return min(error.position, segment.size), segment.base_offset
+        return Start(min(error.position, segment.size), base, base)
 
 
 # -- what follows from the batches -------------------------------------------------------------------
@@ -274,21 +322,27 @@ def _find_end(log: PartitionLog, log_start_offset: int) -> Cut | None:
     return cut
 
 
-def _fit_epochs(log: PartitionLog, from_offset: int) -> None:
+def _fit_epochs(log: PartitionLog, from_offset: int, seen: Seen | None) -> None:
     """Leader epochs from `from_offset` on as the batches say them; none beyond the log."""
     epochs = log.epochs
     epochs.truncate_from_end(min(from_offset, log.log_end_offset))
     if from_offset < log.log_end_offset:
-        for segment in log.segments[log.segment_index(from_offset) :]:
-            for batch in segment.headers(
-                segment.position_of_batch_with(max(from_offset, segment.base_offset)) or 0
-            ):
-                if batch.header.leader_epoch > epochs.latest:
-                    epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+        known = seen is not None and from_offset >= seen.from_offset
+        for epoch, start in seen.epochs if seen and known else _epochs_from(log, from_offset):
+            if epoch > epochs.latest:
+                epochs.assign(epoch, start)
     epochs.truncate_from_start(log.log_start_offset)
 
 
-def _fit_producers(log: PartitionLog, clean: bool, recovery_point: int) -> None:
+def _epochs_from(log: PartitionLog, offset: int) -> Iterator[tuple[int, int]]:
+    """(leader epoch, base offset) of each batch from the one that holds `offset` on."""
+    for segment in log.segments[log.segment_index(offset) :]:
+        start = segment.position_of_batch_with(max(offset, segment.base_offset)) or 0
+        for header, _ in segment.headers(start):
+            yield header.leader_epoch, header.base_offset
+
+
+def _fit_producers(log: PartitionLog, clean: bool, recovery_point: int, seen: Seen | None) -> None:
     """Producer state at the log's end; the entries of aborted transactions that a crash took."""
     if clean:
         cutting.rebuild_producers(log)
@@ -305,4 +359,5 @@ def _fit_producers(log: PartitionLog, clean: bool, recovery_point: int) -> None:
             stable = log.producers.stable_behind(done)
             transactions.append_aborted(log.files, segment.transaction_index_path, done, stable)
 
-    cutting.rebuild_producers(log, on_aborted)
+    none_from = None if seen is None or seen.has_producers else seen.from_offset
+    cutting.rebuild_producers(log, on_aborted, none_from)

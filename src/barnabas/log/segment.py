@@ -26,14 +26,15 @@ from barnabas.log.files import (
 from barnabas.log.indexes import OffsetIndex, TimeIndex
 from barnabas.ports import Disk, File
 from barnabas.record.batch import (
+    HEADER,
     HEADER_SIZE,
+    LENGTH_PREFIX,
     BatchHeader,
     BatchView,
     CorruptBatchError,
     check_crc,
     check_shape,
     iterate,
-    read_header,
 )
 from barnabas.types import Buffer
 
@@ -278,26 +279,31 @@ class Segment:
         """The batches from `position` on, read in pieces. With `crc` whole batches are read and
         checked. Raises :class:`CorruptLogError` where the bytes are no batch."""
         file, window, start = self.file(), memoryview(b""), position
+        unpack, make, located = HEADER.unpack_from, BatchHeader._make, Located._make
         while self.size - position >= HEADER_SIZE:
-            if position - start + HEADER_SIZE > len(window):
+            at = position - start
+            if at + HEADER_SIZE > len(window):
                 # Where batches are large only their headers are worth reading.
                 ahead = HEADER_SIZE if self._large_batches else SCAN_BYTES
-                start, window = position, memoryview(file.read_at(position, ahead))
+                start, window, at = position, memoryview(file.read_at(position, ahead)), 0
                 if len(window) < HEADER_SIZE:
                     return
-            header = read_header(window, position - start)
+            header = make(unpack(window, at))
+            size = header[1] + LENGTH_PREFIX
             try:
                 check_shape(header, position)
-                if header.size > self.size - position:
+                if size > self.size - position:
                     raise CorruptBatchError(position, "the file ends inside a batch")
                 if crc:
-                    start, window = self._whole(file, window, start, position, header.size)
-                    check_crc(header, window, position - start)
+                    if at + size > len(window):
+                        start, window = self._whole(file, window, start, position, size)
+                        at = position - start
+                    check_crc(header, window, at)
             except CorruptBatchError as error:
                 raise CorruptLogError(self.path, position, error.why) from error
-            yield Located(header, position)
-            position += header.size
-            self._large_batches = header.size > SCAN_BYTES
+            yield located((header, position))
+            position += size
+            self._large_batches = size > SCAN_BYTES
         if position < self.size:
             raise CorruptLogError(self.path, position, "the file ends inside a batch")
 
@@ -381,9 +387,16 @@ class Segment:
             self._recent_positions.pop()
             self._recent_ends.pop()
 
-    def rebuild_indexes(self, position: int = 0, next_offset: int | None = None) -> None:
-        """Make the entries for the batches from `position` (with offsets from `next_offset` on) anew."""
-        if position == 0 or next_offset is None:
+    def rebuild_indexes(self) -> None:
+        """Make all entries anew from the batches."""
+        for batch in self.headers(self.begin_indexes()):
+            self.note(batch.header, batch.position, batch.header.size)
+        self.write_indexes(complete=True)
+
+    def begin_indexes(self, position: int = 0, next_offset: int = -1) -> int:
+        """Drop the entries of the batches from `position` (with offsets from `next_offset` on); the
+        position from which on batches have to be noted to make them anew."""
+        if position == 0 or next_offset < 0:
             position = 0
             self.index.make()
             self.time_index.make()
@@ -393,18 +406,23 @@ class Segment:
             self.time_index.truncate(next_offset - self.base_offset)
             self._max_timestamp = None
             last = self.index.last
-            position = position if last is None else last[1]
+            position = position if last is None else min(position, last[1])
         self._since_index, self._rebuilt = 0, True
         self._forget_recent(0)
-        for batch in self.headers(position):
-            self.note(batch.header, batch.position, batch.header.size)
-        self.write_indexes(complete=True)
+        return position
 
     # -- going -----------------------------------------------------------------------------------
 
     def close(self) -> None:
         for suffix in SEGMENT_SUFFIXES:
             self._files.close(self._prefix + suffix + self._suffix)
+
+    def moved_to(self, directory: str) -> None:
+        """Its files, which were closed before, stand in `directory` now."""
+        self._prefix = f"{directory}/{self.base_offset:020d}"
+        for index, suffix in ((self.index, INDEX), (self.time_index, TIME_INDEX)):
+            index.release()
+            index.path = self._prefix + suffix + self._suffix
 
     def __repr__(self) -> str:
         return f"Segment({file_name(self.base_offset, LOG)}, {self.size} bytes)"

@@ -148,16 +148,21 @@ def committed_batches(records: Buffer, from_offset: int, end_offset: int) -> Com
     unpack = HEADER.unpack_from
     position, total, epoch = 0, len(view), -1
     while total - position >= HEADER_SIZE:
-        fields = unpack(view, position)
-        base, end = fields[0], position + LENGTH_PREFIX + fields[1]
-        next_offset = base + fields[6] + 1
+        base, length, batch_epoch, _, _, attributes, last_delta, _, stamp, _, _, _, count = unpack(
+            view, position
+        )
+        end = position + LENGTH_PREFIX + length
+        next_offset = base + last_delta + 1
         if end > total or next_offset > end_offset or end <= position:
             break
         if next_offset > from_offset:
-            if not fields[5] & CONTROL:
-                values = batch_values(view[position:end])
-                found.append(CommittedBatch(base, fields[2], fields[8], values))
-            from_offset, epoch = next_offset, fields[2]
+            if not attributes & CONTROL:
+                section, at = view, position + HEADER_SIZE
+                if attributes & CODEC_MASK:
+                    section, at = _section(view[position:end], attributes), 0
+                values = _values(section, at, len(section) if at == 0 else end, count)
+                found.append(CommittedBatch(base, batch_epoch, stamp, values))
+            from_offset, epoch = next_offset, batch_epoch
         position = end
     return Committed(found, from_offset, epoch, position)
 
@@ -165,13 +170,18 @@ def committed_batches(records: Buffer, from_offset: int, end_offset: int) -> Com
 def batch_values(batch: memoryview) -> list[memoryview]:
     """The values of one data batch. Raises :class:`CorruptBatchError`."""
     fields = HEADER.unpack_from(batch, 0)
-    section, count = _section(batch, fields[5]), fields[12]
+    section = _section(batch, fields[5])
+    return _values(section, 0, len(section), fields[12])
+
+
+def _values(section: memoryview, start: int, end: int, count: int) -> list[memoryview]:
+    """Those of `count` records that fill `section` from `start` to `end`. The common record has one
+    byte for every varint but its length and the value's size."""
     values: list[memoryview] = []
-    position = 0
+    position = start
     try:
         for _ in range(count):
             start = position
-            # The common record: every varint but the length and the value's size is one byte.
             size = section[start]
             at = start + 1
             if size & 0x80:
@@ -202,7 +212,7 @@ def batch_values(batch: memoryview) -> list[memoryview]:
             values.append(section[at : at + value_size])
     except IndexError as error:
         raise CorruptBatchError(position, "records end before their count") from error
-    if position > len(section):
+    if position > end:
         raise CorruptBatchError(position, "a record goes beyond its batch")
     return values
 
@@ -244,6 +254,10 @@ def _bytes(section: memoryview, at: int) -> tuple[memoryview | None, int]:
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    first, second = data[at], data[at + 1]
+    if first & 0x80 and second < 0x80:  # two bytes: most lengths
+        value = first & 0x7F | second << 7
+        return (value >> 1) ^ -(value & 1), at + 2
     value = shift = 0
     while True:
         byte = data[at]
