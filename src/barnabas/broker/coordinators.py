@@ -21,7 +21,7 @@ Source: ``CoordinatorRuntime`` and ``CoordinatorLoaderImpl`` of Apache Kafka 4.3
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeAlias, TypeVar
 
 from barnabas.broker.coordinator_loader import Loader
@@ -108,6 +108,11 @@ class Coordinators(Generic[M]):
             "topic": self.topic,
             "shards": [shard.describe() for _, shard in sorted(self._shards.items())],
         }
+
+    @property
+    def shards(self) -> Mapping[int, Shard[M]]:
+        """By partition, to look at."""
+        return self._shards
 
     def partition_for(self, key: str) -> int:
         """The partition whose leader coordinates `key`."""

@@ -22,6 +22,7 @@ from barnabas.raft.messages import Request, Response
 from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.performing import Performer
 from barnabas.raft.proposing import Proposals
+from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.snapshotting import Snapshotting
 from barnabas.raft.state_machine import NotLeaderError, StateMachine
@@ -199,6 +200,16 @@ class QuorumReplica:
     @property
     def log_start_offset(self) -> int:
         return self.machine.log.start_offset
+
+    @property
+    def log(self) -> RaftLog:
+        """The log itself, to look at."""
+        return self._log
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a vote, an epoch or a snapshot is on its way to the disk and holds what rests on it."""
+        return self._performer.is_waiting_for_disk
 
     def voter_endpoints(self) -> dict[int, Endpoint]:
         """Of the present voter set, by node id."""

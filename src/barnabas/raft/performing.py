@@ -80,6 +80,10 @@ class Performer:
         """Whether everything asked for so far is done and durable."""
         return not (self._effects or self._syncing or self._waiting_for_disk)
 
+    @property
+    def is_waiting_for_disk(self) -> bool:
+        return self._waiting_for_disk
+
     def close(self) -> None:
         self._closed = True
         self._watch.close()

@@ -100,6 +100,11 @@ class MetadataLog:
         return cls(disk, files, opened.log)
 
     @property
+    def partition_log(self) -> PartitionLog:
+        """The segments and offsets, to look at."""
+        return self._log
+
+    @property
     def start_offset(self) -> int:
         return self._log.log_start_offset
 

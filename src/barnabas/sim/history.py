@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
+from barnabas.sim.commits import Commits
+
 
 class Violation(AssertionError):
     """An invariant does not hold. The message says which and where."""
@@ -54,6 +56,8 @@ class History:
         """Of topics that promise less than everything."""
         self.cut_before: dict[tuple[str, int], int] = defaultdict(int)
         """The highest offset before which somebody asked to delete, granted or not."""
+        self.commits = Commits()
+        """What members of groups asked to commit."""
         self.committed: dict[tuple[str, str, int], int] = {}
         """(group, topic, partition) → the last acknowledged commit."""
 

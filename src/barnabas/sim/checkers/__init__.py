@@ -1,31 +1,54 @@
 """Outside judges of a simulated cluster, one file per invariant of ``docs/invariants.md``.
 
-A checker is a class with `check(cluster, node)`, called with the node that the last event ran on; it keeps
-what it saw, so that it looks only at what is new. It raises :class:`barnabas.sim.history.Violation`.
+A checker is a class with `check(cluster, node)`, called with the node that the last event ran on, and
+`finish(cluster)`, called once everything has healed. It keeps what it saw, so that it looks only at what is
+new, and looks at everything now and then. It raises :class:`barnabas.sim.history.Violation`.
+
+Checkers of logs are rules over what :mod:`~barnabas.sim.checkers.replica_logs` (partitions) and
+:mod:`~barnabas.sim.checkers.quorum_logs` (metadata) follow, so that every batch is read once for all of them.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
+from barnabas.sim.checkers.committed_records import CommittedRecordsStay
+from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.checkers.high_watermark import HighWatermarkNeverGoesBack
 from barnabas.sim.checkers.images import EqualOffsetEqualImage
+from barnabas.sim.checkers.leader_completeness import LeaderCompleteness
 from barnabas.sim.checkers.leader_in_isr import LeaderInIsr
 from barnabas.sim.checkers.partition_leaders import OneLeaderPerPartitionEpoch
+from barnabas.sim.checkers.partition_log_matching import PartitionLogMatching
+from barnabas.sim.checkers.producer_sequences import ProducerSequences
 from barnabas.sim.checkers.quorum_leaders import OneLeaderPerQuorumEpoch
-from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.checkers.quorum_logs import QuorumLogs
+from barnabas.sim.checkers.reassignments import ReassignmentsKeepMinIsr
+from barnabas.sim.checkers.replica_logs import ReplicaLogs
+from barnabas.sim.checkers.transaction_markers import TransactionMarkers
+from barnabas.sim.checkers.votes import OneVotePerEpoch
+from barnabas.sim.history import History
 
 
-class Checker(Protocol):
-    def check(self, cluster: SimCluster, node: SimNode) -> None: ...
-
-
-def all_checkers() -> list[Checker]:
-    """A fresh one of each, for one run."""
+def all_checkers(history: History | None = None) -> list[Checker]:
+    """A fresh one of each, for one run; `history` says what clients were promised and asked for."""
+    history = history or History()
     return [
+        OneVotePerEpoch(),
         OneLeaderPerQuorumEpoch(),
+        QuorumLogs([LeaderCompleteness(), ReassignmentsKeepMinIsr()]),
+        EqualOffsetEqualImage(),
         OneLeaderPerPartitionEpoch(),
         LeaderInIsr(),
-        EqualOffsetEqualImage(),
-        HighWatermarkNeverGoesBack(),
+        ReplicaLogs(
+            [
+                PartitionLogMatching(),
+                CommittedRecordsStay(history.promise),
+                ProducerSequences(),
+                TransactionMarkers(),
+                HighWatermarkNeverGoesBack(),
+            ]
+        ),
+        OneOwnerPerGeneration(),
+        CommittedOffsetsStay(history.commits),
     ]

@@ -1,11 +1,14 @@
-"""Invariant 6: on a leader the high watermark never goes back, and never passes the log's end."""
+"""Invariant 6: on a leader the high watermark never goes back, and never passes the log's end.
+
+That consumers never see past it is judged by :mod:`barnabas.sim.history`: whatever was read must stay.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from barnabas.broker.broker import Broker
-from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.checkers.replica_logs import Rule, Watched
 from barnabas.sim.history import Violation
 from barnabas.types import TopicPartition
 
@@ -18,26 +21,21 @@ def led_partitions(broker: Broker) -> Iterator[tuple[TopicPartition, int, int, i
             yield partition.name, partition.leader.epoch, log.high_watermark, log.log_end_offset
 
 
-class HighWatermarkNeverGoesBack:
+class HighWatermarkNeverGoesBack(Rule):
     def __init__(self) -> None:
-        self._last: dict[tuple[int, int, str], tuple[int, int]] = {}
+        self._last: dict[str, tuple[object, int, int]] = {}
+        """(the log object, leader epoch, high watermark) by replica."""
 
-    def check(self, cluster: SimCluster, node: SimNode) -> None:
-        assert node.node is not None
-        broker = node.node.broker
-        if broker is None:
+    def on_high_watermark(self, replica: Watched, before: int) -> None:
+        log, mark = replica.log, replica.high_watermark
+        if log is not None and mark > log.log_end_offset:
+            raise Violation(f"{replica.where}: high watermark {mark} beyond {log.log_end_offset}")
+        if not replica.leads:
             return
-        life = node.machine.starts
-        for partition, epoch, high_watermark, end in led_partitions(broker):
-            name = str(partition)
-            if high_watermark > end:
-                raise Violation(
-                    f"{name} on node {node.id}: high watermark {high_watermark} beyond {end}"
-                )
-            known = self._last.get((node.id, life, name))
-            if known is not None and known[0] == epoch and high_watermark < known[1]:
-                raise Violation(
-                    f"{name} on node {node.id}, leader epoch {epoch}: high watermark went back"
-                    f" from {known[1]} to {high_watermark}"
-                )
-            self._last[node.id, life, name] = (epoch, high_watermark)
+        known = self._last.get(replica.where)
+        if known is not None and known[0] is log and known[1] == replica.epoch and mark < known[2]:
+            raise Violation(
+                f"{replica.where}, leader epoch {replica.epoch}: high watermark went back from"
+                f" {known[2]} to {mark}"
+            )
+        self._last[replica.where] = (log, replica.epoch, mark)

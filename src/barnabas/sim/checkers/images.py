@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.snapshot import image_records
+from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 
@@ -13,7 +14,7 @@ EVERY = 500
 """Whole images are compared at every so many calls; an image is compared at most once per offset."""
 
 
-class EqualOffsetEqualImage:
+class EqualOffsetEqualImage(Checker):
     def __init__(self) -> None:
         self.digests: dict[int, tuple[bytes, int]] = {}
         self._calls = 0

@@ -3,11 +3,12 @@ ISR only as its last member, and only where ELR is off."""
 
 from __future__ import annotations
 
+from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 
 
-class LeaderInIsr:
+class LeaderInIsr(Checker):
     def __init__(self) -> None:
         self._seen: dict[int, tuple[object, int]] = {}
         self._isr: dict[tuple[bytes, int], tuple[int, tuple[int, ...], int]] = {}

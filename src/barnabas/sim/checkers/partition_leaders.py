@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 from barnabas.types import Uuid
 
 
-class OneLeaderPerPartitionEpoch:
+class OneLeaderPerPartitionEpoch(Checker):
     def __init__(self) -> None:
         self.leaders: dict[tuple[Uuid, int, int], int] = {}
         self._seen: dict[int, tuple[object, int]] = {}

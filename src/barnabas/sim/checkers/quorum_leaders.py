@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 
 
-class OneLeaderPerQuorumEpoch:
+class OneLeaderPerQuorumEpoch(Checker):
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}
 

@@ -1,0 +1,275 @@
+"""What the logs of several replicas hold, as chains of batches that can be compared at one glance.
+
+A :class:`Link` is one batch with all before it: two replicas have the same log up to an offset exactly where
+their chains have the same link there. Links are interned by a digest of their bytes and of the link
+before, so that a replica's batch is read and digested once, when it is appended.
+
+Bytes are read from the simulated device behind the node's back: the node cannot notice, and no injected
+fault is used up. Appends are taken up where the last look ended; a process that was started again, or a
+log that was cut, is compared from where it may have changed. :meth:`HeldLog.verify` reads everything.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TypeAlias
+
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.segment import Segment
+from barnabas.record.batch import BatchHeader, iterate
+from barnabas.sim.disk import SimDisk
+from barnabas.sim.history import Violation
+
+Place: TypeAlias = tuple[int, int]
+"""(end offset, leader epoch) of a batch."""
+
+
+class Link:
+    """One batch and, through `previous`, everything before it."""
+
+    __slots__ = ("data", "digest", "end", "epoch", "header", "holders", "previous", "start")
+
+    def __init__(
+        self, start: int, end: int, epoch: int, digest: bytes, previous: Link | None
+    ) -> None:
+        self.start = start
+        self.end = end
+        """The offset behind the batch."""
+        self.epoch = epoch
+        self.digest = digest
+        self.previous = previous
+        self.holders: set[int] = set()
+        """Nodes that have had it; a power loss may have taken it from them since."""
+        self.header: BatchHeader | None = None
+        """None for the root of a log that does not begin at 0."""
+        self.data = b""
+        """The batch itself where somebody reads it."""
+
+    def __repr__(self) -> str:
+        return f"[{self.start}, {self.end}) of epoch {self.epoch} ({self.digest.hex()[:8]})"
+
+
+class LogVersions:
+    """Every link that any replica of one log was seen to hold."""
+
+    def __init__(self, name: str, *, keep_data: bool = False) -> None:
+        """With `keep_data` links keep their bytes; otherwise only those of control batches."""
+        self.name = name
+        self._keep_data = keep_data
+        self.by_digest: dict[bytes, Link] = {}
+        self.by_place: dict[Place, Link] = {}
+        self.committed: dict[int, Link] = {}
+        """End offset → the link that was committed there."""
+        self.high_watermark = -1
+        """The largest end offset that anybody called committed."""
+
+    def root(self, offset: int) -> Link:
+        """Where a log begins of which nothing is known before `offset`."""
+        digest = b"root %d" % offset
+        found = self.by_digest.get(digest)
+        if found is None:
+            found = self.by_digest[digest] = Link(offset, offset, -1, digest, None)
+        return found
+
+    def link(self, previous: Link, header: BatchHeader, data: memoryview) -> tuple[Link, bool]:
+        """The batch behind `previous`, and whether it is new. Raises :class:`Violation` where the same
+        epoch ended another batch at the same offset, or holds another history before it."""
+        digest = blake2b(previous.digest, digest_size=16)
+        digest.update(data)
+        key = digest.digest()
+        found = self.by_digest.get(key)
+        if found is not None:
+            return found, False
+        made = Link(header.base_offset, header.next_offset, header.leader_epoch, key, previous)
+        made.header = header
+        if self._keep_data or header.is_control:
+            made.data = bytes(data)
+        self.by_digest[key] = made
+        known = self.by_place.setdefault((made.end, made.epoch), made)
+        if known is not made and _comparable(known, made):
+            raise Violation(
+                f"{self.name}: two logs have different batches that end at offset {made.end} in leader"
+                f" epoch {made.epoch}, or different ones before: {known!r} and {made!r}"
+                f" {_parting(known, made)}"
+            )
+        return made, True
+
+
+def _comparable(one: Link, other: Link) -> bool:
+    """Whether both chains were read from the same first offset on."""
+    return _first(one) == _first(other)
+
+
+def _first(link: Link) -> int:
+    while link.previous is not None:
+        link = link.previous
+    return link.start
+
+
+def _parting(one: Link, other: Link) -> str:
+    """The last link that both have, in words."""
+    seen = set()
+    at: Link | None = one
+    while at is not None:
+        seen.add(at.digest)
+        at = at.previous
+    at = other
+    while at is not None and at.digest not in seen:
+        at = at.previous
+    return f"(equal up to {at.end})" if at is not None else "(nothing in common)"
+
+
+class HeldLog:
+    """One replica's chain as it stands, and how to bring it up to date."""
+
+    __slots__ = ("_log", "_positions", "_segments", "_start", "chain", "node", "versions")
+
+    def __init__(self, versions: LogVersions, node: int) -> None:
+        self.versions = versions
+        self.node = node
+        self.chain: list[Link] = [versions.root(0)]
+        self._positions: list[int] = [0]
+        """Behind each link: the position in the file of its segment."""
+        self._segments: list[int] = [-1]
+        """Base offset of that segment."""
+        self._log: PartitionLog | None = None
+        self._start = 0
+
+    @property
+    def last(self) -> Link:
+        return self.chain[-1]
+
+    @property
+    def end(self) -> int:
+        return self.chain[-1].end
+
+    def at(self, offset: int) -> Link | None:
+        """The link that ends at `offset`; the last one before it where batches were compacted away;
+        None where `offset` lies before this chain or behind it."""
+        chain = self.chain
+        if offset > chain[-1].end or offset < chain[0].end:
+            return None
+        low, high = 0, len(chain) - 1
+        while low < high:  # the last link whose end is <= offset
+            middle = (low + high + 1) // 2
+            if chain[middle].end <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        return chain[low]
+
+    def holds(self, link: Link) -> bool:
+        """Whether `link` is in the chain, or lies before where it begins."""
+        first = self.chain[0]
+        if first.previous is None and first.start > 0:
+            return True  # nobody knows what was before: it cannot be compared
+        return link.end < first.end or self.at(link.end) is link
+
+    # -- following the log -----------------------------------------------------------------------
+
+    def follow(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link], list[Link]]:
+        """Take up what changed: (links dropped, links added, those of them that nobody had before)."""
+        dropped: list[Link] = []
+        if log is not self._log:
+            # Another life of the process: what it recovered may end earlier, and is compared again.
+            self._log = log
+            while len(self.chain) > 1 and self.end > log.log_end_offset:
+                dropped.append(self._drop())
+            self._forget_positions()
+        if log.log_start_offset != self._start:
+            dropped += self._move_start(log)
+        while len(self.chain) > 1 and self.end > log.log_end_offset:
+            dropped.append(self._drop())
+        if self.end > log.log_end_offset:
+            self._restart(self.versions.root(log.log_end_offset))
+        added, new = self._read(disk, log)
+        return dropped, added, new
+
+    def verify(self, disk: SimDisk, log: PartitionLog) -> None:
+        """Read everything that is there and compare it. Raises :class:`Violation`."""
+        if any(segment.path not in disk.names for segment in log.segments):
+            return  # the device was replaced by an empty one; the process has not noticed yet
+        before = self.chain
+        first = next((link for link in before if link.end >= log.log_start_offset), before[-1])
+        self._restart(first)
+        self._read(disk, log)
+        if self.chain[-1] is not before[-1]:
+            raise Violation(
+                f"{self.versions.name} on node {self.node}: reading the log again gives"
+                f" {self.chain[-1]!r}, it was {before[-1]!r}"
+            )
+
+    def _drop(self) -> Link:
+        self._positions.pop()
+        self._segments.pop()
+        return self.chain.pop()
+
+    def _restart(self, link: Link) -> None:
+        link.holders.add(self.node)
+        self.chain, self._positions, self._segments = [link], [0], [-1]
+
+    def _forget_positions(self) -> None:
+        """Files may have been made anew: the next read looks for its place."""
+        self._segments[-1] = -2
+
+    def _move_start(self, log: PartitionLog) -> list[Link]:
+        """The log begins elsewhere: old batches are gone, or it was begun anew behind its end."""
+        start = self._start = log.log_start_offset
+        known = self.versions.committed.get(start)
+        held = self.at(start)
+        if held is not None and held.end == start and known in (None, held):
+            return []
+        if held is not None and held.end != start and known is None:
+            return []  # in the middle of a batch
+        dropped = self.chain
+        self._restart(known or self.versions.root(start))
+        return dropped
+
+    def _read(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link]]:
+        added: list[Link] = []
+        new: list[Link] = []
+        for segment in log.segments[self._segment_at(log) :]:
+            if self.end >= log.log_end_offset:
+                break
+            self._read_segment(disk, segment, added, new)
+        return added, new
+
+    def _segment_at(self, log: PartitionLog) -> int:
+        """The segment in which what follows the chain's last link stands."""
+        at = log.segment_index(self.end)
+        return at - 1 if at > 0 and log.segments[at].base_offset > self.end else at
+
+    def _read_segment(
+        self, disk: SimDisk, segment: Segment, added: list[Link], new: list[Link]
+    ) -> None:
+        start = self._positions[-1] if self._segments[-1] == segment.base_offset else 0
+        node = disk.names.get(segment.path)
+        if node is None or start >= segment.size:
+            return
+        data = memoryview(bytes(memoryview(node.data)[start : segment.size]))
+        for batch in iterate(data, partial_tail=True):
+            header = batch.header
+            position = start + batch.position + header.size
+            if header.base_offset < self.end:
+                self._pass_over(header, position, segment.base_offset)
+                continue
+            link, is_new = self.versions.link(self.last, header, batch.data)
+            link.holders.add(self.node)
+            self.chain.append(link)
+            self._positions.append(position)
+            self._segments.append(segment.base_offset)
+            added.append(link)
+            if is_new:
+                new.append(link)
+
+    def _pass_over(self, header: BatchHeader, position: int, segment: int) -> None:
+        """A batch that was there before the process was started again."""
+        self._positions[-1], self._segments[-1] = position, segment
+        known = self.last.header
+        if known is None or header.next_offset != self.end:
+            return
+        if (header.crc, header.leader_epoch) != (known.crc, known.leader_epoch):
+            raise Violation(
+                f"{self.versions.name} on node {self.node}: a restart put another batch before offset"
+                f" {self.end}, of leader epoch {header.leader_epoch} instead of {known.leader_epoch}"
+            )

@@ -1,0 +1,57 @@
+"""Invariant 11, second half: a group's committed offset never goes back unasked.
+
+What an active coordinator holds as committed for a group must be something that a member asked for, and
+nothing older than the last commit that was acknowledged (see :mod:`barnabas.sim.commits`).
+"""
+
+from __future__ import annotations
+
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.checkers.coordinators import serving
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.commits import Commits
+from barnabas.sim.history import Violation
+from barnabas.types import OFFSETS_TOPIC
+
+EVERY = 40
+"""Offsets are looked at after so many events."""
+
+
+class CommittedOffsetsStay(Checker):
+    def __init__(self, commits: Commits) -> None:
+        self._commits = commits
+        self._calls = 0
+        self._epochs: dict[int, int] = {}
+        """Partition of the offsets topic → the newest leader epoch seen on any node."""
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        self._calls += 1
+        if self._calls % EVERY == 0:
+            self._note_epochs(cluster)
+            self._look(node)
+
+    def finish(self, cluster: SimCluster) -> None:
+        self._note_epochs(cluster)
+        for node in cluster.up():
+            self._look(node)
+
+    def _note_epochs(self, cluster: SimCluster) -> None:
+        """A coordinator that was deposed may not know it yet; what it holds is not asked for."""
+        for node in cluster.up():
+            assert node.node is not None
+            topic = node.node.metadata.image.topics_by_name.get(OFFSETS_TOPIC)
+            for index in range(len(topic) if topic is not None else 0):
+                assert topic is not None
+                known = self._epochs.get(index, -1)
+                self._epochs[index] = max(known, topic.leader_epoch[index])
+
+    def _look(self, node: SimNode) -> None:
+        for shard in serving(node):
+            if shard.leader_epoch < self._epochs.get(shard.partition, -1):
+                continue
+            offsets = shard.machine.offsets
+            for group_id in offsets.group_ids():
+                found = {place: value.offset for place, value in offsets.committed_items(group_id)}
+                wrong = self._commits.check(group_id, found)
+                if wrong:
+                    raise Violation(f"coordinator on node {node.id}: {wrong}")

@@ -1,0 +1,18 @@
+"""The group coordinators that serve on a node, for the checkers of invariant 11."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.broker.coordinator_shard import Shard
+from barnabas.group.machine import GroupMachine
+from barnabas.sim.cluster import SimNode
+
+
+def serving(node: SimNode) -> Iterator[Shard[GroupMachine]]:
+    """Those that have loaded their partition and take operations."""
+    broker = node.node.broker if node.node is not None else None
+    if broker is not None:
+        for shard in broker.groups.shards.values():
+            if shard.active:
+                yield shard

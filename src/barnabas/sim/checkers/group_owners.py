@@ -1,0 +1,59 @@
+"""Invariant 11, first half: a partition has at most one owner per group generation.
+
+Looks at the coordinators' groups once they are stable: each generation's assignment is read once per
+coordinator, and all coordinators that ever served a group must have said the same.
+:meth:`barnabas.sim.history.History.on_assigned` judges the same from the members' side.
+"""
+
+from __future__ import annotations
+
+from barnabas.client.assignors import PROTOCOL_TYPE, read_assignment
+from barnabas.group.classic_group import ClassicGroup, GroupState
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.checkers.coordinators import serving
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.history import Violation
+from barnabas.types import TopicPartition
+
+EVERY = 20
+"""Groups are looked at after so many events."""
+
+
+class OneOwnerPerGeneration(Checker):
+    def __init__(self) -> None:
+        self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
+        self._seen: dict[tuple[int, int], set[tuple[str, int]]] = {}
+        """(node, life) → the generations already read there."""
+        self._calls = 0
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        self._calls += 1
+        if self._calls % EVERY:
+            return
+        seen = self._seen.setdefault((node.id, node.machine.starts), set())
+        for shard in serving(node):
+            for group_id, group in shard.machine.table.groups.committed_items():
+                key = (group_id, group.generation)
+                if key not in seen and group.is_in(GroupState.STABLE):
+                    seen.add(key)
+                    self._read(node, key, group)
+
+    def _read(self, node: SimNode, key: tuple[str, int], group: ClassicGroup) -> None:
+        if group.protocol_type != PROTOCOL_TYPE:
+            return
+        owners: dict[TopicPartition, str] = {}
+        for member_id, member in sorted(group.members.items()):
+            for partition in read_assignment(member.assignment):
+                other = owners.setdefault(partition, member_id)
+                if other != member_id:
+                    raise Violation(
+                        f"group {key[0]}, generation {key[1]}: {other} and {member_id} both own"
+                        f" {partition} (coordinator on node {node.id})"
+                    )
+        known = self._owners.setdefault(key, owners)
+        for partition, owner in owners.items():
+            if known.get(partition, owner) != owner:
+                raise Violation(
+                    f"group {key[0]}, generation {key[1]}: {partition} belongs to"
+                    f" {known[partition]} and, says node {node.id}, to {owner}"
+                )

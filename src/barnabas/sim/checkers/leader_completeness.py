@@ -1,0 +1,62 @@
+"""Invariant 3: what is committed is in every later leader's log; and it is committed once a majority of
+voters has it on disk, not before.
+
+The second half is judged from outside: when a leader's high watermark moves, the voters are looked at,
+dead ones as they were when they were last seen. A voter that lost its power keeps what it had synced.
+"""
+
+from __future__ import annotations
+
+from barnabas.sim.checkers.chains import Link
+from barnabas.sim.checkers.quorum_logs import QuorumLogs, QuorumMember, QuorumRule
+from barnabas.sim.history import Violation
+
+
+class LeaderCompleteness(QuorumRule):
+    def on_leading(self, logs: QuorumLogs, member: QuorumMember) -> None:
+        versions = logs.versions
+        latest = versions.committed.get(versions.high_watermark)
+        if latest is not None and not member.held.holds(latest):
+            raise Violation(
+                f"{member.where}: leads epoch {member.led_epoch} without {latest!r}, which was"
+                f" committed; it ends with {member.held.last!r}"
+            )
+
+    def on_commit(self, logs: QuorumLogs, member: QuorumMember, link: Link) -> None:
+        versions, mark = logs.versions, link.end
+        known = versions.committed.get(mark)
+        if known is not None and known is not link:
+            raise Violation(
+                f"{member.where}: says that {link!r} is committed, where {known!r} was committed"
+            )
+        if mark <= versions.high_watermark or link.header is None:
+            return
+        self._check_majority(logs, member, link)
+        at: Link | None = link
+        while at is not None and at.end not in versions.committed:
+            versions.committed[at.end] = at
+            at = at.previous
+        if at is not None and versions.committed[at.end] is not at:
+            raise Violation(
+                f"{member.where}: {link!r} is committed behind {at!r}, where"
+                f" {versions.committed[at.end]!r} was committed"
+            )
+        versions.high_watermark = mark
+
+    @staticmethod
+    def _check_majority(logs: QuorumLogs, member: QuorumMember, link: Link) -> None:
+        quorum = member.quorum
+        assert quorum is not None
+        voters = list(quorum.machine.voters)
+        having = [
+            voter
+            for voter in voters
+            if (other := logs.members.get(voter)) is not None
+            and other.durable >= link.end
+            and other.held.holds(link)
+        ]
+        if len(having) * 2 <= len(voters):
+            raise Violation(
+                f"{member.where}: calls {link!r} committed in epoch {quorum.epoch}; of the voters"
+                f" {voters} only {having} have it on disk"
+            )

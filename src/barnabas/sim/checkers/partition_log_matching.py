@@ -1,0 +1,32 @@
+"""Log matching of partitions: equal offset and leader epoch mean an equal batch, and equal ones before.
+
+Raised by :meth:`~barnabas.sim.checkers.chains.LogVersions.link` when a batch is appended anywhere; here
+stands what goes with it: leader epochs do not go back within a log, and offsets leave no gap.
+"""
+
+from __future__ import annotations
+
+from barnabas.sim.checkers.chains import Link
+from barnabas.sim.checkers.replica_logs import Rule, Watched
+from barnabas.sim.history import Violation
+
+
+class PartitionLogMatching(Rule):
+    def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
+        before = link.previous
+        if not new or before is None:
+            return
+        if link.epoch < before.epoch:
+            raise Violation(
+                f"{replica.where}: a batch of leader epoch {link.epoch} at offset {link.start} stands"
+                f" behind one of epoch {before.epoch}"
+            )
+        if link.start != before.end:
+            raise Violation(
+                f"{replica.where}: offset {link.start} follows {before.end}: a gap in the log"
+            )
+        if replica.partition.is_leader and link.epoch != replica.partition.leader_epoch:
+            raise Violation(
+                f"{replica.where} leads in epoch {replica.partition.leader_epoch} and appends in epoch"
+                f" {link.epoch}"
+            )

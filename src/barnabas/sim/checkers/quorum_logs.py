@@ -1,0 +1,159 @@
+"""What every replica of the metadata quorum holds, followed event by event, and the rules that look at it.
+
+As :mod:`~barnabas.sim.checkers.replica_logs` is for partitions: it finds what moved on the node of the last
+event and tells each :class:`QuorumRule`.
+"""
+
+from __future__ import annotations
+
+from barnabas.log.partition_log import PartitionLog
+from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.replica_log import DIRECTORY, MetadataLog
+from barnabas.raft.states import Leader
+from barnabas.sim.checkers.chains import HeldLog, Link, LogVersions
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.history import Violation
+
+VERIFY_EVERY = 5_000
+"""After so many looks one replica's log is read anew from its first byte."""
+
+
+def log_of(quorum: QuorumReplica) -> PartitionLog:
+    log = quorum.log
+    assert isinstance(log, MetadataLog)
+    return log.partition_log
+
+
+class QuorumMember:
+    """One replica of the quorum as it was when it was last looked at."""
+
+    __slots__ = (
+        "durable",
+        "end",
+        "held",
+        "high_watermark",
+        "led_epoch",
+        "node",
+        "quorum",
+        "synced",
+    )
+
+    def __init__(self, node: SimNode, versions: LogVersions) -> None:
+        self.node = node
+        self.held = HeldLog(versions, node.id)
+        self.quorum: QuorumReplica | None = None
+        self.end = -1
+        self.synced = -1
+        self.high_watermark = -1
+        self.led_epoch = -1
+        self.durable = 0
+        """What it has said to be on its disk, as an end offset."""
+
+    @property
+    def where(self) -> str:
+        return f"{DIRECTORY} on node {self.node.id}"
+
+
+class QuorumRule:
+    """Told what moved; raises :class:`Violation`."""
+
+    def on_commit(self, logs: QuorumLogs, member: QuorumMember, link: Link) -> None:
+        """The replica counts everything up to `link` as committed."""
+
+    def on_committed(self, logs: QuorumLogs, cluster: SimCluster, link: Link) -> None:
+        """`link` was committed, for the first time that anybody said so. In order, without a gap."""
+
+    def at_end(self, cluster: SimCluster) -> None:
+        """Everything has healed."""
+
+    def on_leading(self, logs: QuorumLogs, member: QuorumMember) -> None:
+        """The replica leads an epoch in which it was not seen to lead before."""
+
+
+class QuorumLogs(Checker):
+    """Follows the quorum's logs for `rules`; raises where two of them do not match (invariant 2)."""
+
+    def __init__(self, rules: list[QuorumRule]) -> None:
+        self.rules = rules
+        self.versions = LogVersions(DIRECTORY, keep_data=True)
+        self.members: dict[int, QuorumMember] = {}
+        self._looks = 0
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        assert node.node is not None
+        quorum = node.node.quorum
+        machine = quorum.machine
+        member = self.members.get(node.id)
+        if member is None:
+            member = self.members[node.id] = QuorumMember(node, self.versions)
+        shape = machine.log
+        leads = type(machine.state) is Leader
+        if (
+            quorum is member.quorum
+            and log_of(quorum).log_end_offset == member.end
+            and shape.synced_offset == member.synced
+            and machine.high_watermark == member.high_watermark
+            and (not leads or machine.epoch == member.led_epoch)
+        ):
+            return
+        self._moved(member, quorum, leads)
+        self._looks += 1
+        if self._looks % VERIFY_EVERY == 0:
+            self._verify(member)
+
+    def _moved(self, member: QuorumMember, quorum: QuorumReplica, leads: bool) -> None:
+        machine, log = quorum.machine, log_of(quorum)
+        if quorum is not member.quorum:
+            member.quorum, member.high_watermark, member.led_epoch = quorum, -1, -1
+        before = self.versions.committed.get(log.log_start_offset)
+        if before is None and log.log_start_offset > 0:
+            raise Violation(
+                f"{member.where}: begins at offset {log.log_start_offset}, which nobody committed"
+            )
+        dropped, _, _ = member.held.follow(member.node.machine.disk, log)
+        self._check_dropped(member, dropped)
+        member.end, member.synced = log.log_end_offset, machine.log.synced_offset
+        member.durable = min(member.synced, member.held.end)
+        if leads and machine.epoch != member.led_epoch:
+            member.led_epoch = machine.epoch
+            for rule in self.rules:
+                rule.on_leading(self, member)
+        if machine.high_watermark != member.high_watermark:
+            member.high_watermark = machine.high_watermark
+            link = member.held.at(machine.high_watermark)
+            if link is not None and link.end == machine.high_watermark:
+                known = self.versions.high_watermark
+                for rule in self.rules:
+                    rule.on_commit(self, member, link)
+                self._tell_committed(member.node.cluster, link, known)
+
+    def _tell_committed(self, cluster: SimCluster, link: Link, before: int) -> None:
+        fresh: list[Link] = []
+        at: Link | None = link
+        while at is not None and at.end > before:
+            fresh.append(at)
+            at = at.previous
+        for found in reversed(fresh):
+            for rule in self.rules:
+                rule.on_committed(self, cluster, found)
+
+    def _check_dropped(self, member: QuorumMember, dropped: list[Link]) -> None:
+        """What this replica itself called committed stays in its log, whatever happens to it."""
+        for link in dropped:
+            committed = self.versions.committed.get(link.end) is link
+            if committed and member.held.end < link.end <= member.high_watermark:
+                raise Violation(f"{member.where}: loses {link!r}, which it knew to be committed")
+
+    @staticmethod
+    def _verify(member: QuorumMember) -> None:
+        quorum = member.quorum
+        if quorum is not None and member.held.end == log_of(quorum).log_end_offset:
+            member.held.verify(member.node.machine.disk, log_of(quorum))
+
+    def finish(self, cluster: SimCluster) -> None:
+        for node in cluster.up():
+            self.check(cluster, node)
+            self._verify(self.members[node.id])
+        for rule in self.rules:
+            rule.at_end(cluster)

@@ -1,0 +1,111 @@
+"""Invariant 12: a reassignment never drops below min ISR, and can always be cancelled or completed.
+
+The committed metadata log is replayed record by record into an image of the checker's own, so that no
+step is missed between two looks. A step that takes replicas away completes a reassignment (then every
+replica that was added is in the ISR, and min ISR holds) or cancels one (then what is left is what was
+there before it began). Where everything has healed no reassignment may be left over: the last half of
+"can always be completed".
+"""
+
+from __future__ import annotations
+
+from barnabas.metadata.codec import decode_record
+from barnabas.metadata.image import BROKER, TOPIC, MetadataImage
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.metadata.topic import PartitionState
+from barnabas.raft.batches import batch_values
+from barnabas.sim.checkers.chains import Link
+from barnabas.sim.checkers.quorum_logs import QuorumLogs, QuorumRule
+from barnabas.sim.cluster import SimCluster
+from barnabas.sim.history import Violation
+from barnabas.types import Uuid
+
+MIN_ISR = "min.insync.replicas"
+
+
+class ReassignmentsKeepMinIsr(QuorumRule):
+    def __init__(self) -> None:
+        self.image = MetadataImage(track_changes=False)
+        self._origin: dict[tuple[Uuid, int], tuple[int, ...]] = {}
+        """The assignment before the reassignment under way."""
+
+    def on_committed(self, logs: QuorumLogs, cluster: SimCluster, link: Link) -> None:
+        header = link.header
+        if header is None or header.is_control:
+            return
+        values = batch_values(memoryview(link.data))
+        for offset, value in enumerate(values, link.start):
+            record = decode_record(value)
+            if isinstance(record, PartitionChangeRecord):
+                self._replay_change(cluster, offset, value, record)
+            else:
+                self._replay(value, offset)
+
+    def _replay(self, value: memoryview, offset: int) -> None:
+        self.image.replay_values([value], offset, 0, 0)
+
+    def _replay_change(
+        self, cluster: SimCluster, offset: int, value: memoryview, record: PartitionChangeRecord
+    ) -> None:
+        topic_id, index = Uuid(record.topic_id), record.partition_id
+        before = self.image.partition(topic_id, index)
+        self._replay(value, offset)
+        after = self.image.partition(topic_id, index)
+        if before is None or after is None:
+            return
+        key = (topic_id, index)
+        if before.replicas != after.replicas or before.adding != after.adding:
+            self._check_step(cluster, offset, before, after, self._origin.get(key))
+        if not after.reassigning:
+            self._origin.pop(key, None)
+        elif not before.reassigning:
+            self._origin[key] = before.replicas
+
+    def _check_step(
+        self,
+        cluster: SimCluster,
+        offset: int,
+        before: PartitionState,
+        after: PartitionState,
+        origin: tuple[int, ...] | None,
+    ) -> None:
+        where = f"{after} at metadata offset {offset}"
+        if after.leader >= 0 and after.leader not in after.replicas:
+            raise Violation(f"{where}: leader {after.leader} is none of {after.replicas}")
+        if after.reassigning or not before.reassigning:
+            return
+        target = tuple(r for r in before.replicas if r not in before.removing)
+        if set(after.replicas) == set(target):
+            self._check_completion(cluster, where, before, after)
+        elif origin is not None and set(after.replicas) != set(origin):
+            raise Violation(
+                f"{where}: the reassignment from {origin} to {target} ended with {after.replicas}"
+            )
+
+    def _check_completion(
+        self, cluster: SimCluster, where: str, before: PartitionState, after: PartitionState
+    ) -> None:
+        late = [broker for broker in before.adding if broker not in after.isr]
+        if late:
+            raise Violation(f"{where}: completed while {late} are not in the ISR {after.isr}")
+        least = min(self._min_isr(cluster, after.topic), len(after.replicas))
+        if len(after.isr) < least:
+            raise Violation(f"{where}: completed with ISR {after.isr}, below min ISR {least}")
+
+    def _min_isr(self, cluster: SimCluster, topic: str) -> int:
+        for found in (
+            self.image.config(TOPIC, topic).get(MIN_ISR),
+            self.image.config(BROKER, "").get(MIN_ISR),
+        ):
+            if found is not None:
+                return int(found)
+        return int(cluster.properties(min(cluster.nodes))[MIN_ISR])
+
+    def at_end(self, cluster: SimCluster) -> None:
+        for topic in self.image.topics_by_id.values():
+            for state in topic.partitions():
+                if state.reassigning and set(state.replicas) <= set(state.isr):
+                    raise Violation(
+                        f"{state}: a reassignment that nothing holds up is left over (adding"
+                        f" {state.adding}, removing {state.removing}, ISR {state.isr})"
+                    )

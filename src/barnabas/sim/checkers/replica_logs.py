@@ -1,0 +1,201 @@
+"""What every replica of every partition holds, followed event by event, and the rules that look at it.
+
+Not a checker by itself: it looks at a node's replicas after each event, finds those whose log, high
+watermark, leader epoch or ISR moved, and tells each :class:`Rule`. Rules are one file per invariant.
+
+Of compacted topics only roles and marks are followed; their records are compared at the end by
+:class:`~barnabas.sim.checkers.committed_records.CommittedRecordsStay`, for each replica rewrites its batches
+at its own time.
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.partition import Partition
+from barnabas.sim.checkers.chains import HeldLog, Link, LogVersions
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.types import Uuid
+
+Key = tuple[Uuid, int]
+VERIFY_EVERY = 4_000
+"""After so many looks one replica's log is read anew from its first byte."""
+
+
+class Watched:
+    """One replica as it was when it was last looked at."""
+
+    __slots__ = (
+        "compacted",
+        "epoch",
+        "held",
+        "high_watermark",
+        "isr",
+        "leads",
+        "log",
+        "name",
+        "node",
+        "partition",
+        "versions",
+    )
+
+    def __init__(self, node: SimNode, partition: Partition, versions: LogVersions) -> None:
+        self.node = node
+        self.partition = partition
+        self.versions = versions
+        self.held = HeldLog(versions, node.id)
+        self.name = str(partition.name)
+        self.log = partition.log
+        self.compacted = partition.log is not None and partition.log.config.compact
+        self.high_watermark = -1
+        self.epoch = -1
+        self.leads = False
+        self.isr: tuple[int, ...] = ()
+
+    @property
+    def where(self) -> str:
+        return f"{self.name} on node {self.node.id}"
+
+
+class Rule:
+    """Told what moved; raises :class:`~barnabas.sim.history.Violation`. Methods not needed do nothing."""
+
+    def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
+        """The replica's log has one more batch; `new` where no other replica had it before."""
+
+    def on_dropped(self, replica: Watched, dropped: list[Link], *, restarted: bool) -> None:
+        """Batches are gone, by cutting or (`restarted`) with a life of the process."""
+
+    def on_high_watermark(self, replica: Watched, before: int) -> None:
+        """It moved, on a leader or a follower."""
+
+    def on_leading(self, replica: Watched) -> None:
+        """It leads, in an epoch in which it was not seen to lead before."""
+
+    def on_isr(self, replica: Watched, joined: tuple[int, ...]) -> None:
+        """The committed ISR that this leader goes by is another."""
+
+    def at_end(self, logs: ReplicaLogs, cluster: SimCluster) -> None:
+        """Everything has healed; look at it all."""
+
+
+class ReplicaLogs(Checker):
+    """Follows all replicas of one cluster for `rules`."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        self.rules = rules
+        self.versions: dict[Key, LogVersions] = {}
+        self.replicas: dict[int, dict[Key, Watched]] = {}
+        """By node."""
+        self._looks = 0
+        self._turn = 0
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        broker = node.node.broker if node.node is not None else None
+        if broker is None:
+            return
+        table = broker.replicas.by_id
+        known = self.replicas.setdefault(node.id, {})
+        for key, partition in table.items():
+            log = partition.log
+            watched = known.get(key)
+            if watched is None:
+                watched = known[key] = self._watch(node, key, partition)
+            if log is None:
+                continue
+            leader = partition.leader
+            if (
+                log is watched.log
+                and watched.partition is partition
+                and (watched.compacted or log.log_end_offset == watched.held.end)
+                and log.high_watermark == watched.high_watermark
+                and (leader is not None) is watched.leads
+                and (
+                    leader is None or (leader.isr is watched.isr and leader.epoch == watched.epoch)
+                )
+            ):
+                continue
+            self._moved(watched, partition)
+        self._looks += 1
+        if self._looks % VERIFY_EVERY == 0:
+            self._verify_one(node)
+
+    def _watch(self, node: SimNode, key: Key, partition: Partition) -> Watched:
+        versions = self.versions.get(key)
+        if versions is None:
+            versions = self.versions[key] = LogVersions(str(partition.name))
+        return Watched(node, partition, versions)
+
+    def _moved(self, watched: Watched, partition: Partition) -> None:
+        log = partition.log
+        assert log is not None
+        restarted = log is not watched.log
+        watched.log, watched.partition = log, partition
+        if not watched.compacted:
+            dropped, added, new = watched.held.follow(watched.node.machine.disk, log)
+            if dropped:
+                for rule in self.rules:
+                    rule.on_dropped(watched, dropped, restarted=restarted)
+            for link in added:
+                for rule in self.rules:
+                    rule.on_appended(watched, link, new=link in new)
+        self._tell_roles(watched, partition, restarted)
+
+    def _tell_roles(self, watched: Watched, partition: Partition, restarted: bool) -> None:
+        leader, log = partition.leader, partition.log
+        assert log is not None
+        began = leader is not None and (
+            restarted or not watched.leads or leader.epoch != watched.epoch
+        )
+        watched.leads = leader is not None
+        watched.epoch = partition.leader_epoch if leader is None else leader.epoch
+        if began:
+            assert leader is not None
+            watched.isr = leader.isr
+            for rule in self.rules:
+                rule.on_leading(watched)
+        elif leader is not None and leader.isr != watched.isr:
+            joined = tuple(broker for broker in leader.isr if broker not in watched.isr)
+            watched.isr = leader.isr
+            for rule in self.rules:
+                rule.on_isr(watched, joined)
+        elif leader is not None:
+            watched.isr = leader.isr
+        before, watched.high_watermark = watched.high_watermark, log.high_watermark
+        if before != watched.high_watermark:
+            for rule in self.rules:
+                rule.on_high_watermark(watched, before)
+
+    def _verify_one(self, node: SimNode) -> None:
+        """The full check of one replica's log, each in its turn."""
+        mine = [w for w in self.replicas[node.id].values() if not w.compacted]
+        if mine:
+            self._turn += 1
+            self._verify(mine[self._turn % len(mine)])
+
+    @staticmethod
+    def _verify(watched: Watched) -> None:
+        log = watched.partition.log
+        if log is not None and log is watched.log and watched.held.end == log.log_end_offset:
+            watched.held.verify(watched.node.machine.disk, log)
+
+    def finish(self, cluster: SimCluster) -> None:
+        """The end of a run: everything is read once more, and each rule looks at it all."""
+        for node in cluster.up():
+            self.check(cluster, node)
+            for watched in self.replicas.get(node.id, {}).values():
+                if not watched.compacted:
+                    self._verify(watched)
+        for rule in self.rules:
+            rule.at_end(self, cluster)
+
+    def live(self, cluster: SimCluster, key: Key) -> list[Watched]:
+        """The replicas of `key` on nodes that are up, whose log is online."""
+        found = []
+        for node in cluster.up():
+            watched = self.replicas.get(node.id, {}).get(key)
+            broker = node.node.broker if node.node is not None else None
+            if watched is None or broker is None:
+                continue
+            if broker.replicas.by_id.get(key) is watched.partition and watched.partition.log:
+                found.append(watched)
+        return found

@@ -1,0 +1,33 @@
+"""One vote per voter and quorum epoch, also across a crash: what makes invariant 1 hold.
+
+A vote counts once it may have been spoken of, that is when nothing waits for it to become durable.
+"""
+
+from __future__ import annotations
+
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.history import Violation
+
+
+class OneVotePerEpoch(Checker):
+    def __init__(self) -> None:
+        self._votes: dict[tuple[int, int], int] = {}
+        """(node, quorum epoch) → the candidate."""
+        self._seen: dict[int, object] = {}
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        assert node.node is not None
+        quorum = node.node.quorum
+        saved = quorum.machine.saved
+        if saved is self._seen.get(node.id) or quorum.is_saving:
+            return
+        self._seen[node.id] = saved
+        if saved.voted is None:
+            return
+        known = self._votes.setdefault((node.id, saved.epoch), saved.voted.id)
+        if known != saved.voted.id:
+            raise Violation(
+                f"node {node.id} voted for {known} and for {saved.voted.id} in quorum epoch"
+                f" {saved.epoch}"
+            )
