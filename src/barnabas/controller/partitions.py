@@ -92,8 +92,9 @@ class PartitionChange:
         elr_enabled = cluster.elr_enabled
         if elr_enabled:
             self._aim_elr(topic.isr[index])
-        elif self.elr:
+        else:
             self.elr = ()
+            self._keep_last_member(topic.isr[index])
         record = PartitionChangeRecord(partition_id=index, topic_id=topic.id)
         self._elect(record, rare.last_known_elr, elr_enabled)
         self._bump_leader_epoch(record)
@@ -128,6 +129,13 @@ class PartitionChange:
         if self.strategy is elections.keep_or_offline:
             self.strategy = elections.reassigned
         self.reason = joined(self.reason, f"reassignment to {list(replicas)} is complete")
+
+    def _keep_last_member(self, old_isr: Replicas) -> None:
+        """Without ELR an ISR does not become empty: of members that all go at once one stays its last, as
+        where they go one by one. The leader, if it is among them, has at least what the others have."""
+        if not self.isr and len(old_isr) > 1:
+            leader = self.topic.leader[self.index]
+            self.isr = (leader if leader in old_isr else old_isr[0],)
 
     def _aim_elr(self, old_isr: Replicas) -> None:
         """With fewer than min ISR in sync, those that leave the ISR stay eligible (KIP-966)."""

@@ -68,9 +68,15 @@ class LogShape:
     @property
     def last_epoch(self) -> int:
         """Epoch of the last record; of the snapshot where no record follows it; 0 at the very start."""
-        if self.epochs:
-            return self.epochs[-1][0]
-        return self.latest_snapshot.epoch if self.latest_snapshot else 0
+        return self.epochs[-1][0] if self.epochs else self._epoch_of_snapshot(self.end_offset)
+
+    def _epoch_of_snapshot(self, offset: int) -> int:
+        """What the snapshots say of the record before `offset`; 0 where they end after it: the log may
+        begin below its earliest snapshot, in an older epoch (seed 7)."""
+        for snapshot in (self.latest_snapshot, self.earliest_snapshot):
+            if snapshot is not None and snapshot.offset <= offset:
+                return snapshot.epoch
+        return 0
 
     @property
     def last(self) -> OffsetAndEpoch:
@@ -155,6 +161,4 @@ class LogShape:
     def epoch_before(self, offset: int) -> int:
         """Epoch of the record before `offset`, for offsets that are in the log."""
         index = bisect_right(self.epochs, offset - 1, key=lambda entry: entry[1])
-        if index:
-            return self.epochs[index - 1][0]
-        return self.latest_snapshot.epoch if self.latest_snapshot else 0
+        return self.epochs[index - 1][0] if index else self._epoch_of_snapshot(offset)

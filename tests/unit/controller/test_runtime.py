@@ -256,6 +256,15 @@ def enter(world: World, topic: Any, index: int, isr: list[int]) -> None:
     assert not answer.topics[0].partitions[0].error_code
 
 
+def test_without_elr_one_member_stays_where_all_die_at_once() -> None:
+    world = World(bootstrap=bootstrap_records(metadata_version=14))
+    world.join(1, 2, 3)
+    world.create("t", [[1, 2, 3]])
+    world.kill(1, 2, 3)
+    state = world.partition("t")
+    assert (state.leader, state.isr) == (-1, (1,)), "all at once as one by one (seed 40)"
+
+
 def test_the_log_of_an_older_metadata_version_is_written_in_its_records() -> None:
     world = World(bootstrap=bootstrap_records(metadata_version=14))
     world.join(1, 2)

@@ -108,6 +108,15 @@ def test_a_position_before_the_log_gets_a_snapshot() -> None:
     assert shape.check(10, 1).fit is Fit.VALID
 
 
+def test_a_log_that_begins_below_its_snapshots_holds_older_epochs() -> None:
+    shape = LogShape(17, 17, [], OffsetAndEpoch(25, 1), OffsetAndEpoch(35, 3))
+    shape.append(17, 30, 1)
+    shape.append(30, 40, 3)
+    assert shape.epochs == [(1, 17), (3, 30)]
+    assert shape.epoch_before(17) == 0
+    assert shape.epoch_before(31) == 3
+
+
 def test_an_append_must_follow() -> None:
     shape = build([(2, 3)])
     with pytest.raises(ValueError):

@@ -97,9 +97,11 @@ class ConsumerClient:
 
     def _take(self) -> None:
         history = self.workload.history
-        for record in self.consumer.take():
-            history.operations += 1
-            history.on_read(record.topic, record.partition, record.offset, record.value or b"")
+        while records := self.consumer.take():
+            history.operations += len(records)
+            for record in records:
+                value = record.value or b""
+                history.on_read(record.topic, record.partition, record.offset, value)
 
 
 class FinalRead:
@@ -112,8 +114,9 @@ class FinalRead:
         self.consumer.assign({TopicPartition(topic, p): EARLIEST for p in range(partitions)})
 
     def _take(self) -> None:
-        for record in self.consumer.take(10_000):
-            self.found[record.partition][record.offset] = record.value or b""
+        while records := self.consumer.take(10_000):
+            for record in records:
+                self.found[record.partition][record.offset] = record.value or b""
 
     def has_read_to(self, ends: dict[int, int]) -> bool:
         return all(
