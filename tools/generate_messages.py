@@ -57,6 +57,16 @@ EXTRA["DescribeClusterResponse"] = [
          {"name": "Code", "type": "string", "versions": "0+"},
          {"name": "Reason", "type": "string", "versions": "0+"}]}]  # fmt: skip
 
+# On DescribeQuorum: what the leader measures of itself, told to whoever asks for it.
+EXTRA["DescribeQuorumRequest"] = [
+    {"name": "IncludeMetrics", "type": "bool", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10000, "default": "false", "ignorable": True}]  # fmt: skip
+EXTRA["DescribeQuorumResponse"] = [
+    {"name": "Metrics", "type": "[]QuorumMetric", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10000, "ignorable": True, "fields": [
+         {"name": "Name", "type": "string", "versions": "0+"},
+         {"name": "Value", "type": "string", "versions": "0+"}]}]  # fmt: skip
+
 DROPPED = {("ElectLeadersResponse", "ErrorCode")}
 """Not ignorable by definition, but version 0 says it per partition as well."""
 

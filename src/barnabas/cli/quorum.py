@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import typer
+from rich.table import Table
 
 from barnabas.cli import voters
 from barnabas.cli.failure import Failure
-from barnabas.cli.quorum_view import QuorumView, ReplicaRow, view_of
+from barnabas.cli.quorum_view import QuorumView, ReplicaRow, metrics_of, view_of
 from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 
 app = typer.Typer(help="The quorum that holds the cluster's metadata.", no_args_is_help=True)
@@ -32,6 +34,7 @@ def group() -> None:
 def describe(
     status: bool = typer.Option(False, "--status", help="Leader, epoch, lag, who votes."),
     replication: bool = typer.Option(False, "--replication", help="How far each replica is."),
+    metrics: bool = typer.Option(False, "--metrics", help="What the leader measures of itself."),
     human: bool = typer.Option(
         False, "--human-readable", help="Timestamps as how long ago that was."
     ),
@@ -39,21 +42,33 @@ def describe(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """The quorum as its leader sees it, with the figures of kafka-metadata-quorum; both parts where
-    none is chosen."""
-    if status and replication:
-        raise Failure("choose --status or --replication; without either both are shown", USAGE)
+    """The quorum as its leader sees it, with the figures of kafka-metadata-quorum: its status and how far
+    each replica is, where no part is chosen."""
+    if status + replication + metrics > 1:
+        raise Failure("choose one of --status, --replication and --metrics", USAGE)
     with cluster(bootstrap, data) as connected:
-        response = connected.call(voters.described(connected))
+        response = connected.call(voters.described(connected, metrics=metrics))
         view = view_of(response, connected.client.cluster.cluster_id or "")
-    if not replication:
-        table = table_of(None, "", "")
-        table.show_header = False
-        for name, value in view.status():
-            table.add_row(f"{name}:" if name else "", value)
-        show(as_json, _as_json(view, status), table)
-    if replication or not (status or as_json):
-        show(as_json, [dataclasses.asdict(row) for row in view.replicas], _progress(view, human))
+    if metrics:
+        told = metrics_of(response)
+        show(as_json, told, _pairs((name, str(value)) for name, value in told.items()))
+    elif as_json:
+        rows = [dataclasses.asdict(row) for row in view.replicas]
+        show(True, rows if replication else _as_json(view, status), table_of(None))
+    else:
+        if not replication:
+            show(False, None, _pairs(view.status()))
+        if not status:
+            show(False, None, _progress(view, human))
+
+
+def _pairs(lines: Iterable[tuple[str, str]]) -> Table:
+    """A name and a value per line."""
+    table = table_of(None, "", "")
+    table.show_header = False
+    for name, value in lines:
+        table.add_row(f"{name}:" if name else "", value)
+    return table
 
 
 def _as_json(view: QuorumView, status_only: bool) -> dict[str, Any]:
@@ -67,7 +82,7 @@ def _as_json(view: QuorumView, status_only: bool) -> dict[str, Any]:
     return told
 
 
-def _progress(view: QuorumView, human: bool) -> Any:
+def _progress(view: QuorumView, human: bool) -> Table:
     table = table_of(None, *COLUMNS, right=("NodeId", *NUMBERS))
     now_ms = time.time_ns() // 1_000_000
     for row in view.replicas:

@@ -120,6 +120,20 @@ def view_of(response: Any, cluster_id: str) -> QuorumView:
     )
 
 
+def metrics_of(response: Any) -> dict[str, int | float | str]:
+    """What the leader measures of itself, by Kafka's names; empty where it does not tell."""
+    return {metric.name: _number(metric.value) for metric in response.metrics}
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def _lag_time_ms(leader: Any | None, voters: list[Any]) -> int:
     """As kafka-metadata-quorum counts it: of the voter with the shortest log."""
     slowest = min(voters, key=lambda voter: voter.log_end_offset, default=None)

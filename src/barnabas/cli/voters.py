@@ -147,12 +147,12 @@ def _settings(config: NodeConfig, meta: MetaProperties) -> ReplicaSettings:
     return settings_from_node(config, meta, listeners)
 
 
-async def described(connected: Connected) -> Any:
+async def described(connected: Connected, *, metrics: bool = False) -> Any:
     """The leader's `DescribeQuorumResponse`; waits for a leader where there is none. Raises `KafkaError`."""
 
     def request() -> DescribeQuorumRequest:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
-        return DescribeQuorumRequest(topics=[topic])
+        return DescribeQuorumRequest(topics=[topic], include_metrics=metrics)
 
     def check(response: Any) -> None:
         raise_for(response.error_code, response.error_message)

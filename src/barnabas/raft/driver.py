@@ -19,6 +19,7 @@ from barnabas.raft.alarm import Alarm
 from barnabas.raft.applying import Applier
 from barnabas.raft.machine import Machine
 from barnabas.raft.messages import Request, Response
+from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.performing import Performer
 from barnabas.raft.proposing import Proposals
@@ -60,6 +61,7 @@ class QuorumReplica:
             opened.election,
             ports.clock.now_ms(),
         )
+        self.metrics = QuorumMetrics(machine, ports.clock.now_ms())
         later = ports.wakeups.call_soon
         self._applier = Applier(
             opened.log,
@@ -90,6 +92,7 @@ class QuorumReplica:
             opened.log,
             machine,
             self._applier,
+            self.metrics,
             self.step,
             self.close,
         )
@@ -219,6 +222,9 @@ class QuorumReplica:
 
     def describe(self) -> dict[str, Any]:
         """State for tools, logs and tests."""
+        return self._summary() | {"metrics": self.metrics.describe(self.ports.clock.now_ms())}
+
+    def _summary(self) -> dict[str, Any]:
         machine, snapshot = self.machine, self.machine.log.latest_snapshot
         return {
             "node": self.node_id,
@@ -235,7 +241,7 @@ class QuorumReplica:
         }
 
     def __repr__(self) -> str:
-        return f"QuorumReplica({self.describe()})"
+        return f"QuorumReplica({self._summary()})"
 
     # -- proposing and answering -----------------------------------------------------------------
 
@@ -292,9 +298,12 @@ class QuorumReplica:
             return
         if len(self._proposals) and not isinstance(event, on.Propose):
             self._proposals.drain()
-        effects = self.machine.step(event, self.ports.clock.now_ms())
+        clock = self.ports.clock
+        begun_ms = clock.now_ms()
+        effects = self.machine.step(event, begun_ms)
         if self._performer.perform(effects) and not self._closed:
             self._applier.run()
             self._snapshotting.maybe_begin()
             self._alarm.arm()
             self._leave()
+            self.metrics.on_step(begun_ms, clock.now_ms())

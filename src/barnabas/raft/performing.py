@@ -28,6 +28,7 @@ from barnabas.raft.messages import (
     Response,
     SnapshotResponse,
 )
+from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.transport import Transport
@@ -51,6 +52,7 @@ class Performer:
         log: RaftLog,
         machine: Machine,
         applier: Applier,
+        metrics: QuorumMetrics,
         step: Step,
         on_failed: Callable[[], None],
     ) -> None:
@@ -61,6 +63,7 @@ class Performer:
         self._log = log
         self._machine = machine
         self._applier = applier
+        self._metrics = metrics
         self._step = step
         self._on_failed = on_failed
         self._watch = LeaderWatch(transport, lambda endpoint: step(on.PeerGone(endpoint)))
@@ -150,11 +153,17 @@ class Performer:
 
     def _append(self, effect: do.Append) -> None:
         self._log.append(effect.records)
+        self._note_append(effect.base_offset)
+
+    def _note_append(self, base_offset: int) -> None:
+        end = self._log.end_offset
+        self._metrics.on_append(end - base_offset, end, self._ports.clock.now_ms())
 
     def _append_control(self, effect: do.AppendControl) -> None:
         wall_ms = self._ports.clock.wall_ms()
         batch = control_batch(effect.records, effect.base_offset, effect.epoch, wall_ms)
         self._log.append(batch)
+        self._note_append(effect.base_offset)
 
     def _truncate(self, effect: do.Truncate) -> None:
         self._log_generation += 1
@@ -241,6 +250,7 @@ class Performer:
     # -- the state machine -----------------------------------------------------------------------
 
     def _commit(self, effect: do.Commit) -> None:
+        self._metrics.on_commit(effect.offset, self._ports.clock.now_ms())
         self._applier.on_commit(effect.offset)
 
     def _leader_is(self, effect: do.LeaderIs) -> None:
@@ -253,6 +263,7 @@ class Performer:
             epoch=effect.epoch,
             state=type(self._machine.state).__name__,
         )
+        self._metrics.on_leader()
         self._watch.watch(effect.endpoint if effect.leader_id != node else None)
         self._applier.on_leader(effect.leader_id, effect.epoch, effect.start_offset)
 

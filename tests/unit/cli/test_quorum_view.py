@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from barnabas.cli.quorum_view import view_of
+from barnabas.cli.quorum_view import metrics_of, view_of
 from barnabas.types import ZERO_UUID, Uuid, uuid_text
 from barnabas.wire.messages.describe_quorum_response import (
     DescribeQuorumResponse,
     Listener,
     Node,
     PartitionData,
+    QuorumMetric,
     ReplicaState,
     TopicData,
 )
@@ -82,3 +83,18 @@ def test_a_leader_that_removed_itself_is_no_voter() -> None:
     view = view_of(response([replica(2, TWO, 85), replica(3, THREE, 90)], []), "c")
     assert [r.lag for r in view.voters] == [5, 0]
     assert view.max_follower_lag_time_ms == -1
+
+
+def test_metrics_are_numbers_where_they_can_be() -> None:
+    told = DescribeQuorumResponse(
+        metrics=[
+            QuorumMetric(name="current-state", value="leader"),
+            QuorumMetric(name="current-epoch", value="7"),
+            QuorumMetric(name="commit-latency-avg", value="0.5"),
+        ]
+    )
+    assert metrics_of(told) == {
+        "current-state": "leader",
+        "current-epoch": 7,
+        "commit-latency-avg": 0.5,
+    }

@@ -1,6 +1,7 @@
 """DescribeQuorum: who votes, who observes, how far each is.
 
-Behaviour: the leader only; the others say NOT_LEADER_OR_FOLLOWER.
+Behaviour: the leader only; the others say NOT_LEADER_OR_FOLLOWER. Asked with our tagged field
+``IncludeMetrics`` it adds what it measures of itself.
 Version notes: v1 has the times of the last fetch and of having been caught up; v2 directory ids, error
 messages and the voters' listeners (KIP-853).
 """
@@ -21,6 +22,7 @@ from barnabas.wire.messages.describe_quorum_response import (
     Listener,
     Node,
     PartitionData,
+    QuorumMetric,
     ReplicaState,
     TopicData,
 )
@@ -48,6 +50,11 @@ def handle(
         full = _encode(cast(messages.DescribeResponse, response), role)
         if ctx.api_version < LISTENERS_SINCE:
             full.nodes = []
+        if request.include_metrics and not full.error_code:
+            full.metrics = [
+                QuorumMetric(name=name, value=str(value))
+                for name, value in role.metrics.describe(role.ports.clock.now_ms()).items()
+            ]
         return full
 
     return role.ask(messages.DescribeRequest(), encode)

@@ -40,15 +40,31 @@ class TopicData(Message):
 
 
 class DescribeQuorumRequest(Message):
-    __slots__ = ("topics",)
+    __slots__ = (
+        "topics",
+        "include_metrics",
+    )
     VALID = (0, 2)
     FLEXIBLE = 0
     API_KEY = 55
-    FIELDS = (Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),)
+    FIELDS = (
+        Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
+        Field(
+            "include_metrics",
+            "bool",
+            (0, FOREVER),
+            tag=10000,
+            tagged=(0, FOREVER),
+            default=False,
+            ignorable=True,
+        ),
+    )
 
     def __init__(
         self,
         *,
         topics: Sequence[TopicData] = (),
+        include_metrics: bool = False,
     ) -> None:
         self.topics = topics
+        self.include_metrics = include_metrics

@@ -157,12 +157,33 @@ class Node(Message):
         self.listeners = listeners
 
 
+class QuorumMetric(Message):
+    __slots__ = (
+        "name",
+        "value",
+    )
+    FIELDS = (
+        Field("name", "string", (0, FOREVER), default=""),
+        Field("value", "string", (0, FOREVER), default=""),
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        value: str = "",
+    ) -> None:
+        self.name = name
+        self.value = value
+
+
 class DescribeQuorumResponse(Message):
     __slots__ = (
         "error_code",
         "error_message",
         "topics",
         "nodes",
+        "metrics",
     )
     VALID = (0, 2)
     FLEXIBLE = 0
@@ -179,6 +200,17 @@ class DescribeQuorumResponse(Message):
         ),
         Field("topics", "struct", (0, FOREVER), array=True, struct=TopicData, default=()),
         Field("nodes", "struct", (2, FOREVER), array=True, struct=Node, default=()),
+        Field(
+            "metrics",
+            "struct",
+            (0, FOREVER),
+            array=True,
+            struct=QuorumMetric,
+            tag=10000,
+            tagged=(0, FOREVER),
+            default=(),
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -188,8 +220,10 @@ class DescribeQuorumResponse(Message):
         error_message: str | None = "",
         topics: Sequence[TopicData] = (),
         nodes: Sequence[Node] = (),
+        metrics: Sequence[QuorumMetric] = (),
     ) -> None:
         self.error_code = error_code
         self.error_message = error_message
         self.topics = topics
         self.nodes = nodes
+        self.metrics = metrics
