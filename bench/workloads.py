@@ -198,7 +198,7 @@ def longest_pause(system: System, topic: str, node: int) -> float:
                 client.produce(topic, RECORD, partition=0, on_delivery=note)
             client.poll(0.002)
 
-    run(1.0)
+    run(2.0)
     system.kill(node)
     at = time.monotonic()
     while not acknowledged or acknowledged[-1] < at + 1.0:

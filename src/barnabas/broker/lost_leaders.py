@@ -26,9 +26,9 @@ from barnabas.ports import Clock
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
-NEWS_MS_MAX = 500.0
+NEWS_MS_MAX = 1_000.0
 LOOK_MS = 20.0
-SETTLED_MS = 1_000.0
+SETTLED_MS = 300.0
 """Who has been connected for this long knows its topics: nobody waits while a client starts."""
 SHOWN_MS = 9_000.0
 """Kafka's session time-out by default."""
