@@ -316,10 +316,11 @@ class World:
             assert not self.register(broker, rack=(racks or {}).get(broker)).error_code
             assert not self.heartbeat(broker).is_fenced
 
-    def kill(self, broker: int) -> None:
-        """The process dies: its listener refuses, its connection ends."""
-        self.ports.network.refusing.add(Endpoint("h", 9000 + broker))
-        self.controller.on_connection_closed(500 + broker)
+    def kill(self, *brokers: int) -> None:
+        """The processes die, all at once: their listeners refuse, their connections end."""
+        for broker in brokers:
+            self.ports.network.refusing.add(Endpoint("h", 9000 + broker))
+            self.controller.on_connection_closed(500 + broker)
         self.settle()
 
     def revive(self, broker: int, *, clean: bool = False, incarnation: int = 7000) -> None:
