@@ -87,6 +87,9 @@ def _progress(view: QuorumView, human: bool) -> Table:
     now_ms = time.time_ns() // 1_000_000
     for row in view.replicas:
         table.add_row(*_cells(row, now_ms if human else None))
+    for column, name in zip(table.columns, COLUMNS, strict=True):
+        # Whole, also where that is wider than the terminal: programs read it, too.
+        column.min_width = max(len(name), *(len(str(cell)) for cell in column.cells))
     return table
 
 

@@ -60,6 +60,17 @@ class QuorumView:
         yield from self.voters
         yield from self.observers
 
+    @property
+    def is_static(self) -> bool:
+        """Whether a configuration says who votes: such voters have no directory ids."""
+        return all(voter.directory_id is None for voter in self.voters)
+
+    def following(self, within_ms: int = 3_000) -> set[int]:
+        """The voters that fetched lately, and the leader."""
+        now = max((voter.last_fetch_timestamp for voter in self.voters), default=0)
+        found = {v.node_id for v in self.voters if now - v.last_fetch_timestamp <= within_ms}
+        return found | {self.leader_id}
+
     def status(self) -> list[tuple[str, str]]:
         """(name, value) as kafka-metadata-quorum prints them; lists take a line per entry."""
         lines = [

@@ -85,10 +85,10 @@ def remove_controller(
             raise Failure(f"node {node} does not vote; voters are {sorted(voters)}")
         key = _directory_of(voters[node], directory)
         print(f"voter to remove: {node}, directory {uuid_text(key)}")
-        _print_voters(quorum)
-        left = len(voters) - 1
-        print(f"{left} voters are left; the quorum then survives the loss of {(left - 1) // 2}")
+        view = _print_voters(quorum)
+        _say_who_is_left(view, node)
         if dry_run:
+            _check_changeable(view)
             return
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node, voter_directory_id=key)
         _ask_leader(connected, quorum, request)
@@ -187,8 +187,17 @@ def _directory_of(voter: Any, wanted: str) -> Uuid:
     return asked
 
 
+def _check_changeable(view: QuorumView) -> None:
+    """Raises `Failure` where the leader would refuse every change."""
+    if view.is_static:
+        raise Failure(
+            "the voters are static (controller.quorum.voters, kraft.version 0): it would be refused"
+        )
+
+
 def _check_can_join(view: QuorumView, meta: MetaProperties) -> None:
     """What the leader would refuse, as far as it can be seen beforehand. Raises `Failure`."""
+    _check_changeable(view)
     if any(voter.node_id == meta.node_id for voter in view.voters):
         raise Failure(f"node {meta.node_id} is a voter already: it would be refused")
     own = uuid_text(meta.directory_id)
@@ -199,6 +208,20 @@ def _check_can_join(view: QuorumView, meta: MetaProperties) -> None:
         print(f"it is {row.lag} records behind the leader; it must have caught up to be added")
     count = len(view.voters) + 1
     print(f"{count} voters would survive the loss of {(count - 1) // 2}")
+
+
+def _say_who_is_left(view: QuorumView, node: int) -> None:
+    """What the quorum is like without `node`. Raises `Failure` where that is none."""
+    left = {voter.node_id for voter in view.voters} - {node}
+    if not left:
+        raise Failure(f"node {node} is the last voter; a quorum has at least one")
+    print(
+        f"{len(left)} voters are left; the quorum then survives the loss of {(len(left) - 1) // 2}"
+    )
+    following = left & view.following()
+    if len(following) <= len(left) // 2:
+        silent = sorted(left - following)
+        print(f"warning: voters {silent} do not fetch: the change commits only when they are back")
 
 
 def _ask_leader(connected: Connected, quorum: Any, request: Any) -> None:

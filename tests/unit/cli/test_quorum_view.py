@@ -68,6 +68,17 @@ def test_lag_and_status_of_each() -> None:
     ) in view.status()
 
 
+def test_static_voters_have_no_directories_and_the_silent_do_not_follow() -> None:
+    static = view_of(response([replica(1, ZERO_UUID, 9), replica(2, ZERO_UUID, 9)], []), "c")
+    assert static.is_static
+    silent = replica(3, THREE, 5)
+    silent.last_fetch_timestamp = -1
+    leader = replica(1, ONE, 9)
+    leader.last_fetch_timestamp = 100_000
+    dynamic = view_of(response([leader, replica(2, TWO, 9), silent], []), "c")
+    assert not dynamic.is_static and dynamic.following() == {1}
+
+
 def test_nobody_lags() -> None:
     view = view_of(response([replica(1, ONE, 100, 1_000), replica(2, TWO, 100)], []), "c")
     assert (view.max_follower_lag, view.max_follower_lag_time_ms) == (0, 0)
