@@ -15,6 +15,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import SNAPSHOT, file_name
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.log.segment import Segment, remove
+from barnabas.record.batch import HEADER_SIZE, read_header
 
 if TYPE_CHECKING:
     from barnabas.log.partition_log import PartitionLog
@@ -92,6 +93,17 @@ def start_empty(log: PartitionLog, offset: int) -> None:
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
     log.high_watermark = offset
     log.add_segment(offset)
+
+
+def begin_inside(log: PartitionLog, records: memoryview) -> None:
+    """An empty log that begins inside the batch which comes first (a leader's log start need not be a
+    batch's end, and it sends whole batches) begins where the batch does; readers learn the leader's log start
+    with the same answer. Source: Kafka's ``UnexpectedAppendOffsetException``."""
+    if len(records) < HEADER_SIZE:
+        return
+    header = read_header(records, 0)
+    if header.base_offset < log.log_end_offset < header.next_offset:
+        truncate_fully_and_start_at(log, header.base_offset)
 
 
 def _lower_recovery_point(log: PartitionLog, offset: int) -> None:

@@ -189,6 +189,8 @@ class PartitionLog(SegmentedLog):
         batch at the end is ignored. Raises :class:`CorruptBatchError`, :class:`KafkaError` where the
         offsets do not follow (what came before such a batch is appended), ``OSError``."""
         view = memoryview(records)
+        if self.log_start_offset == self.log_end_offset > 0:
+            cutting.begin_inside(self, view)
         end, first = self.log_end_offset, -1
         headers: list[BatchHeader] = []
         start = position = 0
