@@ -58,8 +58,6 @@ class History:
         """The highest offset before which somebody asked to delete, granted or not."""
         self.commits = Commits()
         """What members of groups asked to commit."""
-        self.committed: dict[tuple[str, str, int], int] = {}
-        """(group, topic, partition) → the last acknowledged commit."""
 
     def promise(self, topic: str) -> Promise:
         return self.promises.get(topic, STRICT)
@@ -75,10 +73,6 @@ class History:
     def on_acknowledged(self, topic: str, partition: int, value: bytes, offset: int) -> None:
         self.operations += 1
         self.acknowledged[topic, partition].append(Written(value, offset))
-
-    def on_committed(self, group: str, topic: str, partition: int, offset: int) -> None:
-        self.operations += 1
-        self.committed[group, topic, partition] = offset
 
     def on_read(self, topic: str, partition: int, offset: int, value: bytes) -> None:
         """A consumer got `value`. Raises :class:`Violation` where another value was seen there."""

@@ -74,12 +74,17 @@ class ConsumerClient:
                 for tp in consumer.assignment
                 if (offset := consumer.position(tp)) is not None
             }
+            commits = self.workload.history.commits
+            attempts = commits.begin(
+                self.plan.group,
+                {(tp.topic, tp.partition): offset for tp, offset in positions.items()},
+            )
             try:
                 await consumer.commit(positions)
             except (ChannelError, KafkaError):
                 continue  # another member owns it now, or its coordinator is gone: the next one counts
-            for tp, offset in positions.items():
-                self.workload.history.on_committed(self.plan.group, tp.topic, tp.partition, offset)
+            commits.acknowledge(attempts)
+            self.workload.history.operations += len(positions)
 
     async def _come_and_go(self) -> None:
         while not self.workload.stopped:
