@@ -28,6 +28,7 @@ from barnabas.broker.group_coordinator import GroupCoordinators
 from barnabas.broker.isr_changes import IsrChanges
 from barnabas.broker.leaders import add_fetch_leaders, add_produce_leaders
 from barnabas.broker.lifecycle import Identity, Lifecycle
+from barnabas.broker.log_dir_moves import LogDirMoves
 from barnabas.broker.lost_leaders import LostLeaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.producer_ids import ProducerIds
@@ -107,6 +108,7 @@ class Broker:
         self.assignments = DirectoryAssignments(
             ports, self.controller, self.node_id, self._broker_epoch
         )
+        self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
@@ -208,6 +210,8 @@ class Broker:
             if not changes:
                 return
         self.replicas.apply(changes)
+        if changes.everything:
+            self.moves.resume()
         self.lost_leaders.on_metadata(changes)
         if changes.topics_deleted:
             self.groups.on_topics_deleted(
@@ -275,6 +279,7 @@ class Broker:
         self, directory: LogDirectory, partitions: list[TopicPartition]
     ) -> None:
         self.replicas.on_directory_offline(partitions)
+        self.moves.look()
         if self.is_started:
             self.lifecycle.on_directory_offline(directory.directory_id)
             if not any(d.is_online for d in self.logs.directories):
@@ -337,6 +342,7 @@ class Broker:
             timer.cancel()
         self.replicas.fetchers.close()
         self.groups.close()
+        self.moves.close()
         self.deadlines.close()
         self.controller.close()
         self.logs.shutdown(self.lifecycle.broker_epoch)
@@ -352,6 +358,7 @@ class Broker:
             "fetch_sessions": len(self.fetches.sessions),
             "waiting": len(self.deadlines),
             "lost_leaders": self.lost_leaders.describe(),
+            "moves": self.moves.describe(),
             "logs": cast("object", self.logs.describe()),
         }
 

@@ -25,6 +25,8 @@ RETRY_MS = 500.0
 PARTITIONS_MAX = 2000
 """In one request."""
 Key = tuple[Uuid, int]
+OnAnswer = Callable[[int], None]
+"""Gets the error code for the one replica."""
 
 
 class DirectoryAssignments:
@@ -43,11 +45,20 @@ class DirectoryAssignments:
         self._broker_epoch = broker_epoch
         self._pending: dict[Key, Uuid] = {}
         self._in_flight: dict[Key, Uuid] = {}
+        self._waiting: dict[Key, OnAnswer] = {}
         self._scheduled = False
 
-    def submit(self, partition: Partition, directory: Uuid) -> None:
-        """`partition`'s log is in `directory`."""
-        self._pending[partition.topic_id, partition.index] = directory
+    def submit(
+        self, partition: Partition, directory: Uuid, on_answer: OnAnswer | None = None
+    ) -> None:
+        """`partition`'s log is in `directory`, or goes there once the controller has agreed: `on_answer`
+        is called then, unless something else is said of the replica before. A controller that keeps no
+        directories agrees with everything."""
+        key = (partition.topic_id, partition.index)
+        self._pending[key] = directory
+        self._waiting.pop(key, None)
+        if on_answer is not None:
+            self._waiting[key] = on_answer
         self._schedule(0.0)
 
     def _schedule(self, delay_ms: float) -> None:
@@ -89,9 +100,22 @@ class DirectoryAssignments:
         told, self._in_flight = self._in_flight, {}
         if isinstance(response, KafkaError) or response.error_code:
             code = response.code if isinstance(response, KafkaError) else response.error_code
-            if code != ErrorCode.UNSUPPORTED_VERSION:
+            if code == ErrorCode.UNSUPPORTED_VERSION:
+                for key in told:
+                    self._answer(key, ErrorCode.NONE)
+            else:
                 for key, directory in told.items():
                     self._pending.setdefault(key, directory)
             self._schedule(RETRY_MS)
             return
+        for directory_data in response.directories:
+            for topic in directory_data.topics:
+                for partition in topic.partitions:
+                    key = (Uuid(topic.topic_id), partition.partition_index)
+                    self._answer(key, partition.error_code)
         self._schedule(0.0)
+
+    def _answer(self, key: Key, code: int) -> None:
+        """The controller has spoken of `key`; of what it is told next it has not."""
+        if key not in self._pending and (on_answer := self._waiting.pop(key, None)) is not None:
+            on_answer(code)

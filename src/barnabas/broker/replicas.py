@@ -66,6 +66,8 @@ class ReplicaTable:
         self.logs: LogDirectories
         self.fetchers: FetcherPool
         self.isr_changes: IsrChanges
+        self.preferred: dict[TopicPartition, Uuid] = {}
+        """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
         self.marks_moved = False
         """Whether a high watermark may have moved since the last checkpoint."""
         self.now_ms = ports.clock.now_ms
@@ -162,7 +164,8 @@ class ReplicaTable:
             if self.node_id not in topics[partition.topic_id].replicas[partition.index]:
                 self._remove(partition)
         # What is left on disk is of partitions that this broker has no replica of any more.
-        for name in [n for n in self.logs.logs if (n.topic, n.partition) not in self.by_name]:
+        known = {*self.logs.logs, *self.logs.futures.logs}
+        for name in sorted(name for name in known if name not in self.by_name):
             self.ports.log("info", "replica.stray_log_deleted", partition=str(name))
             self.logs.delete(name)
 
@@ -256,6 +259,12 @@ class ReplicaTable:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
             )
+        copy = self.logs.futures.directory_of(name)
+        if copy is not None and copy.directory_id == directory:
+            # The move was agreed upon, and what it moved is gone: the copy had all there was.
+            if self.logs.futures.logs[name].topic_id == topic_id:
+                return self.logs.futures.replace_missing(name)
+            self.logs.futures.drop(name)
         if self.logs.by_id(directory) is None and any(
             d.offline_reason for d in self.logs.directories
         ):
@@ -264,11 +273,12 @@ class ReplicaTable:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
                 )
-        return self.logs.create(name, topic_id, self._place(directory))
+        return self.logs.create(name, topic_id, self._place(name, directory))
 
-    def _place(self, assigned: Uuid) -> Uuid:
-        """Where a log that is not there yet goes: as assigned, else the directory with the fewest
-        logs among those that are not cordoned."""
+    def _place(self, name: TopicPartition, assigned: Uuid) -> Uuid:
+        """Where a log that is not there yet goes: where AlterReplicaLogDirs wants it, as assigned, else
+        the directory with the fewest logs among those that are not cordoned."""
+        assigned = self.preferred.pop(name, assigned)
         if self.logs.by_id(assigned) is not None:
             return assigned
         me = self.image.brokers.get(self.node_id)

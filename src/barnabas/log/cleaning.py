@@ -2,7 +2,7 @@
 
 Reading and writing run through ``ports.background``; between two groups of segments the round waits as
 ``log.cleaner.io.max.bytes.per.second`` asks. Progress stands in ``cleaner-offset-checkpoint`` per directory.
-A log whose batches are corrupt is left alone, with the reason in `uncleanable`.
+A log whose batches are corrupt is left alone until they are mended, with the reason in `uncleanable`.
 
 Source: ``LogCleaner`` and ``LogCleanerManager`` of Apache Kafka 4.3 for behaviour.
 """
@@ -34,6 +34,8 @@ class Logs(Protocol):
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None: ...
     def fail(self, directory: LogDirectory, reason: str) -> None: ...
     def remove_later(self, log: PartitionLog) -> None: ...
+    @property
+    def on_corrupt(self) -> Callable[[TopicPartition, CorruptLogError], None]: ...
 
 
 class Round:
@@ -59,17 +61,19 @@ class LogCleaner:
         self._logs = logs
         self._round: Round | None = None
         self._wakeup: Wakeup | None = None
+        self._paused: set[TopicPartition] = set()
         self.first_dirty: dict[TopicPartition, int] = {}
         self.uncleanable: dict[TopicPartition, str] = {}
         self.rounds = 0
 
     def load(self, directory: LogDirectory) -> None:
-        """Where compaction of the directory's logs has come. Raises ``OSError``."""
+        """Where compaction of the directory's logs, which are open, has come. Raises ``OSError``."""
         path = f"{directory.path}/{checkpoints.CLEANER}"
         try:
-            self.first_dirty.update(checkpoints.read_offsets(self._ports.disk, path))
+            known = checkpoints.read_offsets(self._ports.disk, path)
         except MalformedCheckpoint:
             return  # compaction begins anew: that costs time only
+        self.first_dirty.update({tp: at for tp, at in known.items() if tp in directory.logs})
 
     def start(self) -> None:
         if self._settings.cleaner:
@@ -82,8 +86,22 @@ class LogCleaner:
 
     def forget(self, partition: TopicPartition) -> None:
         """Its log is gone; another one may come by the same name."""
+        self._give_up_on(partition)
+        self._paused.discard(partition)
         self.first_dirty.pop(partition, None)
         self.uncleanable.pop(partition, None)
+
+    def pause(self, partition: TopicPartition) -> None:
+        """No compaction of this log until `resume`: it is being copied."""
+        self._paused.add(partition)
+        self._give_up_on(partition)
+
+    def resume(self, partition: TopicPartition) -> None:
+        self._paused.discard(partition)
+
+    def _give_up_on(self, partition: TopicPartition) -> None:
+        if self._round is not None and self._round.log.partition == partition:
+            self._give_up(self._round)
 
     def _arm(self, delay_ms: float) -> None:
         when = self._ports.clock.now_ms() + max(delay_ms, 1.0)
@@ -101,9 +119,9 @@ class LogCleaner:
         wall = self._ports.clock.wall_ms()
         for partition, log in sorted(self._logs.logs.items()):
             directory = self._logs.directory_of(partition)
-            if not log.config.compact or partition in self.uncleanable or directory is None:
+            if not log.config.compact or directory is None or len(log.segments) < 2:
                 continue
-            if len(log.segments) < 2:
+            if partition in self.uncleanable or partition in self._paused:
                 continue
             try:
                 first_dirty = min(self.first_dirty.get(partition, 0), log.lowest_cut)
@@ -195,6 +213,8 @@ class LogCleaner:
 
     def _give_up(self, work: Round) -> None:
         self._round = None
+        if self._wakeup is not None:
+            self._wakeup.cancel()  # of a throttled round
         self._arm(self._settings.cleaner_backoff_ms)
 
     def _run(self, work: Round, job: Callable[[], T], done: Callable[[T], None]) -> None:
@@ -221,6 +241,7 @@ class LogCleaner:
         elif isinstance(error, CorruptLogError):
             self.uncleanable[partition] = str(error)
             self._ports.log("error", "log.uncleanable", partition=str(partition), reason=str(error))
+            self._logs.on_corrupt(partition, error)
         elif isinstance(error, OSError):
             self._logs.fail(work.directory, f"compacting {partition} failed: {error}")
         else:

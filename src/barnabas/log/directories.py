@@ -10,15 +10,17 @@ Source: ``LogManager`` of Apache Kafka 4.3 for behaviour; KIP-112, KIP-858 (JBOD
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.settings import LogManagerSettings
 from barnabas.log import checkpoints
 from barnabas.log.cleaning import LogCleaner
 from barnabas.log.config import LogConfig
-from barnabas.log.directory import DELETE_SUFFIX, LOCK_FILE, LogDirectory
+from barnabas.log.directory import LOCK_FILE, LogDirectory
+from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import OpenFiles
+from barnabas.log.future_logs import FutureLogs
+from barnabas.log.old_files import OldFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.recovery import open_log
 from barnabas.ports import Ports, Wakeup
@@ -31,15 +33,6 @@ TICK_MS = 1000.0
 
 class DirectoryInUse(OSError):
     """Another process has the directory."""
-
-
-class _Doomed(NamedTuple):
-    """Files to remove later."""
-
-    when_ms: float
-    directory: LogDirectory
-    path: str
-    is_tree: bool
 
 
 class LogDirectories:
@@ -58,6 +51,10 @@ class LogDirectories:
         self.settings = settings
         self.config_of = config_of
         self.on_offline = on_offline
+        self.on_corrupt: Callable[[TopicPartition, CorruptLogError], None] = lambda name, fault: (
+            None
+        )
+        """Told of corrupt batches that the upkeep of the logs comes upon."""
         self.files = OpenFiles(ports.disk)
         self.directories = [
             LogDirectory(ports.disk, path, meta.directory_id) for path, meta in identities.items()
@@ -65,10 +62,10 @@ class LogDirectories:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
         self._writing = False
-        self._doomed: list[_Doomed] = []
+        self.old_files = OldFiles(ports, self.fail)
+        self.futures = FutureLogs(self)
         self._due: dict[str, float] = {}
         self._wakeup: Wakeup | None = None
-        self._rng = ports.rng("log.deletion")
         self.cleaner = LogCleaner(ports, settings, self)
 
     # -- opening ---------------------------------------------------------------------------------
@@ -89,6 +86,7 @@ class LogDirectories:
                 self._open_directory(directory)
             except OSError as error:
                 self.fail(directory, f"opening it failed: {error}")
+        self.futures.settle()
         if not any(directory.is_online for directory in self.directories):
             raise OSError(self.directories[0].offline_reason)
         self._arm()
@@ -96,9 +94,6 @@ class LogDirectories:
 
     def _open_directory(self, directory: LogDirectory) -> None:
         directory.load()
-        self.cleaner.load(directory)
-        for name in directory.leftovers():
-            self.ports.disk.remove_tree(f"{directory.path}/{name}")
         opened = 0
         for found in directory.partitions():
             if found.partition in self.logs:
@@ -108,6 +103,8 @@ class LogDirectories:
                 )
             self._open_log(directory, found.partition, found.topic_id)
             opened += 1
+        self.futures.open(directory)
+        self.cleaner.load(directory)
         directory.forget_old_checkpoints()
         self.ports.log(
             "info",
@@ -134,6 +131,8 @@ class LogDirectories:
         log = opened.log
         log.high_watermark = directory.high_watermarks.get(partition, 0)
         if opened.fault:
+            # Shorter than it was when it closed cleanly: what the controller is told must not say so.
+            directory.previous_broker_epoch = -1
             self.ports.log(
                 "warning",
                 "log.cut",
@@ -141,10 +140,11 @@ class LogDirectories:
                 bytes=opened.cut_bytes,
                 reason=opened.fault,
             )
-        self._adopt(directory, log)
+        self.adopt(directory, log)
         return log
 
-    def _adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
+    def adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """`log`, which is open and stands in `directory`, is its partition's from now on."""
         log.on_recovery_point_lowered = directory.lower_recovery_points
         directory.logs[log.partition] = log
         self.logs[log.partition] = log
@@ -202,30 +202,25 @@ class LogDirectories:
         except OSError as error:
             self.fail(directory, f"creating {partition} failed: {error}")
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._adopt(directory, opened.log)
+        self.adopt(directory, opened.log)
         return opened.log
 
-    def delete(self, partition: TopicPartition) -> None:
-        """Take the log out at once; its files go after ``file.delete.delay.ms``."""
+    def take_out(self, partition: TopicPartition) -> tuple[LogDirectory, PartitionLog] | None:
+        """The log is not the partition's any more; its files are the caller's."""
         log = self.logs.pop(partition, None)
         directory = self._home.pop(partition, None)
         if log is None or directory is None:
-            return
+            return None
         directory.logs.pop(partition, None)
-        self.cleaner.forget(partition)
-        delay = log.config.file_delete_delay_ms
-        try:
-            log.close(clean=False)
-            # The name must stay within the 255 bytes that a file system allows.
-            unique = self._rng.randbytes(16).hex()
-            name = f"{str(partition)[:200]}.{unique}{DELETE_SUFFIX}"
-            target = f"{directory.path}/{name}"
-            self.ports.disk.rename(log.directory, target)
-        except OSError as error:
-            self.fail(directory, f"deleting {partition} failed: {error}")
-            return
-        when = self.ports.clock.now_ms() + delay
-        self._doomed.append(_Doomed(when, directory, target, True))
+        return directory, log
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Take the log out at once, a future one too; the files go after ``file.delete.delay.ms``."""
+        self.futures.drop(partition)
+        found = self.take_out(partition)
+        if found is not None:
+            self.cleaner.forget(partition)
+            self.old_files.delete(*found)
 
     # -- failure ---------------------------------------------------------------------------------
 
@@ -242,7 +237,8 @@ class LogDirectories:
             for segment in log.segments:
                 segment.close()
         directory.logs.clear()
-        self._doomed = [doomed for doomed in self._doomed if doomed.directory is not directory]
+        self.futures.on_offline(directory)
+        self.old_files.forget(directory)
         self.on_offline(directory, gone)
 
     def fail_log(self, partition: TopicPartition, error: BaseException) -> None:
@@ -256,7 +252,7 @@ class LogDirectories:
     def sync(self, log: PartitionLog, done: Callable[[], None] | None = None) -> None:
         """Make `log` durable in the background."""
         directory = self._home.get(log.partition)
-        if directory is None:
+        if directory is None or self.logs[log.partition] is not log:
             return
         log.last_sync_ms = self.ports.clock.now_ms()
         try:
@@ -267,7 +263,8 @@ class LogDirectories:
 
         def finish(result: object) -> None:
             if isinstance(result, BaseException):
-                self.fail(directory, f"syncing {log.partition} failed: {result}")
+                if self.logs.get(log.partition) is log:  # not deleted or moved meanwhile
+                    self.fail(directory, f"syncing {log.partition} failed: {result}")
                 return
             on_synced()
             if done is not None:
@@ -340,7 +337,7 @@ class LogDirectories:
         for log in list(self.logs.values()):
             if log.rolled_since_sync:  # a full segment becomes durable soon: recovery stays short
                 self.sync(log)
-        self._remove_doomed(now)
+        self.old_files.remove_due(now)
         self._arm()
 
     def apply_retention(self) -> None:
@@ -363,8 +360,7 @@ class LogDirectories:
         """Its files that are named ``.deleted`` go after ``file.delete.delay.ms``."""
         directory = self._home.get(log.partition)
         if directory is not None:
-            when = self.ports.clock.now_ms() + log.config.file_delete_delay_ms
-            self._doomed += [_Doomed(when, directory, path, False) for path in log.deleted_paths]
+            self.old_files.add(directory, log.deleted_paths, log.config.file_delete_delay_ms)
         log.deleted_paths = []
 
     def _flush_due(self) -> None:
@@ -379,17 +375,6 @@ class LogDirectories:
         for log in self.logs.values():
             if log.producers.entries:
                 log.producers.expire(wall, self.settings.producer_id_expiration_ms)
-
-    def _remove_doomed(self, now: float) -> None:
-        due = [doomed for doomed in self._doomed if doomed.when_ms <= now]
-        if not due:
-            return
-        self._doomed = [doomed for doomed in self._doomed if doomed.when_ms > now]
-        disk = self.ports.disk
-        for directory in self.directories:
-            mine = [doomed for doomed in due if doomed.directory is directory]
-            if mine:
-                _remove(self, directory, mine, disk.remove, disk.remove_tree)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -415,7 +400,7 @@ class LogDirectories:
             if not directory.is_online:
                 continue
             try:
-                for _, log in sorted(directory.logs.items()):
+                for _, log in sorted(directory.all_logs.items()):
                     log.close()
                 directory.write_all_checkpoints()
                 if self._writing or not directory.was_clean:
@@ -436,21 +421,3 @@ class LogDirectories:
                 for directory in self.directories
             },
         }
-
-
-def _remove(
-    logs: LogDirectories,
-    directory: LogDirectory,
-    doomed: list[_Doomed],
-    remove: Callable[[str], None],
-    remove_tree: Callable[[str], None],
-) -> None:
-    def job() -> None:
-        for item in doomed:
-            (remove_tree if item.is_tree else remove)(item.path)
-
-    def finish(result: object) -> None:
-        if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
-            logs.fail(directory, f"removing old files failed: {result}")
-
-    logs.ports.background.run(f"remove {directory.path}", job, finish)

@@ -51,6 +51,8 @@ class LogDirectory:
         self.offline_reason = ""
         """Why it cannot be used; empty while it can."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures: dict[TopicPartition, PartitionLog] = {}
+        """Copies of logs of other directories; the checkpoints speak of them, too."""
         self.was_clean = False
         self.previous_broker_epoch = -1
         """From the clean-shutdown file (KIP-966); -1 where the last shutdown was none."""
@@ -65,6 +67,10 @@ class LogDirectory:
     @property
     def is_online(self) -> bool:
         return not self.offline_reason
+
+    @property
+    def all_logs(self) -> dict[TopicPartition, PartitionLog]:
+        return {**self.logs, **self.futures} if self.futures else self.logs
 
     def load(self) -> None:
         """Read the checkpoints and whether the last shutdown was clean. Raises ``OSError``."""
@@ -99,6 +105,15 @@ class LogDirectory:
                 found.append(PartitionDirectory(name, partition, self._topic_id(name)))
         return found
 
+    def futures_on_disk(self) -> list[PartitionDirectory]:
+        """The future logs in it, by name."""
+        found = []
+        for name in self.disk.list_dir(self.path):
+            partition = future_partition_of(name)
+            if partition is not None and self.disk.is_dir(f"{self.path}/{name}"):
+                found.append(PartitionDirectory(name, partition, self._topic_id(name)))
+        return found
+
     def leftovers(self) -> list[str]:
         """Directories of deleted partitions that a crash left behind."""
         return [name for name in self.disk.list_dir(self.path) if name.endswith(DELETE_SUFFIX)]
@@ -124,16 +139,16 @@ class LogDirectory:
     # -- checkpoints (each blocks; run in the background or at shutdown) ---------------------------
 
     def recovery_point_entries(self) -> dict[TopicPartition, int]:
-        return {partition: log.recovery_point for partition, log in self.logs.items()}
+        return {partition: log.recovery_point for partition, log in self.all_logs.items()}
 
     def high_watermark_entries(self) -> dict[TopicPartition, int]:
-        return {partition: log.high_watermark for partition, log in self.logs.items()}
+        return {partition: log.high_watermark for partition, log in self.all_logs.items()}
 
     def log_start_entries(self) -> dict[TopicPartition, int]:
         """Only where it is not the first segment's base, as Kafka does."""
         return {
             partition: log.log_start_offset
-            for partition, log in self.logs.items()
+            for partition, log in self.all_logs.items()
             if log.log_start_offset > log.segments[0].base_offset
         }
 
@@ -143,8 +158,9 @@ class LogDirectory:
         path = f"{self.path}/{name}"
         if name == checkpoints.RECOVERY_POINT:
             entries = self.recovery_point_entries()
+            logs = self.all_logs
             for partition, offset in entries.items():
-                log = self.logs[partition]
+                log = logs[partition]
                 log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, offset)
         elif name == checkpoints.HIGH_WATERMARK:
             entries = self.high_watermark_entries()
@@ -167,16 +183,16 @@ class LogDirectory:
         durable first. Blocks."""
         self._lowered += 1
         self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
-        for log in self.logs.values():
+        for log in self.all_logs.values():
             log.checkpointed_recovery_point = log.recovery_point
 
     def forget_old_checkpoints(self) -> None:
         """What the files say of logs that are gone, or of more than recovery found, must not be
         believed at the next start. Blocks where there is such a thing."""
         stale = any(
-            log.checkpointed_recovery_point > log.recovery_point for log in self.logs.values()
+            log.checkpointed_recovery_point > log.recovery_point for log in self.all_logs.values()
         )
-        if stale or not self.in_checkpoints <= self.logs.keys():
+        if stale or not self.in_checkpoints <= self.all_logs.keys():
             self.write_all_checkpoints()
 
     def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
@@ -186,7 +202,7 @@ class LogDirectory:
         self.lower_recovery_points()
         self.write_offsets(checkpoints.HIGH_WATERMARK, self.high_watermark_entries())
         self.write_offsets(checkpoints.LOG_START, self.log_start_entries())
-        self.in_checkpoints = set(self.logs)
+        self.in_checkpoints = set(self.all_logs)
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
         text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
@@ -203,6 +219,25 @@ def partition_of(name: str) -> TopicPartition | None:
     if not dash or not topic or not number.isdigit() or topic == METADATA_TOPIC:
         return None
     return TopicPartition(topic, int(number))
+
+
+def name_of_future(partition: TopicPartition, unique: str) -> str:
+    return f"{partition}.{unique}{FUTURE_SUFFIX}"
+
+
+def future_partition_of(name: str) -> TopicPartition | None:
+    """The partition whose future log has this name; None for anything else."""
+    return _partition_before(name, FUTURE_SUFFIX)
+
+
+def deleted_partition_of(name: str) -> TopicPartition | None:
+    """The partition whose log was deleted, or moved away, and has this name since."""
+    return _partition_before(name, DELETE_SUFFIX)
+
+
+def _partition_before(name: str, suffix: str) -> TopicPartition | None:
+    plain, dot, rest = name.rpartition(".")
+    return partition_of(plain) if dot and rest.endswith(suffix) else None
 
 
 def _broker_epoch(data: bytes) -> int:

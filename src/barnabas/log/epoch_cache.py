@@ -94,6 +94,15 @@ class EpochCache:
             self.epochs, self.starts = [], []
             self.is_dirty = True
 
+    def take_over(self, other: EpochCache) -> None:
+        """Say what `other` says, of the same records."""
+        if (self.epochs, self.starts) != (other.epochs, other.starts):
+            self.epochs, self.starts = list(other.epochs), list(other.starts)
+            self.is_dirty = True
+
+    def moved_to(self, path: str) -> None:
+        self._path = path
+
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self.epochs, self.starts, strict=True))
 

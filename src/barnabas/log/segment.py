@@ -417,15 +417,16 @@ class Segment:
         for suffix in SEGMENT_SUFFIXES:
             self._files.close(self._prefix + suffix + self._suffix)
 
-    def moved_to(self, directory: str) -> None:
-        """Its files, which were closed before, stand in `directory` now."""
-        self._prefix = f"{directory}/{self.base_offset:020d}"
-        for index, suffix in ((self.index, INDEX), (self.time_index, TIME_INDEX)):
-            index.release()
-            index.path = self._prefix + suffix + self._suffix
-
     def __repr__(self) -> str:
         return f"Segment({file_name(self.base_offset, LOG)}, {self.size} bytes)"
+
+
+def relocate(segment: Segment, directory: str) -> None:
+    """Its files, which were closed before, stand in `directory` now."""
+    segment._prefix = f"{directory}/{segment.base_offset:020d}"
+    for index, suffix in ((segment.index, INDEX), (segment.time_index, TIME_INDEX)):
+        index.release()
+        index.path = segment._prefix + suffix + segment._suffix
 
 
 def files_of(disk: Disk, segment: Segment) -> list[str]:

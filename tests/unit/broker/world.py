@@ -54,10 +54,12 @@ class Answer:
 class Cluster:
     """A simulated cluster and one client machine."""
 
-    def __init__(self, nodes: int = 1, seed: int = 1, **settings: str) -> None:
+    def __init__(
+        self, nodes: int = 1, seed: int = 1, directories: int = 1, **settings: str
+    ) -> None:
         self.world = World(seed)
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        self.sim = SimCluster(self.world, Topology(nodes, settings=named))
+        self.sim = SimCluster(self.world, Topology(nodes, settings=named, directories=directories))
         machine = self.sim.add_machine("client")
         self.client = machine.start_process()
         self.channels = Channels(self.client, "test")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.forwarding import forwarded
 from barnabas.broker.handlers import (
+    alter_replica_log_dirs,
     delete_groups,
     delete_records,
     describe_cluster,
@@ -64,6 +65,7 @@ MODULES = cast(
         delete_groups,
         init_producer_id,
         delete_records,
+        alter_replica_log_dirs,
         describe_cluster,
         describe_configs,
         describe_log_dirs,

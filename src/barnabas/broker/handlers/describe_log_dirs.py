@@ -1,7 +1,8 @@
 """DescribeLogDirs.
 
 Behaviour: this broker's log directories with the size of each replica in them; a directory that failed
-with KAFKA_STORAGE_ERROR. The lag of a replica is what it lacks of the high watermark.
+with KAFKA_STORAGE_ERROR. The lag of a replica is what it lacks of the high watermark; that of a future
+one, on its way to this directory, what it lacks of the current one's end (-1 where that is gone).
 
 Version notes: 3 has an error of its own, 4 the volume's space, 5 whether the directory is cordoned.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.log.directory import LogDirectory
+from barnabas.log.partition_log import PartitionLog
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -58,14 +60,18 @@ def _describe(
             error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path
         )
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for name, log in sorted(directory.logs.items()):
+    for name, log in sorted(directory.all_logs.items()):
         if wanted is not None and name not in wanted:
             continue
+        is_future = name in directory.futures
         topics.setdefault(name.topic, []).append(
             DescribeLogDirsPartition(
                 partition_index=name.partition,
                 partition_size=log.size,
-                offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+                offset_lag=_future_lag(broker, name, log)
+                if is_future
+                else max(log.high_watermark - log.log_end_offset, 0),
+                is_future_key=is_future,
             )
         )
     total, usable = broker.ports.disk.free_bytes(directory.path)
@@ -80,3 +86,8 @@ def _describe(
         usable_bytes=usable,
         is_cordoned=known is not None and directory.directory_id in known.cordoned,
     )
+
+
+def _future_lag(broker: Broker, name: TopicPartition, log: PartitionLog) -> int:
+    current = broker.logs.logs.get(name)
+    return -1 if current is None else current.log_end_offset - log.log_end_offset

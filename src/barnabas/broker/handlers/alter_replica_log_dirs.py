@@ -1,0 +1,96 @@
+"""AlterReplicaLogDirs.
+
+Behaviour: begins to move replicas of this broker to the directories named, and answers at once;
+DescribeLogDirs shows how far the copies have come. A replica that is there already stays, and a move
+elsewhere is called off. For a replica that is not here yet the directory is remembered until it comes, and
+the answer is REPLICA_NOT_AVAILABLE. LOG_DIR_NOT_FOUND: ``log.dirs`` has no such directory;
+KAFKA_STORAGE_ERROR: it is offline, the replica is, or another directory is that may hold an older copy;
+INVALID_TOPIC_EXCEPTION: the copy's name would be too long (KIP-113, KAFKA-4893).
+
+Version notes: 2 is flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.types import TopicPartition
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from barnabas.wire.messages.alter_replica_log_dirs_response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from barnabas.wire.request import Api, RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+
+def error_response(
+    request: AlterReplicaLogDirsRequest, code: int, message: str
+) -> AlterReplicaLogDirsResponse:
+    return _response(dict.fromkeys(_wanted(request), code))
+
+
+API = Api(
+    ApiKey.ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest, error_response, "cluster", "alter"
+)
+
+
+def handle(
+    request: AlterReplicaLogDirsRequest, ctx: RequestContext, broker: Broker
+) -> AlterReplicaLogDirsResponse:
+    codes = {}
+    for name, path in _wanted(request).items():
+        try:
+            _move(broker, name, path)
+            codes[name] = int(ErrorCode.NONE)
+        except KafkaError as error:
+            codes[name] = int(error.code)
+            broker.ports.log(
+                "warning",
+                "log.move_refused",
+                partition=str(name),
+                to=path,
+                error=error.code.name,
+                reason=error.message,
+            )
+    return _response(codes)
+
+
+def _move(broker: Broker, name: TopicPartition, path: str) -> None:
+    directory = next((d for d in broker.logs.directories if d.path == path), None)
+    if directory is None:
+        if path in broker.config.log_dirs:  # it could not even be read at the start
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
+    if not directory.is_online:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+    broker.moves.move(name, directory)
+
+
+def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
+    """Of a replica that is named twice the last directory counts."""
+    return {
+        TopicPartition(topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+
+
+def _response(codes: dict[TopicPartition, int]) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for name, code in codes.items():
+        topics.setdefault(name.topic, []).append(
+            AlterReplicaLogDirPartitionResult(partition_index=name.partition, error_code=code)
+        )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ]
+    )

@@ -1,0 +1,239 @@
+"""Future logs: copies that follow cuts and deletions of their source, take its place, and leave exactly one
+valid log whatever ends in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.log.copying import align, append_run
+from barnabas.log.partition_log import PartitionLog
+from barnabas.record.builder import build_batch
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+from tests.unit.log.directories_world import PATHS, DirectoriesWorld
+from tests.unit.log.test_directories import T0, TOPIC_ID, fill, values
+
+
+def begin(world: DirectoriesWorld, batches: int = 12) -> tuple[PartitionLog, PartitionLog]:
+    """A log in the first directory and its empty copy in the second."""
+    first, second = world.logs.directories
+    source = world.logs.create(T0, TOPIC_ID, first.directory_id)
+    fill(source, batches)
+    return source, world.logs.futures.create(T0, second, source)
+
+
+def copy_all(source: PartitionLog, copy: PartitionLog, runs: int = 1000) -> None:
+    align(source, copy)
+    while copy.log_end_offset < source.log_end_offset and runs:
+        found = source.read(copy.log_end_offset, 1000)
+        assert found is not None
+        assert append_run(source, copy, found.records)
+        runs -= 1
+
+
+def names(world: DirectoriesWorld, path: str) -> list[str]:
+    return [name for name in world.process.disk.list_dir(path) if name.startswith("t-0")]
+
+
+def test_a_whole_copy_takes_the_place_of_its_source() -> None:
+    world = DirectoriesWorld()
+    source, copy = begin(world)
+    assert names(world, PATHS[1])[0].endswith("-future")
+    copy_all(source, copy)
+    source.epochs.assign(7, source.log_end_offset)  # a leadership that wrote nothing yet
+    expected = values(source)
+    log = world.logs.futures.replace_current(T0)
+    assert log is copy is world.logs.logs[T0]
+    assert world.logs.directory_of(T0) is world.logs.directories[1]
+    assert values(log) == expected
+    assert (log.last_epoch, log.high_watermark) == (7, 12)
+    assert names(world, PATHS[1]) == ["t-0"]
+    assert names(world, PATHS[0])[0].endswith("-delete")
+    fill(log, 3)
+    world.run_ms(10_000)
+    assert names(world, PATHS[0]) == []
+    world.kill()
+    world.start()
+    assert len(values(world.logs.logs[T0])) == 15
+    assert world.logs.directory_of(T0) is world.logs.directories[1]
+    assert world.logs.logs[T0].topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_a_copy_goes_on_after_a_restart(ending: str) -> None:
+    world = DirectoriesWorld()
+    source, copy = begin(world)
+    copy_all(source, copy, runs=3)
+    copied = copy.log_end_offset
+    assert 0 < copied < 12
+    getattr(world, ending)()
+    world.start()
+    copy = world.logs.futures.logs[T0]
+    assert copy.log_end_offset == copied
+    copy_all(world.logs.logs[T0], copy)
+    assert len(values(world.logs.futures.replace_current(T0))) == 12
+
+
+def test_a_copy_follows_the_cuts_of_its_source() -> None:
+    world = DirectoriesWorld()
+    source, copy = begin(world)
+    copy_all(source, copy)
+    source.truncate_to(7)
+    batch = build_batch([(None, b"of another leader")], timestamp_ms=1_750_000_000_000)
+    source.append_as_leader(batch, leader_epoch=2, wall_ms=1_750_000_000_000)
+    copy_all(source, copy)
+    assert values(copy) == values(source)
+    source.truncate_to(5)
+    source.append_as_leader(batch, leader_epoch=3, wall_ms=1_750_000_000_000)
+    copy_all(source, copy)
+    assert values(copy) == values(source) and copy.last_epoch == 3
+    source.truncate_fully_and_start_at(40)
+    copy_all(source, copy)
+    assert (copy.log_start_offset, copy.log_end_offset) == (40, 40)
+
+
+def test_a_log_that_begins_inside_a_batch_is_copied_from_that_batch_on() -> None:
+    world = DirectoriesWorld()
+    first, second = world.logs.directories
+    source = world.logs.create(T0, TOPIC_ID, first.directory_id)
+    batch = build_batch([(None, b"%d" % at) for at in range(5)], timestamp_ms=1_750_000_000_000)
+    for _ in range(2):
+        source.append_as_leader(batch, leader_epoch=1, wall_ms=1_750_000_000_000)
+    source.high_watermark = 10
+    source.advance_log_start(3)
+    copy = world.logs.futures.create(T0, second, source)
+    copy_all(source, copy)
+    assert (copy.log_start_offset, copy.log_end_offset) == (3, 10)
+    assert copy.segments[0].base_offset == 0
+
+
+def test_a_deleted_partition_takes_its_copy_along() -> None:
+    world = DirectoriesWorld()
+    source, copy = begin(world)
+    copy_all(source, copy, runs=2)
+    world.logs.delete(T0)
+    assert not world.logs.futures.logs
+    world.run_ms(10_000)
+    assert not names(world, PATHS[0]) and not names(world, PATHS[1])
+
+
+def test_a_name_that_would_be_too_long_is_refused() -> None:
+    world = DirectoriesWorld()
+    first, second = world.logs.directories
+    source = world.logs.create(TopicPartition("x" * 240, 0), TOPIC_ID, first.directory_id)
+    with pytest.raises(KafkaError) as refused:
+        world.logs.futures.create(source.partition, second, source)
+    assert refused.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def swap(world: DirectoriesWorld) -> None:
+    """A move from beginning to end, as the broker makes it; disk errors take directories offline."""
+    first, second = world.logs.directories
+    try:
+        source = world.logs.create(T0, TOPIC_ID, first.directory_id)
+        fill(source, 12)
+        source.flush()
+    except (OSError, KafkaError) as error:
+        world.logs.fail(first, str(error))
+        return
+    try:
+        copy = world.logs.futures.create(T0, second, source)
+        copy_all(source, copy)
+        copy.flush()
+        world.logs.futures.replace_current(T0)
+    except KafkaError:
+        pass
+    except OSError as error:
+        world.logs.fail(first if PATHS[0] in str(error) else second, str(error))
+    log = world.logs.logs.get(T0)
+    if log is not None:
+        try:
+            fill(log, 3)
+            log.flush()
+        except OSError as error:
+            world.logs.fail_log(T0, error)
+    world.run_ms(10_000)
+
+
+@pytest.mark.parametrize("failing", [0, 1], ids=["source", "target"])
+@pytest.mark.parametrize("for_good", [True, False], ids=["for_good", "once"])
+def test_any_disk_call_of_a_move_may_fail(for_good: bool, failing: int) -> None:
+    nth = moved = 0
+    while True:
+        nth += 1
+        world = DirectoriesWorld(seed=nth)
+        world.disk.fail_call(nth, for_good=for_good, prefix=PATHS[failing])
+        swap(world)
+        other = world.logs.directories[1 - failing]
+        assert other.is_online, f"call {nth}: {other.offline_reason}"
+        if failing == 1:
+            assert T0 in world.logs.logs or world.logs.directories[1].offline_reason
+            if world.logs.directory_of(T0) is world.logs.directories[0]:
+                assert len(values(world.logs.logs[T0])) == 15, "the source lives"
+        moved += world.logs.directory_of(T0) is world.logs.directories[1]
+        hit = world.disk.fault_was_hit
+        world.kill()
+        world.disk.fail_call(0)
+        world.start()
+        log = world.logs.logs.get(T0)
+        assert log is None or len(values(log)) == log.log_end_offset
+        if not hit:
+            assert log is not None and log.log_end_offset == 15
+            break
+    assert nth > 30 and moved
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def killing(check: Callable[[str], None], nth: int) -> Callable[[str], None]:
+    """`check`, but the `nth` call never comes back."""
+    left = [nth]
+
+    def counted(path: str) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise Killed
+        check(path)
+
+    return counted
+
+
+@pytest.mark.parametrize("power_loss", [False, True], ids=["kill", "power_loss"])
+def test_a_process_may_end_at_any_call_of_a_move(
+    monkeypatch: pytest.MonkeyPatch, power_loss: bool
+) -> None:
+    nth = 0
+    while True:
+        nth += 1
+        world = DirectoriesWorld(seed=nth)
+        source, copy = begin(world)
+        source.flush()
+        durable = source.log_end_offset
+        monkeypatch.setattr(world.disk, "check_call", killing(world.disk.check_call, nth))
+        ended = False
+        try:
+            copy_all(source, copy)
+            copy.flush()
+            world.logs.futures.replace_current(T0)
+        except Killed:
+            ended = True
+        monkeypatch.undo()
+        world.kill(power_loss=power_loss)
+        world.start()
+        assert all(d.is_online for d in world.logs.directories), world.offline
+        log = world.logs.logs[T0]
+        assert len(values(log)) == log.log_end_offset == durable
+        copy_or_none = world.logs.futures.logs.get(T0)
+        if copy_or_none is not None:
+            copy_all(log, copy_or_none)
+            copy_or_none.flush()
+            log = world.logs.futures.replace_current(T0)
+            assert len(values(log)) == durable
+        assert world.logs.directory_of(T0) is world.logs.directories[1]
+        if not ended:
+            break
+    assert nth > 20
