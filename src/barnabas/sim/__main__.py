@@ -11,9 +11,9 @@ from collections import Counter
 from functools import partial
 
 from barnabas.sim.faults import KINDS
+from barnabas.sim.report import TRACE_LINES, failure_text, numbers_of
 from barnabas.sim.run import Plan, Result, play_seed
 
-STORY_LINES = 60
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "netsplits",
     "rebalances", "faults", "truncations", "torn writes",
@@ -32,13 +32,21 @@ def main(arguments: list[str] | None = None) -> int:
         help="kinds of fault instead of the seed's own mix, or none: " + ", ".join(KINDS),
     )
     parser.add_argument("--hours", type=float, help="virtual hours of faults per seed")
-    parser.add_argument("--trace", type=int, default=STORY_LINES, help="lines shown of a failure")
+    parser.add_argument("--trace", type=int, default=TRACE_LINES, help="lines shown of a failure")
+    parser.add_argument("--skip-faults", type=numbers_of, default="", help="by number: 1-4,7")
+    parser.add_argument("--skip-clients", default="", help="by name: producer1,consumer0")
     options = parser.parse_args(arguments)
     faults_ms = None if options.hours is None else options.hours * 3_600_000
-    plan = Plan(options.nodes, faults_ms, kinds_of(parser, options.faults))
+    plan = Plan(
+        options.nodes,
+        faults_ms,
+        kinds_of(parser, options.faults),
+        options.skip_faults,
+        frozenset(filter(None, options.skip_clients.split(","))),
+    )
     if options.seed is not None:
         result = play_seed(options.seed, plan)
-        show_failure(result, options.trace) if result.failure else print(summary(result))
+        print(failure_text(result, plan, options.trace) if result.failure else summary(result))
         return 1 if result.failure else 0
     seeds = range(options.first, options.first + options.seeds)
     return play_many(seeds, plan, options.trace, options.jobs)
@@ -63,7 +71,7 @@ def play_many(seeds: range, plan: Plan, lines: int, jobs: int = 1) -> int:
             totals.update(result.totals)
             virtual_ms += result.virtual_ms
             if result.failure:
-                show_failure(result, lines)
+                print(failure_text(result, plan, lines))
                 return 1
             if count % 20 == 0 or count == len(seeds):
                 took = time.perf_counter() - began
@@ -88,12 +96,6 @@ def summary(result: Result) -> str:
         f"seed {result.seed} passed: trace {result.trace_hash}, {result.virtual_ms / 1000:.1f} virtual"
         f" seconds in {result.real_s:.2f} s\n{shown}"
     )
-
-
-def show_failure(result: Result, lines: int) -> None:
-    print("\n".join(result.trace[-lines:]))
-    print(f"\nseed {result.seed} failed after {result.virtual_ms:.0f} virtual ms: {result.failure}")
-    print(f"trace {result.trace_hash}; again: make sim SEED={result.seed}")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.faults import Struck
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
+from barnabas.sim.story import Story
 from barnabas.sim.workload import FinalRead, Workload
 from barnabas.sim.world import World
 
@@ -50,6 +51,10 @@ class Result:
     """Names of all clients that `Plan.skip_clients` can leave out."""
     virtual_ms: float = 0.0
     real_s: float = 0.0
+    concerned: str = ""
+    """The partition that a failure speaks of, or the quorum's log."""
+    story: list[str] = field(default_factory=list)
+    """What happened to it, faults among it."""
 
     @property
     def passed(self) -> bool:
@@ -84,7 +89,8 @@ class Run:
         self.faults = FaultSchedule(
             self.cluster, weights, self.world.rng, drawn.interval_ms, plan.skip_faults
         )
-        self.checkers = all_checkers()
+        self.story = Story(self.world)
+        self.checkers = all_checkers(self.history, self.story)
         self.world.note(f"seed {seed}: {drawn.topology}")
         self.world.after_event.append(self._check)
 
@@ -156,6 +162,8 @@ class Run:
             self._until(lambda f=final, e=ends: f.has_read_to(e), f"{topic} to be read")  # type: ignore[misc]
             for partition in range(partitions):
                 self.history.check_final(topic, partition, final.found[partition])
+        for checker in self.checkers:
+            checker.finish(self.cluster)
 
     def _ends(self, topic: str, partitions: int) -> dict[int, int]:
         """The high watermark of each partition on its leader."""
@@ -187,6 +195,7 @@ def play_seed(seed: int, plan: Plan = Plan()) -> Result:
         world.totals.update({f"disk {k}": v for k, v in machine.disk.totals.items()})
         world.totals["torn writes"] += machine.disk.totals["pages_torn"]
     world.totals["acknowledged operations"] = run.history.operations
+    concerned = run.story.concerned(failure) if failure else ""
     return Result(
         seed,
         failure,
@@ -197,4 +206,12 @@ def play_seed(seed: int, plan: Plan = Plan()) -> Result:
         run.swarm.workload.names,
         world.now_ms,
         time.perf_counter() - began,
+        concerned,
+        _story(run, concerned) if failure else [],
     )
+
+
+def _story(run: Run, concerned: str) -> list[str]:
+    faults = [f"{s.at_ms:11.3f} * fault {s.number}: {s.kind}" for s in run.faults.struck]
+    lines = [*run.story.lines(concerned), *faults]
+    return sorted(lines, key=lambda line: float(line.split(None, 1)[0]))

@@ -10,6 +10,8 @@ Checkers of logs are rules over what :mod:`~barnabas.sim.checkers.replica_logs` 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
 from barnabas.sim.checkers.committed_records import CommittedRecordsStay
@@ -29,19 +31,23 @@ from barnabas.sim.checkers.transaction_markers import TransactionMarkers
 from barnabas.sim.checkers.votes import OneVotePerEpoch
 from barnabas.sim.history import History
 
+if TYPE_CHECKING:
+    from barnabas.sim.story import Story
 
-def all_checkers(history: History | None = None) -> list[Checker]:
-    """A fresh one of each, for one run; `history` says what clients were promised and asked for."""
-    history = history or History()
+
+def all_checkers(history: History, story: Story) -> list[Checker]:
+    """A fresh one of each, for one run. `history` says what clients were promised and asked for, `story`
+    is told what happens, so that a failure can be told."""
     return [
         OneVotePerEpoch(),
         OneLeaderPerQuorumEpoch(),
-        QuorumLogs([LeaderCompleteness(), ReassignmentsKeepMinIsr()]),
+        QuorumLogs([story.quorum, LeaderCompleteness(), ReassignmentsKeepMinIsr(story.on_change)]),
         EqualOffsetEqualImage(),
         OneLeaderPerPartitionEpoch(),
         LeaderInIsr(),
         ReplicaLogs(
             [
+                story,
                 PartitionLogMatching(),
                 CommittedRecordsStay(history.promise),
                 ProducerSequences(),

@@ -9,6 +9,8 @@ there before it began). Where everything has healed no reassignment may be left 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.metadata.codec import decode_record
 from barnabas.metadata.image import BROKER, TOPIC, MetadataImage
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
@@ -21,10 +23,14 @@ from barnabas.sim.history import Violation
 from barnabas.types import Uuid
 
 MIN_ISR = "min.insync.replicas"
+OnChange = Callable[[int, PartitionState, PartitionState, PartitionChangeRecord], None]
+"""(metadata offset, before, after, the record)."""
 
 
 class ReassignmentsKeepMinIsr(QuorumRule):
-    def __init__(self) -> None:
+    def __init__(self, on_change: OnChange = lambda offset, before, after, record: None) -> None:
+        """`on_change` is told of every change of a partition."""
+        self._on_change = on_change
         self.image = MetadataImage(track_changes=False)
         self._origin: dict[tuple[Uuid, int], tuple[int, ...]] = {}
         """The assignment before the reassignment under way."""
@@ -53,6 +59,7 @@ class ReassignmentsKeepMinIsr(QuorumRule):
         after = self.image.partition(topic_id, index)
         if before is None or after is None:
             return
+        self._on_change(offset, before, after, record)
         key = (topic_id, index)
         if before.replicas != after.replicas or before.adding != after.adding:
             self._check_step(cluster, offset, before, after, self._origin.get(key))

@@ -1,0 +1,87 @@
+"""What is printed of a seed that failed: enough to see what happened, and the command that replays it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import barnabas
+from barnabas.sim.run import Plan, Result
+
+TRACE_LINES = 60
+STORY_LINES = 80
+
+
+def failure_text(result: Result, plan: Plan, lines: int = TRACE_LINES) -> str:
+    """Seed, commit, the last events one line each, the story of the partition concerned, the command."""
+    story = result.story[-STORY_LINES:]
+    return "\n".join(
+        [
+            f"--- the last {min(lines, len(result.trace))} events (virtual milliseconds)",
+            *result.trace[-lines:],
+            "",
+            f"--- the story of {result.concerned}, its last {len(story)} entries",
+            *story,
+            "",
+            f"--- seed {result.seed}, commit {commit()}, after {result.virtual_ms:.0f} virtual ms",
+            result.failure.rstrip(),
+            "",
+            f"trace {result.trace_hash}; again: {command(result.seed, plan)}",
+        ]
+    )
+
+
+def command(seed: int, plan: Plan) -> str:
+    """What replays `seed` under `plan`."""
+    arguments = []
+    if plan.nodes is not None:
+        arguments.append(f"--nodes {plan.nodes}")
+    if plan.faults_ms is not None:
+        arguments.append(f"--hours {plan.faults_ms / 3_600_000!r}")
+    if plan.faults is not None:
+        arguments.append(f"--faults {','.join(sorted(plan.faults)) or 'none'}")
+    if plan.skip_faults:
+        arguments.append(f"--skip-faults {ranges_text(plan.skip_faults)}")
+    if plan.skip_clients:
+        arguments.append(f"--skip-clients {','.join(sorted(plan.skip_clients))}")
+    more = f' ARGS="{" ".join(arguments)}"' if arguments else ""
+    return f"make sim SEED={seed}{more}"
+
+
+def ranges_text(numbers: frozenset[int]) -> str:
+    """``1-4,7`` of {1, 2, 3, 4, 7}."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def numbers_of(text: str) -> frozenset[int]:
+    """Inverse of `ranges_text`. Raises ``ValueError``."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def commit() -> str:
+    """What git says of the checkout this code runs from; the version where there is none."""
+    root = Path(barnabas.__file__).parents[2]
+    version = f"version {barnabas.__version__}"
+    if not (root / ".git").exists():
+        return version
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty", "--tags"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return version
+    return done.stdout.strip()
