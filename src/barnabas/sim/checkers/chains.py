@@ -222,7 +222,8 @@ class HeldLog:
         if held is not None and held.end != start and known is None:
             return []  # in the middle of a batch
         dropped = self.chain
-        self._restart(known or self.versions.root(start))
+        # The log may begin inside its first batch (DeleteRecords).
+        self._restart(known or self.versions.root(min(start, log.segments[0].base_offset)))
         return dropped
 
     def _read(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link]]:
