@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from barnabas.raft.machine import Machine
 
 Fetcher: TypeAlias = Follower | Observer
+REFUSED_SNAPSHOT_PAUSE_MS = 500
+"""After a snapshot that came damaged."""
 
 
 # -- asking --------------------------------------------------------------------------------------
@@ -65,12 +67,13 @@ def poll_observer(m: Machine, state: Observer) -> None:
 
 
 def _search(m: Machine, state: Observer) -> None:
-    """Ask somebody, chosen at random, where the leader is."""
+    """Ask somebody, chosen at random, where the leader is: by a fetch, which may reach the leader itself
+    and count there, so only once all here is durable."""
     servers = [(-1, endpoint) for endpoint in m.settings.bootstrap_servers] or m.other_voters()
-    if not servers:
-        return
-    node_id, endpoint = servers[m.rng.randrange(len(servers))]
-    sent = m.send(node_id, endpoint, _fetch_request(m))
+    sent = False
+    if servers and m.log.synced_offset == m.log.end_offset:
+        node_id, endpoint = servers[m.rng.randrange(len(servers))]
+        sent = m.send(node_id, endpoint, _fetch_request(m))
     m.refine(state.searching(m.fetch_timeout() if sent else m.now + m.settings.retry_backoff_ms))
 
 
@@ -175,7 +178,7 @@ def on_fetch_answer(m: Machine, pending: Pending, response: FetchResponse) -> No
     if response.diverging is not None:
         _cut(m, response.diverging)
     elif response.snapshot is not None:
-        state = _begin_snapshot(m, state, response.snapshot)
+        state = _begin_snapshot(m, state, pending, response.snapshot)
     elif not isinstance(response.records, ReadLog):
         if not _append(m, pending, response.records):
             return
@@ -201,8 +204,11 @@ def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
     m.membership_may_have_changed()
 
 
-def _begin_snapshot(m: Machine, state: Fetcher, snapshot: OffsetAndEpoch) -> Fetcher:
+def _begin_snapshot(
+    m: Machine, state: Fetcher, pending: Pending, snapshot: OffsetAndEpoch
+) -> Fetcher:
     if snapshot.offset < 0 or snapshot.epoch < 0 or snapshot.offset < m.high_watermark:
+        _pause(m, pending)  # nothing that helps; the next answer may
         return state
     m.out.append(do.StoreSnapshot(snapshot, 0, b""))
     fetching = state.fetching_snapshot(Following(snapshot))
@@ -218,7 +224,7 @@ def _append(m: Machine, pending: Pending, records: Buffer) -> bool:
     changed = False
     try:
         for run in iter_runs(view):
-            if run.base_offset != m.log.end_offset or run.epoch < m.log.last_epoch:
+            if run.base_offset != m.log.end_offset or not m.log.last_epoch <= run.epoch <= m.epoch:
                 break
             controls = (
                 control_records(view[run.position : run.position + run.size])
@@ -287,3 +293,6 @@ def on_snapshot_refused(m: Machine, event: on.SnapshotRefused) -> None:
     if isinstance(state, (Follower, Observer)) and state.snapshot is not None:
         if state.snapshot.id == event.id:
             m.refine(state.fetching_snapshot(None))
+            if state.leader_endpoint is not None:  # it is fetched as a whole again, not in a hurry
+                again = Pending(state.leader_id, state.leader_endpoint, _fetch_request(m))
+                m.outbox.pause(again, m.now + REFUSED_SNAPSHOT_PAUSE_MS)

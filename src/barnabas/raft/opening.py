@@ -1,7 +1,8 @@
 """From a directory to what a replica begins with: log, voters, election, latest snapshot. Blocks.
 
-A snapshot that ends beyond the log replaces the log: it was installed, and the crash came before the
-log was cut. One that ends inside vouches for the log before it: it was taken when that was durable.
+A snapshot that ends beyond the log, or where the log has a record of another epoch, replaces the log: it
+was installed, and the crash came before the log was cut. One that ends inside vouches for the log before
+it: it was taken when that was durable.
 Source: KIP-630; Kafka's ``KafkaRaftLog``.
 """
 
@@ -17,6 +18,7 @@ from barnabas.raft.log_shape import LogShape
 from barnabas.raft.replica_log import DIRECTORY, MetadataLog, RaftLog, scan
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.snapshots import SnapshotFile
+from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.voters import VoterHistory, VoterSet
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.wire.messages.voters_record import VotersRecord
@@ -61,7 +63,12 @@ def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opene
         raise snapshots.CorruptSnapshotError(
             f"{path} begins at offset {log.start_offset} and has no snapshot of what was before"
         )
-    shape, controls = scan(log, latest, earliest)
+    shape, controls = scan(log)
+    if latest is not None and _contradicts(shape, latest):
+        log.restart_at(latest.offset)
+        earliest = latest
+        shape, controls = scan(log)
+    shape.earliest_snapshot, shape.latest_snapshot = earliest, latest
     file = None
     history = VoterHistory(VoterSet.static(settings.static_voters, settings.listener_name))
     if latest is not None:
@@ -77,6 +84,13 @@ def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opene
     if disk.exists(state_path):
         election = ElectionState.from_json(disk.read_file(state_path))
     return Opened(path, log, shape, history, election, file, controls)
+
+
+def _contradicts(shape: LogShape, snapshot: OffsetAndEpoch) -> bool:
+    """Whether the log has another record before the snapshot's end, or goes on in an older epoch."""
+    if shape.start_offset < snapshot.offset <= shape.end_offset:
+        return shape.epoch_before(snapshot.offset) != snapshot.epoch
+    return bool(shape.epochs) and shape.epochs[0][0] < snapshot.epoch
 
 
 def _note(history: VoterHistory, message: Message, offset: int) -> None:

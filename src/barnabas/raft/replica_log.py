@@ -16,7 +16,6 @@ from barnabas.log.recovery import open_log
 from barnabas.ports import Disk
 from barnabas.raft.batches import ControlRecord, control_records, iter_runs
 from barnabas.raft.log_shape import LogShape
-from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Buffer, TopicPartition
 
 DIRECTORY = f"{METADATA_TOPIC}-0"
@@ -152,11 +151,10 @@ class MetadataLog:
         return f"MetadataLog({self._log!r})"
 
 
-def scan(
-    log: RaftLog, latest: OffsetAndEpoch | None, earliest: OffsetAndEpoch | None
-) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]]]:
-    """The shape of a log that was just opened, and its control batches by base offset."""
-    shape = LogShape(log.start_offset, log.start_offset, [], earliest, latest)
+def scan(log: RaftLog) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]]]:
+    """The shape of a log that was just opened, without its snapshots, and its control batches by base
+    offset."""
+    shape = LogShape(log.start_offset, log.start_offset)
     controls: list[tuple[int, list[ControlRecord]]] = []
     before = -1
     while before < shape.end_offset < log.end_offset:

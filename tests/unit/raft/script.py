@@ -4,38 +4,48 @@ Machines without disks or sockets: messages arrive at once, time passes only by 
 the node with the lowest id the shortest wait. Commands:
 
     voters 1 2 3 [observers 4 5]    replicas with empty logs, not started
+    dynamic 1 2 3 [observers 4 5]   the same with voters in the log (kraft.version 1); all may be voters
+    believes N 1 2                  before its start N takes these for the voters
     log N 1x3 2x2                   before its start N has 3 records of epoch 1, then 2 of epoch 2
     saved N E voted V | leader L    before its start N remembers this of epoch E
     snapshot N O@E                  N takes a snapshot, and cuts its log there
     start N ... | crash N ... | restart N ...
     isolate N ... | heal            nothing reaches N or comes from it
+    wipe N                          N, which does not run, loses its disk
     die N                           its process ends, and everybody sees its connections closed
     run MS                          let time pass
     propose N K                     N appends a batch of K records
     resign N | leave N              N gives up leadership; for good
     disk N slow | fast              what N syncs is not durable before it is fast again
+    add L N | remove L N            L is asked to make N a voter, or none
     state                           what everybody is
+    electorate                      whom everybody takes for the voters
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from barnabas.raft import effects as do
 from barnabas.raft import events as on
-from barnabas.raft.batches import control_batch, data_batch, iter_runs
+from barnabas.raft.batches import control_batch, control_records, data_batch, iter_runs
 from barnabas.raft.election_state import ElectionState
 from barnabas.raft.log_shape import LogShape
 from barnabas.raft.machine import Machine
 from barnabas.raft.messages import (
+    AddVoterRequest,
     BeginEpochRequest,
+    ChangeVoterResponse,
     EndEpochRequest,
+    FeaturesRequest,
+    FeaturesResponse,
     FetchRequest,
     FetchResponse,
     ReadLog,
     ReadSnapshot,
+    RemoveVoterRequest,
     Request,
     Response,
     SnapshotRequest,
@@ -46,9 +56,11 @@ from barnabas.raft.messages import (
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.states import Leader
-from barnabas.raft.voters import VoterHistory, VoterSet
+from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterHistory, VoterNode, VoterSet
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
+from barnabas.wire.messages.voters_record import VotersRecord
 
 
 class SteadyRng:
@@ -69,6 +81,8 @@ class Node:
     """One replica: what is on its disk, and its machine while it runs."""
 
     settings: ReplicaSettings
+    first_voters: VoterSet | None = None
+    """What its bootstrap snapshot says in a dynamic quorum."""
     shape: LogShape = field(default_factory=LogShape)
     batches: list[tuple[int, bytes]] = field(default_factory=list)
     saved: ElectionState = field(default_factory=ElectionState)
@@ -109,21 +123,28 @@ class Script:
     # -- commands --------------------------------------------------------------------------------
 
     def _do_voters(self, *words: str) -> None:
-        split = words.index("observers") if "observers" in words else len(words)
-        voters = [int(word) for word in words[:split]]
+        voters, observers = _split(words)
         endpoints = {node: Endpoint(f"n{node}", 1) for node in voters}
-        for node in voters + [int(word) for word in words[split + 1 :]]:
-            self.nodes[node] = Node(
-                ReplicaSettings(
-                    cluster_id="c",
-                    node_id=node,
-                    directory_id=Uuid(bytes([node]) * 16),
-                    can_vote=node in endpoints,
-                    listeners={"CONTROLLER": Endpoint(f"n{node}", 1)},
-                    static_voters=endpoints,
-                    fetch_wait_ms_max=500,
-                )
-            )
+        for node in voters + observers:
+            self.nodes[node] = Node(_settings(node, node in endpoints, endpoints))
+
+    def _do_dynamic(self, *words: str) -> None:
+        voters, observers = _split(words)
+        first = VoterSet.of(*(_voter(node) for node in voters))
+        servers = tuple(Endpoint(f"n{node}", 1) for node in voters)
+        for node in voters + observers:
+            settings = replace(_settings(node, True, {}), bootstrap_servers=servers)
+            self.nodes[node] = Node(settings, first if node in voters else None)
+
+    def _do_believes(self, name: str, *voters: str) -> None:
+        node = self.nodes[int(name)]
+        endpoints = {int(voter): Endpoint(f"n{voter}", 1) for voter in voters}
+        node.settings = replace(node.settings, static_voters=endpoints)
+
+    def _do_wipe(self, name: str) -> None:
+        node = self.nodes[int(name)]
+        assert node.machine is None
+        node.shape, node.batches, node.saved = LogShape(), [], ElectionState()
 
     def _do_log(self, name: str, *runs: str) -> None:
         node = self.nodes[int(name)]
@@ -136,8 +157,6 @@ class Script:
         node.shape.synced_offset = node.shape.end_offset
 
     def _do_saved(self, name: str, epoch: str, what: str, who: str) -> None:
-        from barnabas.raft.voters import ReplicaKey
-
         if what == "voted":
             voted = ReplicaKey(int(who), Uuid(bytes([int(who)]) * 16))
             self.nodes[int(name)].saved = ElectionState(int(epoch), -1, voted)
@@ -148,12 +167,11 @@ class Script:
         for name in names or [str(node) for node in self.nodes]:
             node = self.nodes[int(name)]
             node.shape.synced_offset = node.shape.end_offset
-            static = VoterSet.static(node.settings.static_voters, "CONTROLLER")
             node.machine = Machine(
                 node.settings,
                 SteadyRng(node.settings.node_id),  # type: ignore[arg-type]
                 node.shape,
-                VoterHistory(static),
+                _history(node),
                 node.saved,
                 self.now,
             )
@@ -230,6 +248,30 @@ class Script:
         self._step(node, on.SnapshotTaken(snapshot))
         self._step(node, on.LogCleaned(offset, snapshot))
         node.batches = [entry for entry in node.batches if entry[0] >= offset]
+
+    def _do_add(self, leader: str, name: str) -> None:
+        voter = _voter(int(name))
+        request = AddVoterRequest(voter.key, voter.endpoints, timeout_ms=5_000)
+        self._ask(int(leader), request, f"adding {name}")
+
+    def _do_remove(self, leader: str, name: str) -> None:
+        self._ask(int(leader), RemoveVoterRequest(_voter(int(name)).key), f"removing {name}")
+
+    def _ask(self, leader: int, request: Request, what: str) -> None:
+        def answer(response: Response) -> None:
+            assert isinstance(response, ChangeVoterResponse)
+            why = f" ({response.message})" if response.message else ""
+            self.say(f"{leader} answers on {what}: {response.error.name}{why}")
+
+        node = self.nodes[leader]
+        self._ticket += 1
+        node.tickets[self._ticket] = answer
+        self._step(node, on.Asked(self._ticket, request))
+
+    def _do_electorate(self) -> None:
+        for name, node in self.nodes.items():
+            if node.machine is not None:
+                self.say(f"{name} knows the voters {list(node.machine.voters)}")
 
     def _do_state(self) -> None:
         for name, node in self.nodes.items():
@@ -331,6 +373,12 @@ class Script:
             return
         if not isinstance(send.request, FetchRequest):
             self.say(f"{me}→{target} {_show(send.request)}")
+        if isinstance(send.request, FeaturesRequest):
+            answered = on.Answered(
+                send.request_id, FeaturesResponse(ErrorCode.NONE, KRAFT_VERSIONS)
+            )
+            self._work.append(lambda: self._step(sender, answered))
+            return
         self._ticket += 1
 
         def answer(response: Response) -> None:
@@ -343,6 +391,45 @@ class Script:
 
         node.tickets[self._ticket] = answer
         self._step(node, on.Asked(self._ticket, send.request))
+
+
+def _split(words: tuple[str, ...]) -> tuple[list[int], list[int]]:
+    """(voters, observers)."""
+    at = words.index("observers") if "observers" in words else len(words)
+    return [int(word) for word in words[:at]], [int(word) for word in words[at + 1 :]]
+
+
+def _settings(node: int, can_vote: bool, static: dict[int, Endpoint]) -> ReplicaSettings:
+    return ReplicaSettings(
+        cluster_id="c",
+        node_id=node,
+        directory_id=Uuid(bytes([node]) * 16),
+        can_vote=can_vote,
+        listeners={"CONTROLLER": Endpoint(f"n{node}", 1)},
+        static_voters=static,
+        fetch_wait_ms_max=500,
+    )
+
+
+def _voter(node: int) -> VoterNode:
+    key = ReplicaKey(node, Uuid(bytes([node]) * 16))
+    return VoterNode(key, {"CONTROLLER": Endpoint(f"n{node}", 1)}, KRAFT_VERSIONS)
+
+
+def _history(node: Node) -> VoterHistory:
+    """What a replica that starts knows of voters: its configuration or bootstrap snapshot, then its log."""
+    history = VoterHistory(VoterSet.static(node.settings.static_voters, "CONTROLLER"))
+    if node.first_voters is not None:
+        history.add_version(-1, 1)
+        history.add_voters(-1, node.first_voters)
+    for base, batch in node.batches:
+        if next(iter_runs(batch)).is_control:
+            for offset, (_, message) in enumerate(control_records(batch), base):
+                if isinstance(message, KRaftVersionRecord):
+                    history.add_version(offset, message.k_raft_version)
+                elif isinstance(message, VotersRecord):
+                    history.add_voters(offset, VoterSet.from_record(message))
+    return history
 
 
 def _who(node: int) -> str:

@@ -1,0 +1,121 @@
+"""What a replica must not forget or say too early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from barnabas.raft import messages
+from barnabas.raft.batches import data_batch
+from barnabas.raft.election_state import FILE_NAME, ElectionState
+from barnabas.raft.opening import open_replica
+from barnabas.raft.replica_log import DIRECTORY, MetadataLog
+from barnabas.raft.snapshots import file_name, write_checkpoint
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.voters import ReplicaKey
+from barnabas.sim.disk import SimDisk
+from barnabas.sim.world import World
+from barnabas.types import Uuid
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.vote_response import VoteResponse
+from barnabas.wire.schema import Message
+from tests.unit.raft.quorum_world import Quorum, QuorumNode
+
+STATE = f"/data/{DIRECTORY}/{FILE_NAME}"
+
+
+def key(node: int) -> ReplicaKey:
+    return ReplicaKey(node, Uuid(bytes([node]) * 16))
+
+
+def ask_vote(node: QuorumNode, epoch: int, candidate: int) -> list[messages.VoteResponse]:
+    """What `node` answers to a request for its vote, in a list that is empty until it does."""
+    answers: list[messages.VoteResponse] = []
+
+    def keep(response: messages.Response) -> Message:
+        assert isinstance(response, messages.VoteResponse)
+        answers.append(response)
+        return VoteResponse()
+
+    assert node.replica is not None
+    last = OffsetAndEpoch(100, epoch - 1)
+    node.replica.ask(messages.VoteRequest(epoch, key(candidate), None, last), keep)
+    return answers
+
+
+def saved(node: QuorumNode) -> ElectionState:
+    return ElectionState.from_json(node.machine.disk.open_for_process().read_file(STATE))
+
+
+@pytest.mark.parametrize("observer", [False, True])
+def test_a_vote_survives_a_power_loss_and_is_not_given_twice(observer: bool) -> None:
+    quorum = Quorum(voters=3, observers=1)
+    node = quorum.nodes[4 if observer else 3]
+    node.start()
+    granted = ask_vote(node, 5, candidate=1)
+    quorum.run_until(lambda: bool(granted))
+    assert granted[0].granted
+    node.kill(power_loss=True)
+    node.start()
+    assert saved(node).voted is not None and saved(node).epoch == 5
+    other, same = ask_vote(node, 5, candidate=2), ask_vote(node, 5, candidate=1)
+    quorum.run_until(lambda: bool(other and same))
+    assert not other[0].granted
+    assert same[0].granted
+
+
+def test_nothing_is_said_of_a_vote_before_it_is_on_disk() -> None:
+    quorum = Quorum(voters=3)
+    node = quorum.nodes[3]
+    node.start()
+    process = node.process
+    assert process is not None
+    held: list[tuple[Callable[[], object], Callable[[object], None]]] = []
+    run = process.background.run
+
+    def hold(queue: str, job: Callable[[], object], done: Callable[[object], None]) -> None:
+        if queue == "raft-election":
+            held.append((job, done))
+        else:
+            run(queue, job, done)
+
+    process.background.run = hold  # type: ignore[method-assign, assignment]
+    answers = ask_vote(node, 5, candidate=1)
+    quorum.world.run(quorum.world.now_ms + 500)
+    assert held and not answers
+    # A request that comes meanwhile waits behind it, too: it would tell of epoch 5.
+    later = ask_vote(node, 4, candidate=2)
+    quorum.world.run(quorum.world.now_ms + 500)
+    assert not later
+    while held:
+        job, done = held.pop(0)
+        done(job())
+    assert answers[0].granted and saved(node).epoch == 5
+    assert later[0].error is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_a_log_that_contradicts_an_installed_snapshot_is_dropped() -> None:
+    """The crash came between the snapshot's new name and the cut of the log."""
+    disk = SimDisk(World(1).rng("disk")).open_for_process()
+    folder = f"/data/{DIRECTORY}"
+    disk.make_dirs(folder)
+    log = MetadataLog.open(disk, folder, start_offset=0, segment_bytes=1 << 20, segment_ms=1 << 40)
+    log.append(b"".join(data_batch([b"lost"] * 5, base, 1, 1) for base in (0, 5, 10)))
+    job, on_synced = log.sync_job()
+    job()
+    on_synced()
+    log.close(clean=False)
+    settings = Quorum().nodes[1].settings
+    same = OffsetAndEpoch(10, 1)
+    disk.write_atomic(f"{folder}/{file_name(same)}", write_checkpoint([b"kept"], 1))
+    opened = open_replica(disk, replace(settings), "/data")
+    assert (opened.shape.end_offset, opened.shape.last_epoch) == (15, 1)
+    opened.log.close(clean=False)
+    other = OffsetAndEpoch(10, 3)
+    disk.remove(f"{folder}/{file_name(same)}")
+    disk.write_atomic(f"{folder}/{file_name(other)}", write_checkpoint([b"kept"], 1))
+    opened = open_replica(disk, replace(settings), "/data")
+    assert (opened.shape.start_offset, opened.shape.end_offset) == (10, 10)
+    assert opened.shape.last == other
