@@ -32,6 +32,7 @@ from barnabas.broker.log_dir_moves import LogDirMoves
 from barnabas.broker.lost_leaders import LostLeaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.producer_ids import ProducerIds
+from barnabas.broker.repairs import Repairs
 from barnabas.broker.replicas import ReplicaTable
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.config.meta_properties import MetaProperties
@@ -94,7 +95,10 @@ class Broker:
         )
         self.isr_changes = IsrChanges(ports, self.controller, self.node_id, self._broker_epoch)
         self.replicas.attach(
-            self.logs, FetcherPool(self._fetcher_context(channels)), self.isr_changes
+            self.logs,
+            FetcherPool(self._fetcher_context(channels)),
+            self.isr_changes,
+            Repairs(ports, channels, self.replicas, self.inter_broker_endpoint),
         )
         self.fetches = FetchService(
             ports,
@@ -341,6 +345,7 @@ class Broker:
         for timer in self._timers.values():
             timer.cancel()
         self.replicas.fetchers.close()
+        self.replicas.repairs.close()
         self.groups.close()
         self.moves.close()
         self.deadlines.close()
@@ -359,6 +364,7 @@ class Broker:
             "waiting": len(self.deadlines),
             "lost_leaders": self.lost_leaders.describe(),
             "moves": self.moves.describe(),
+            "damaged": cast("object", self.replicas.repairs.describe()),
             "logs": cast("object", self.logs.describe()),
         }
 

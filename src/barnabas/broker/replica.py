@@ -1,7 +1,8 @@
 """One replica's log as its readers and its leader see it, whatever its role.
 
 Checks what readers believe (leader epochs, offsets), reads, and does as a follower what the leader's
-answers ask for. A disk error takes the directory offline and becomes KAFKA_STORAGE_ERROR.
+answers ask for. A disk error takes the directory offline and becomes KAFKA_STORAGE_ERROR; a corrupt batch is
+reported and mended (:mod:`barnabas.broker.repairs`).
 
 Source: Kafka's Partition, the part that is not the leader's.
 """
@@ -26,6 +27,9 @@ class ReplicaHost(Protocol):
     node_id: int
 
     def on_log_failed(self, name: TopicPartition, error: OSError) -> None: ...
+
+    @property
+    def on_log_corrupt(self) -> Callable[[TopicPartition, CorruptLogError], None]: ...
     def after_append(self, log: PartitionLog) -> None: ...
 
 
@@ -112,6 +116,14 @@ class Replica:
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
 
+    def on_corrupt(self, fault: CorruptLogError) -> KafkaError:
+        """A batch of the log is not what was written: it is reported, and mended from another replica.
+        What to tell the reader: to come again, unless nobody else can have it."""
+        self._disk.on_log_corrupt(self.name, fault)
+        alone = all(broker == self._disk.node_id for broker in self.replicas)
+        code = ErrorCode.CORRUPT_MESSAGE if alone else ErrorCode.KAFKA_STORAGE_ERROR
+        return KafkaError(code, str(fault))
+
     def read(
         self, offset: int, max_bytes: int, up_to: int | None, *, at_least_one: bool, block: bool
     ) -> ReadResult | None:
@@ -154,7 +166,7 @@ class Replica:
             self._disk.on_log_failed(self.name, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except CorruptLogError as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+            raise self.on_corrupt(error) from error
 
     # -- errors ----------------------------------------------------------------------------------
 

@@ -19,8 +19,10 @@ from typing import Protocol
 from barnabas.broker.fetcher_pool import FetcherPool
 from barnabas.broker.isr_changes import IsrChanges
 from barnabas.broker.partition import Partition
+from barnabas.broker.repairs import Repairs
 from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.log.directories import LogDirectories
+from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition_log import PartitionLog
 from barnabas.metadata.changes import Changes
 from barnabas.metadata.image import BROKER, TOPIC, MetadataImage
@@ -68,6 +70,8 @@ class ReplicaTable:
         self.isr_changes: IsrChanges
         self.preferred: dict[TopicPartition, Uuid] = {}
         """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
+        self.repairs: Repairs
+        self.on_log_corrupt: Callable[[TopicPartition, CorruptLogError], None]
         self.marks_moved = False
         """Whether a high watermark may have moved since the last checkpoint."""
         self.now_ms = ports.clock.now_ms
@@ -77,11 +81,19 @@ class ReplicaTable:
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.configs = TopicConfigs(image, surroundings.broker_texts)
 
-    def attach(self, logs: LogDirectories, fetchers: FetcherPool, isr_changes: IsrChanges) -> None:
+    def attach(
+        self,
+        logs: LogDirectories,
+        fetchers: FetcherPool,
+        isr_changes: IsrChanges,
+        repairs: Repairs,
+    ) -> None:
         """The parts that know this table themselves."""
         self.logs = logs
         self.fetchers = fetchers
         self.isr_changes = isr_changes
+        self.repairs = repairs
+        self.on_log_corrupt = logs.on_corrupt = repairs.report
 
     # -- looking up ------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ gone on the device before anything else is written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.log import transactions
@@ -15,7 +16,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import SNAPSHOT, file_name
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.log.segment import Segment, remove
-from barnabas.record.batch import HEADER_SIZE, read_header
+from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, read_header
 
 if TYPE_CHECKING:
     from barnabas.log.partition_log import PartitionLog
@@ -47,7 +48,9 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     log.index_segments()
     if log.segments:
         active = log.active
-        active.truncate(end)
+        sound_end, position = active.end_before(end)
+        if position < active.size:
+            active.cut(position, sound_end)
         active.finish()
         transactions.truncate_aborted(log.files, active.transaction_index_path, end)
     log.log_end_offset = end
@@ -134,28 +137,38 @@ def rebuild_producers(
     transactions whose marker is among them. Batches that end behind `none_from` are known to have no
     producer and are not read."""
     from_offset = load_producer_snapshot(log)
-    producers = log.producers
     for at in range(log.segment_index(from_offset), len(log.segments)):
         segment = log.segments[at]
         if none_from is not None and max(segment.base_offset, from_offset) >= none_from:
             break
-        start = segment.position_of_batch_with(max(from_offset, segment.base_offset))
-        if start is None:
+        with suppress(CorruptLogError, CorruptBatchError):  # a batch rotted: told when it is read
+            _note_producers(log, segment, from_offset, none_from, on_aborted)
+    log.producers.end_offset = log.log_end_offset
+    log.producers.first_unstable_offset(log.high_watermark)
+
+
+def _note_producers(
+    log: PartitionLog,
+    segment: Segment,
+    from_offset: int,
+    none_from: int | None,
+    on_aborted: OnAborted | None,
+) -> None:
+    start = segment.position_of_batch_with(max(from_offset, segment.base_offset))
+    if start is None:
+        return
+    for batch in segment.headers(start):
+        header = batch.header
+        if none_from is not None and header.next_offset > none_from:
+            break
+        if header.producer_id < 0 or header.next_offset <= from_offset:
             continue
-        for batch in segment.headers(start):
-            header = batch.header
-            if none_from is not None and header.next_offset > none_from:
-                break
-            if header.producer_id < 0 or header.next_offset <= from_offset:
-                continue
-            marker = None
-            if header.is_control:
-                marker = transactions.marker_of(header, segment.view(batch).data)
-            done = producers.update(header, marker)
-            if done is not None and done.aborted and on_aborted is not None:
-                on_aborted(segment, done)
-    producers.end_offset = log.log_end_offset
-    producers.first_unstable_offset(log.high_watermark)
+        marker = None
+        if header.is_control:
+            marker = transactions.marker_of(header, segment.view(batch).data)
+        done = log.producers.update(header, marker)
+        if done is not None and done.aborted and on_aborted is not None:
+            on_aborted(segment, done)
 
 
 def load_producer_snapshot(log: PartitionLog) -> int:

@@ -173,6 +173,14 @@ class OffsetIndex(SparseIndex):
         entry = self.floor(relative)
         return 0 if entry is None else entry[1]
 
+    def place_below(self, relative: int) -> tuple[int, int]:
+        """`position_below`, and the relative offset that the batch there at least begins with."""
+        entry = self.floor(relative)
+        if entry is None:
+            return 0, 0
+        before = self.floor(entry[0] - 1)
+        return entry[1], 0 if before is None else before[0] + 1
+
     def truncate(self, relative: int) -> None:
         """Drop entries at or above `relative`."""
         while (last := self.last) is not None and last[0] >= relative:

@@ -10,6 +10,7 @@ older segment reaches into a newer one (a cut that a power loss undid), the newe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log import cutting, transactions
@@ -218,7 +219,8 @@ def _complete_indexes(segment: Segment) -> None:
         segment.find_end()
         segment.finish()
     except CorruptLogError:
-        segment.rebuild_indexes()
+        with suppress(CorruptLogError):  # a batch rotted: told when it is read
+            segment.rebuild_indexes()
 
 
 def _recover_segment(
@@ -337,9 +339,10 @@ def _fit_epochs(log: PartitionLog, from_offset: int, seen: Seen | None) -> None:
 def _epochs_from(log: PartitionLog, offset: int) -> Iterator[tuple[int, int]]:
     """(leader epoch, base offset) of each batch from the one that holds `offset` on."""
     for segment in log.segments[log.segment_index(offset) :]:
-        start = segment.position_of_batch_with(max(offset, segment.base_offset)) or 0
-        for header, _ in segment.headers(start):
-            yield header.leader_epoch, header.base_offset
+        with suppress(CorruptLogError):  # a batch rotted: told when it is read
+            start = segment.position_of_batch_with(max(offset, segment.base_offset)) or 0
+            for header, _ in segment.headers(start):
+                yield header.leader_epoch, header.base_offset
 
 
 def _fit_producers(log: PartitionLog, clean: bool, recovery_point: int, seen: Seen | None) -> None:

@@ -35,6 +35,7 @@ from barnabas.record.batch import (
     check_crc,
     check_shape,
     iterate,
+    read_header,
 )
 from barnabas.types import Buffer
 
@@ -161,6 +162,8 @@ class Segment:
             self._max_timestamp = timestamp
             self.offset_of_max_timestamp = header.last_offset
         if self._since_index > self.index_interval:
+            if self.would_overflow(header.last_offset):
+                raise CorruptLogError(self.path, position, "the offset is too far from the base")
             self.index.append(header.last_offset - self.base_offset, position)
             self.time_index.append(
                 self.max_timestamp, self.offset_of_max_timestamp - self.base_offset
@@ -197,9 +200,14 @@ class Segment:
     # -- finding ---------------------------------------------------------------------------------
 
     def locate(self, offset: int) -> Located | None:
-        """The first batch whose last offset is at or behind `offset`; None where there is none."""
+        """The first batch whose last offset is at or behind `offset`; None where there is none. Raises
+        :class:`CorruptLogError`, also where offsets do not ascend: no CRC covers them."""
+        end = self.base_offset
         for batch in self._from_floor(offset):
-            if batch.header.last_offset >= offset:
+            if batch.header.base_offset < end:
+                raise CorruptLogError(self.path, batch.position, "the offsets do not ascend")
+            end = batch.header.next_offset
+            if end > offset:
                 return batch
         return None
 
@@ -248,11 +256,12 @@ class Segment:
             return
         if self.index.last is None and self.size > 2 * self.index_interval and not self._rebuilt:
             self.rebuild_indexes()  # the file is missing, or there are only large batches
-        position = self.index.position_below(offset - self.base_offset)
+        position, least = self.index.place_below(offset - self.base_offset)
         batches = self.headers(position)
         try:
             first = next(batches, None)
-            sound = first is None or first.header.base_offset <= offset
+            base = offset if first is None else first.header.base_offset
+            sound = self.base_offset + least <= base <= offset
         except CorruptLogError:
             if not position:
                 raise
@@ -296,7 +305,7 @@ class Segment:
                     raise CorruptBatchError(position, "the file ends inside a batch")
                 if crc:
                     if at + size > len(window):
-                        start, window = self._whole(file, window, start, position, size)
+                        start, window = _whole(file, window, start, position, size)
                         at = position - start
                     check_crc(header, window, at)
             except CorruptBatchError as error:
@@ -306,18 +315,6 @@ class Segment:
             self._large_batches = size > SCAN_BYTES
         if position < self.size:
             raise CorruptLogError(self.path, position, "the file ends inside a batch")
-
-    @staticmethod
-    def _whole(
-        file: File, window: memoryview, start: int, position: int, size: int
-    ) -> tuple[int, memoryview]:
-        """A window that holds the whole batch at `position`."""
-        if position - start + size <= len(window):
-            return start, window
-        window = memoryview(file.read_at(position, max(size, CHECK_BYTES)))
-        if len(window) < size:
-            raise CorruptBatchError(position, "the file ends inside a batch")
-        return position, window
 
     def find_end(self) -> int:
         """The offset behind the last batch, by index and a scan of the tail; trusts the file. Raises
@@ -337,9 +334,9 @@ class Segment:
 
     # -- checking --------------------------------------------------------------------------------
 
-    def check_read(self, position: int, data: Buffer) -> None:
-        """Check the whole batches of what was read at `position`, unless they are known to be sound.
-        Raises :class:`CorruptLogError`."""
+    def check_read(self, position: int, data: Buffer, bound: int) -> None:
+        """Check the whole batches of what was read at `position`, unless they are known to be sound;
+        the segment ends at offset `bound`. Raises :class:`CorruptLogError`."""
         end = position + len(data)
         if position >= self._trusted_from:
             return
@@ -347,7 +344,11 @@ class Segment:
             return
         if end > self._trusted_from:
             data = memoryview(data)[: self._trusted_from - position]
-        end = check_run(self.path, self.base_offset, position, data)
+        end, next_offset = check_run(self.path, self.base_offset, position, data)
+        if end <= self.size - HEADER_SIZE:
+            bound = read_header(self.file().read_at(end, HEADER_SIZE)).base_offset
+        if bound < next_offset:  # no CRC covers offsets
+            raise CorruptLogError(self.path, end, "the offsets do not ascend")
         if self._checked_from <= position <= self._checked_to:
             self._checked_to = max(self._checked_to, end)
         else:
@@ -360,12 +361,6 @@ class Segment:
         self._trusted_from = min(self._trusted_from, position)
 
     # -- cutting ---------------------------------------------------------------------------------
-
-    def truncate(self, offset: int) -> None:
-        """Drop the batch that holds `offset` and all behind it."""
-        end, position = self.end_before(offset)
-        if position < self.size:
-            self.cut(position, end)
 
     def cut(self, position: int, next_offset: int) -> None:
         """End the file at `position`, where the batch from `next_offset` on would stand."""
@@ -388,9 +383,18 @@ class Segment:
             self._recent_ends.pop()
 
     def rebuild_indexes(self) -> None:
-        """Make all entries anew from the batches."""
-        for batch in self.headers(self.begin_indexes()):
-            self.note(batch.header, batch.position, batch.header.size)
+        """Make all entries anew from the batches. Raises :class:`CorruptLogError`; the entries before it
+        stay."""
+        end = self.base_offset
+        try:
+            for header, position in self.headers(self.begin_indexes()):
+                if header.base_offset < end:
+                    raise CorruptLogError(self.path, position, "the offsets do not ascend")
+                end = header.next_offset
+                self.note(header, position, header.size)
+        except CorruptLogError:
+            self._forget_recent(0)  # they would not be the last ones
+            raise
         self.write_indexes(complete=True)
 
     def begin_indexes(self, position: int = 0, next_offset: int = -1) -> int:
@@ -451,9 +455,9 @@ def remove(disk: Disk, segment: Segment) -> None:
         disk.remove(path)
 
 
-def check_run(path: str, base_offset: int, position: int, data: Buffer) -> int:
-    """Check the whole batches of what stands at `position` of a file; the position behind them. Raises
-    :class:`CorruptLogError`."""
+def check_run(path: str, base_offset: int, position: int, data: Buffer) -> tuple[int, int]:
+    """Check the whole batches of what stands at `position` of a file; the position and the offset behind
+    them. Raises :class:`CorruptLogError`."""
     end, next_offset = position, base_offset
     try:
         for batch in iterate(data, crc=True):
@@ -463,4 +467,16 @@ def check_run(path: str, base_offset: int, position: int, data: Buffer) -> int:
             end = position + batch.position + batch.header.size
     except CorruptBatchError as error:
         raise CorruptLogError(path, position + error.position, error.why) from error
-    return end
+    return end, next_offset
+
+
+def _whole(
+    file: File, window: memoryview, start: int, position: int, size: int
+) -> tuple[int, memoryview]:
+    """A window that holds the whole batch at `position`."""
+    if position - start + size <= len(window):
+        return start, window
+    window = memoryview(file.read_at(position, max(size, CHECK_BYTES)))
+    if len(window) < size:
+        raise CorruptBatchError(position, "the file ends inside a batch")
+    return position, window

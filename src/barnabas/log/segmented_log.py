@@ -101,13 +101,13 @@ class SegmentedLog:
         place = self._place(offset, up_to)
         if place is None:
             return EMPTY
-        segment, start, limit = place
+        segment, start, limit, bound = place
         data = _read_run(
             lambda at, size: segment.read(at, size, block), start, limit, max_bytes, at_least_one
         )
         if not data:
             return None if data is None else EMPTY
-        segment.check_read(start, data)
+        segment.check_read(start, data, bound)
         return ReadResult(data, start, segment.base_offset)
 
     def read_job(
@@ -119,7 +119,7 @@ class SegmentedLog:
         place = self._place(offset, up_to)
         if place is None:
             return bytes
-        segment, start, limit = place
+        segment, start, limit, _ = place
         disk, path, base = self.disk, segment.path, segment.base_offset
 
         def job() -> Buffer:
@@ -136,9 +136,9 @@ class SegmentedLog:
 
         return job
 
-    def _place(self, offset: int, up_to: int | None) -> tuple[Segment, int, int] | None:
-        """Segment, position of the batch that holds `offset`, and the position where a reader up to
-        offset `up_to` ends."""
+    def _place(self, offset: int, up_to: int | None) -> tuple[Segment, int, int, int] | None:
+        """Segment, position of the batch that holds `offset`, the position where a reader up to offset
+        `up_to` ends, and the offset where the segment ends."""
         end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
@@ -147,8 +147,9 @@ class SegmentedLog:
             return None
         at, start = found
         segment = self.segments[at]
-        limit = segment.size if self.end_of_segment(at) <= end else segment.position_of(end)
-        return segment, start, limit
+        bound = self.end_of_segment(at)
+        limit = segment.size if bound <= end else segment.position_of(end)
+        return segment, start, limit, bound
 
     def _find(self, offset: int) -> tuple[int, int] | None:
         """Segment and position of the first batch that ends at or behind `offset`."""
@@ -163,7 +164,7 @@ class SegmentedLog:
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """(timestamp, offset) of the first record at or after `timestamp` (ms); None where none.
         Raises :class:`CorruptLogError`, ``OSError``."""
-        for segment in self.segments:
+        for at, segment in enumerate(self.segments):
             if segment.max_timestamp < timestamp:
                 continue
             start = segment.base_offset + segment.time_index.offset_below(timestamp)
@@ -171,7 +172,7 @@ class SegmentedLog:
                 if batch.header.max_timestamp < timestamp or batch.header.is_control:
                     continue
                 view = segment.view(batch)
-                segment.check_read(batch.position, view.data)
+                segment.check_read(batch.position, view.data, self.end_of_segment(at))
                 try:
                     for record in records_of(view):
                         if record.timestamp >= timestamp and record.offset >= self.log_start_offset:

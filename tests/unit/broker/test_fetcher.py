@@ -12,6 +12,7 @@ from barnabas.broker.partition import Partition
 from barnabas.client.connection import ChannelError
 from barnabas.config.node import NodeConfig
 from barnabas.log.config import LogConfig
+from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.recovery import open_log
@@ -60,6 +61,9 @@ class Host:
 
     def on_log_failed(self, name: TopicPartition, error: OSError) -> None:
         raise AssertionError(f"{name}: {error}")
+
+    def on_log_corrupt(self, name: TopicPartition, fault: CorruptLogError) -> None:
+        raise fault
 
     def after_append(self, log: PartitionLog) -> None: ...
 

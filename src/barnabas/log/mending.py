@@ -1,0 +1,308 @@
+"""Mending a segment in which a batch rotted, with what another replica has in its place.
+
+The log keeps its ends, its leader epochs and all offsets: only the bytes of the damaged stretch are replaced,
+in a new file that takes the old one's place at once (as compaction's do). So nothing that was
+acknowledged is given up, whatever role the replica has, and readers of other offsets never notice.
+
+:func:`examine` and :func:`rebuild` are jobs for another thread; :func:`swap_in` is the owner's. The checks
+of :class:`Transplant` make sure that what comes from elsewhere is what stood here: whole batches
+with right CRCs, offsets that fit the gap, and the leader epochs that this log knows for them (log matching:
+one offset in one epoch is one batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from struct import error as StructError
+from typing import NamedTuple
+
+from barnabas.log.errors import CorruptLogError
+from barnabas.log.files import (
+    INDEX,
+    LOG,
+    REPAIRED,
+    SEGMENT_SUFFIXES,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    OpenFiles,
+    file_name,
+)
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.segment import Located, Segment, mark_deleted
+from barnabas.ports import Disk
+from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, iterate, read_header
+from barnabas.types import Buffer
+
+TRANSPLANT_BYTES_MAX = 256 * 1024 * 1024
+"""More than this is not mended: the replica is better made anew."""
+
+
+class Place(NamedTuple):
+    """A segment that no append touches any more, as a job needs it."""
+
+    disk: Disk
+    directory: str
+    base_offset: int
+    size: int
+    end_offset: int
+    """Where the next segment begins."""
+    index_interval: int
+    cuts: int
+    """Of the log: a cut makes the work void."""
+    compacted: bool
+    """Whether offsets may be missing."""
+
+
+class Damage(NamedTuple):
+    """What has to come from another replica: the batches from `first_offset` up to `next_offset`."""
+
+    start: int
+    """Position; the batches before are sound."""
+    first_offset: int
+    resume: int
+    """Position from which the batches are sound again; the file's size where they never are."""
+    next_offset: int
+
+
+def place_of(log: PartitionLog, path: str) -> Place | None:
+    """The segment whose batches are in the file `path`, closed for appends. None where it is gone.
+    Raises ``OSError``."""
+    at = next((at for at, segment in enumerate(log.segments) if segment.path == path), None)
+    if at is None:
+        return None
+    if log.segments[at] is log.active:
+        log.roll()
+    if log.segments[at] is log.active:
+        return None
+    segment = log.segments[at]
+    return Place(
+        log.disk, log.directory, segment.base_offset, segment.size, log.end_of_segment(at),
+        log.config.index_interval_bytes, log.cuts, log.config.compact,
+    )  # fmt: skip
+
+
+# -- jobs --------------------------------------------------------------------------------------------
+
+
+def examine(place: Place) -> Damage | None:
+    """Read the segment and find its first damage; None where all of it is sound. Blocks. Raises
+    ``OSError``."""
+    files = OpenFiles(place.disk, 4)
+    try:
+        segment = _segment(place, files)
+        sound = list[Located]()
+        fault = _walk(segment, place, sound)
+        if fault is None:
+            return None
+        start = sound[-1].position + sound[-1].header.size if sound else 0
+        first = sound[-1].header.next_offset if sound else place.base_offset
+        resume, next_offset = _resume(segment, place, max(start, fault), first)
+        return Damage(start, first, resume, next_offset)
+    finally:
+        files.close_all()
+
+
+def _walk(segment: Segment, place: Place, sound: list[Located]) -> int | None:
+    """Gather the sound batches before the first damage; the position where it was noticed. The CRC
+    covers no offsets: a batch that reaches into the one behind it is itself under suspicion."""
+    try:
+        for batch in segment.headers(crc=True):
+            end = sound[-1].header.next_offset if sound else place.base_offset
+            if batch.header.base_offset < end or batch.header.next_offset > place.end_offset:
+                while sound and sound[-1].header.next_offset > batch.header.base_offset:
+                    sound.pop()
+                return batch.position + batch.header.size
+            sound.append(batch)
+    except CorruptLogError as error:
+        return error.position
+    return None
+
+
+def _resume(segment: Segment, place: Place, noticed: int, first: int) -> tuple[int, int]:
+    """(position, offset) from which everything to the segment's end is sound, behind the damage that was
+    noticed at or before position `noticed`."""
+    tried = noticed - 1
+    for position in _boundaries(segment, noticed):
+        if position > tried:
+            offset, tried = _sound_from(segment, place, position, first)
+            if offset is not None:
+                return position, offset
+    return segment.size, place.end_offset
+
+
+def _boundaries(segment: Segment, noticed: int) -> Iterator[int]:
+    """Where batches begin from `noticed` on, as the damaged one's length and the index tell."""
+    with suppress(ValueError, StructError):
+        header = read_header(segment.file().read_at(noticed, HEADER_SIZE))
+        if 0 < header.size < segment.size - noticed:
+            yield noticed
+            yield noticed + header.size
+    with suppress(ValueError, StructError):
+        for _, position in segment.index.entries():
+            if noticed < position < segment.size:
+                yield position
+
+
+def _sound_from(
+    segment: Segment, place: Place, position: int, first: int
+) -> tuple[int | None, int]:
+    """The offset of the batch at `position`, where it and all behind it are sound; else None, and the
+    position of what is not."""
+    begin: int | None = None
+    end = first + 1
+    try:
+        for batch in segment.headers(position, crc=True):
+            if batch.header.base_offset < end or batch.header.next_offset > place.end_offset:
+                return None, batch.position
+            begin = batch.header.base_offset if begin is None else begin
+            end = batch.header.next_offset
+    except CorruptLogError as error:
+        return None, error.position
+    return begin, position
+
+
+def rebuild(place: Place, damage: Damage, batches: list[bytes]) -> int:
+    """Write the segment anew with `batches` in place of the damage, durably, under names that opening a
+    log drops; its size. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
+    files = OpenFiles(place.disk, 6)
+    remove_leftovers(place.disk, place.directory, place.base_offset)
+    target = Segment(
+        files, place.directory, place.base_offset, 0, place.index_interval, suffix=REPAIRED
+    )
+    try:
+        target.make()
+        source, before = _segment(place, files), _segment(place, files)
+        before.size = damage.start
+        for located in before.headers(crc=True):
+            _copy(source, located, target)
+        for data in batches:
+            target.append([data], len(data), read_header(data))
+        if damage.resume < source.size:
+            for located in source.headers(damage.resume, crc=True):
+                _copy(source, located, target)
+        if place.disk.exists(source.transaction_index_path):
+            aborted = place.disk.read_file(source.transaction_index_path)
+            files.get(target.transaction_index_path).append([aborted])
+        target.finish()
+        for path in (
+            target.index.path,
+            target.time_index.path,
+            target.transaction_index_path,
+            target.path,
+        ):
+            if place.disk.exists(path):
+                files.get(path).sync()
+        place.disk.sync_dir(place.directory)
+        return target.size
+    finally:
+        files.close_all()
+
+
+def _copy(source: Segment, located: Located, target: Segment) -> None:
+    target.append([source.view(located).data], located.header.size, located.header)
+
+
+def _segment(place: Place, files: OpenFiles) -> Segment:
+    return Segment(files, place.directory, place.base_offset, place.size, place.index_interval)
+
+
+def remove_leftovers(disk: Disk, directory: str, base: int) -> None:
+    """Files of a mending that was given up."""
+    for suffix in SEGMENT_SUFFIXES:
+        path = f"{directory}/{file_name(base, suffix)}{REPAIRED}"
+        if disk.exists(path):
+            disk.remove(path)
+
+
+# -- what comes from elsewhere -----------------------------------------------------------------------
+
+
+class Transplant:
+    """The batches that another replica gives for a damage, until they fill it."""
+
+    def __init__(self, log: PartitionLog, place: Place, damage: Damage) -> None:
+        self._epochs = log.epochs
+        self._place = place
+        self._damage = damage
+        self.batches: list[bytes] = []
+        self.next_offset = damage.first_offset
+        """What to ask for next."""
+        self.size = 0
+        self.is_complete = False
+
+    def add(self, records: Buffer) -> bool:
+        """Take what fits of a fetched run; whether it brought anything. Raises ``ValueError`` with the
+        reason where it cannot be what stood here."""
+        before = self.next_offset
+        try:
+            for batch in iterate(records, crc=True):
+                header = batch.header
+                if header.next_offset <= self.next_offset:
+                    continue
+                if header.base_offset >= self._damage.next_offset:
+                    self._end(header.base_offset)
+                    break
+                self._check(header.base_offset, header.next_offset, header.leader_epoch)
+                self.batches.append(bytes(batch.data))
+                self.size += header.size
+                self.next_offset = header.next_offset
+                if self.next_offset == self._damage.next_offset:
+                    self.is_complete = True
+                    break
+        except CorruptBatchError as error:
+            raise ValueError(f"what it sent is corrupt: {error}") from error
+        if self.size > TRANSPLANT_BYTES_MAX:
+            raise ValueError(f"more than {TRANSPLANT_BYTES_MAX} bytes are damaged")
+        return self.is_complete or self.next_offset > before
+
+    def _check(self, base: int, end: int, epoch: int) -> None:
+        if end > self._damage.next_offset or base < self.next_offset:
+            raise ValueError(f"a batch of offsets {base} to {end - 1} does not fit the gap")
+        if base > self.next_offset and not self._place.compacted:
+            raise ValueError(f"offsets {self.next_offset} to {base - 1} are missing")
+        known = self._epochs.epoch_of(base)
+        if known >= 0 and known != epoch:
+            raise ValueError(f"offset {base} has leader epoch {epoch}, here {known}")
+
+    def _end(self, following: int) -> None:
+        """The other replica goes on behind the gap: what is not there was compacted away."""
+        if self.next_offset < self._damage.next_offset and not self._place.compacted:
+            raise ValueError(f"offsets {self.next_offset} to {following - 1} are missing")
+        self.is_complete = True
+
+
+# -- on the owner's thread ---------------------------------------------------------------------------
+
+
+def swap_in(log: PartitionLog, place: Place, size: int) -> bool:
+    """Put the mended segment in place of the old one; False where the log was cut or the segment
+    replaced meanwhile. The old files are added to `deleted_paths`. Raises ``OSError``."""
+    base = place.base_offset
+    at = next((at for at, s in enumerate(log.segments) if s.base_offset == base), None)
+    if (
+        at is None
+        or log.cuts != place.cuts
+        or log.segments[at].size != place.size
+        or log.segments[at] is log.active
+    ):
+        remove_leftovers(log.disk, log.directory, base)
+        return False
+    _rename_all(log, base, REPAIRED, SWAP)
+    log.deleted_paths += mark_deleted(log.disk, log.segments[at])
+    _rename_all(log, base, SWAP, "")
+    mended = Segment(log.files, log.directory, base, size, log.config.index_interval_bytes)
+    mended.trust_from(0)
+    log.segments[at] = mended
+    log.index_segments()
+    log.new_files = True
+    return True
+
+
+def _rename_all(log: PartitionLog, base: int, old: str, new: str) -> None:
+    """The batches last: their name says that the rest is there."""
+    for suffix in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
+        path = f"{log.directory}/{file_name(base, suffix)}"
+        if log.disk.exists(path + old):
+            log.disk.rename(path + old, path + new)

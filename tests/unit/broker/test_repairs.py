@@ -1,0 +1,129 @@
+"""A batch rots on one broker of three: readers never see it, and it comes back from the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.log.partition_log import PartitionLog
+from barnabas.record.batch import iterate
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode
+from tests.unit.broker.world import Cluster, code
+
+NAME = TopicPartition("t", 0)
+
+
+def written(nodes: int = 3) -> tuple[Cluster, int]:
+    """A cluster whose topic has many small segments on every replica, and who leads."""
+    cluster = Cluster(nodes)
+    cluster.create_topic("t", replication=nodes, internal_segment_bytes="400")
+    leader = cluster.leader("t")
+    for at in range(12):
+        cluster.produce([b"record %d" % at] * 3, node=leader)
+    everywhere = [log_on(cluster, node) for node in cluster.ids]
+    cluster.until(lambda: all(log.high_watermark == 36 for log in everywhere))
+    assert all(len(log.segments) > 3 for log in everywhere)
+    return cluster, leader
+
+
+def log_on(cluster: Cluster, node: int) -> PartitionLog:
+    log = cluster.broker(node).replicas.by_name[NAME].log
+    assert log is not None
+    return log
+
+
+def rot(cluster: Cluster, node: int) -> str:
+    """Flip a bit of a record in an old segment, and forget that this process wrote it."""
+    log = log_on(cluster, node)
+    segment = log.segments[1]
+    segment._trusted_from = segment.size
+    cluster.sim.nodes[node].machine.disk.rot(segment.path, 100)
+    return segment.path
+
+
+def everything(log: PartitionLog) -> list[bytes]:
+    found, offset = [], log.log_start_offset
+    while offset < log.log_end_offset:
+        read = log.read(offset, 1)
+        assert read is not None
+        (batch,) = iterate(read.records, crc=True)
+        found.append(bytes(batch.data))
+        offset = batch.header.next_offset
+    return found
+
+
+def consume(cluster: Cluster, node: int) -> list[bytes]:
+    """Everything that a consumer gets from `node`, however long it has to wait."""
+    values = list[bytes]()
+    while len(values) < 36:
+        data = cluster.fetch(len(values), node=node, partition_bytes=1)
+        if data.error_code:
+            assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and not data.records
+            cluster.run(10)
+            continue
+        values += cluster.values(data)
+    return values
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_a_corrupt_batch_is_reported_not_served_and_mended_from_another_replica(role: str) -> None:
+    cluster, leader = written()
+    node = leader if role == "leader" else next(n for n in cluster.ids if n != leader)
+    sound = everything(log_on(cluster, node))
+    path = rot(cluster, node)
+    refused = cluster.fetch(node=node, offset=log_on(cluster, node).segments[1].base_offset)
+    assert code(refused.error_code) == "KAFKA_STORAGE_ERROR" and not refused.records
+    (damaged,) = cluster.broker(node).replicas.repairs.describe()
+    assert damaged["file"] == path and damaged["position"] == 0
+    assert consume(cluster, node) == [b"record %d" % (at // 3) for at in range(36)]
+    assert everything(log_on(cluster, node)) == sound
+    assert cluster.broker(node).replicas.repairs.mended == 1
+    # Nobody left the ISR for it, and the leader leads on.
+    assert cluster.leader("t") == leader
+    assert len(cluster.broker(leader).image.topics_by_name["t"].partition(0).isr) == 3
+    cluster.produce([b"more"], node=leader)
+
+
+def test_who_is_alone_says_that_the_batch_is_corrupt() -> None:
+    cluster, leader = written(nodes=1)
+    rot(cluster, leader)
+    offset = log_on(cluster, leader).segments[1].base_offset
+    answer = cluster.fetch(offset, node=leader)
+    assert code(answer.error_code) == "CORRUPT_MESSAGE" and not answer.records
+    cluster.run(3000)
+    (damaged,) = cluster.broker(leader).replicas.repairs.describe()
+    assert damaged["why_not"] == "no other broker has a replica" and damaged["attempts"] == 2
+    # What is sound is served as before.
+    assert cluster.values(cluster.fetch(0, node=leader, partition_bytes=1))
+
+
+def test_a_damage_is_mended_once_somebody_who_has_it_is_back() -> None:
+    cluster, leader = written()
+    others = [node for node in cluster.ids if node != leader]
+    at = rot(cluster, leader)
+    for node in others[:1]:
+        cluster.sim.nodes[node].kill()
+    # The other one has the same damage: both wait for the third.
+    log_on(cluster, others[1]).segments[1]._trusted_from = 1 << 30
+    cluster.sim.nodes[others[1]].machine.disk.rot(at, 100)
+    offset = log_on(cluster, leader).segments[1].base_offset
+    assert cluster.fetch(offset, node=leader).error_code
+    cluster.run(4000)
+    assert cluster.broker(leader).replicas.repairs.mended == 0
+    cluster.sim.nodes[others[0]].start()
+    cluster.until(lambda: cluster.broker(leader).replicas.repairs.mended == 1, 120_000)
+    assert consume(cluster, leader) == [b"record %d" % (at // 3) for at in range(36)]
+
+
+def test_a_log_that_lost_its_tail_though_it_closed_cleanly_is_told_to_the_controller() -> None:
+    cluster, leader = written()
+    node = next(n for n in cluster.ids if n != leader)
+    path = log_on(cluster, node).active.path
+    done: list[bool] = []
+    cluster.sim.nodes[node].shut_down(lambda: done.append(True))
+    cluster.until(lambda: done)
+    cluster.sim.nodes[node].machine.disk.rot(path, 16, 3)  # the format of the last segment's batch
+    cluster.sim.nodes[node].start()
+    assert cluster.broker(node).logs.previous_broker_epoch == -1
+    cluster.until(lambda: cluster.broker(node).lifecycle.phase.value == "running")
+    cluster.until(lambda: log_on(cluster, node).log_end_offset == 36)
