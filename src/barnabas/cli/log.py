@@ -1,4 +1,5 @@
-"""``barnabas log``: what stands in the files of a log directory, and what the metadata log tells."""
+"""``barnabas log``: what stands in the files of a log directory, and what the metadata log tells; `dirs` asks
+running brokers."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 import typer
 
+from barnabas.cli import log_dirs
 from barnabas.cli.failure import Failure
 from barnabas.cli.log_files import rows_of
 from barnabas.cli.metadata_log import Stretch, events_in
@@ -22,6 +24,7 @@ from barnabas.types import METADATA_TOPIC
 from barnabas.wire.codec import MalformedError
 
 app = typer.Typer(help="The files of a log directory.", no_args_is_help=True)
+app.add_typer(log_dirs.app, name="dirs")
 FOLDER = f"{METADATA_TOPIC}-0"
 Damage = (CorruptBatchError, CorruptSnapshotError, MalformedError)
 
