@@ -178,6 +178,9 @@ class HeldLog:
             self._forget_positions()
         if log.log_start_offset != self._start:
             dropped += self._move_start(log)
+        elif len(self.chain) == 1 and log.segments[0].base_offset < self.end:
+            # Empty when it was looked at last, it begins inside its first batch now (DeleteRecords).
+            self._restart(self.versions.root(log.segments[0].base_offset))
         while len(self.chain) > 1 and self.end > log.log_end_offset:
             dropped.append(self._drop())
         if self.end > log.log_end_offset:
@@ -222,7 +225,6 @@ class HeldLog:
         if held is not None and held.end != start and known is None:
             return []  # in the middle of a batch
         dropped = self.chain
-        # The log may begin inside its first batch (DeleteRecords).
         self._restart(known or self.versions.root(min(start, log.segments[0].base_offset)))
         return dropped
 
