@@ -180,7 +180,7 @@ class HeldLog:
             dropped += self._move_start(log)
         elif len(self.chain) == 1 and log.segments[0].base_offset < self.end:
             # Empty when it was looked at last, it begins inside its first batch now (DeleteRecords).
-            self._restart(self.versions.root(log.segments[0].base_offset))
+            self._restart(self._known_at(log.segments[0].base_offset))
         while len(self.chain) > 1 and self.end > log.log_end_offset:
             dropped.append(self._drop())
         if self.end > log.log_end_offset:
@@ -225,8 +225,12 @@ class HeldLog:
         if held is not None and held.end != start and known is None:
             return []  # in the middle of a batch
         dropped = self.chain
-        self._restart(known or self.versions.root(min(start, log.segments[0].base_offset)))
+        self._restart(self._known_at(min(start, log.segments[0].base_offset)))
         return dropped
+
+    def _known_at(self, offset: int) -> Link:
+        """Where a chain goes on that begins at `offset`."""
+        return self.versions.committed.get(offset) or self.versions.root(offset)
 
     def _read(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link]]:
         added: list[Link] = []
