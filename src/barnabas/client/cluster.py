@@ -154,14 +154,18 @@ class ClusterView:
         self.learn(response)
 
     async def ask_any(self, request: MetadataRequest, deadline_ms: float) -> MetadataResponse:
-        """Ask one broker after the other until one answers. Raises the last `ChannelError`."""
+        """Ask one broker after the other until one answers. Raises the last `ChannelError`. A silent
+        one takes at most half of the time that is left while there are others to ask."""
         backoff_ms = BACKOFF_MS
         while True:
             failure: ChannelError | None = None
-            for endpoint in self.candidates():
+            candidates = self.candidates()
+            for endpoint in candidates:
                 left_ms = deadline_ms - self._ports.clock.now_ms()
                 if left_ms <= 0:
                     break
+                if endpoint is not candidates[-1]:
+                    left_ms /= 2
                 outcome: Outcome[MetadataResponse] = Outcome()
                 self._channels.send(
                     endpoint, request, outcome.settle, timeout_ms=min(left_ms, ATTEMPT_TIMEOUT_MS)

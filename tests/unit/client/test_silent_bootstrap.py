@@ -1,0 +1,60 @@
+"""A bootstrap server that accepts and says nothing does not use up the time for those that answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.client.channels import ChannelError
+from barnabas.client.client import Client
+from barnabas.client.tasks import Outcome
+from barnabas.ports import Connection
+from barnabas.types import Endpoint
+from tests.unit.client.fake_cluster import FakeCluster
+
+SILENT = Endpoint("silent", 9092)
+TIMEOUT_MS = 5_000.0
+
+
+class Silence:
+    """A host that was stopped: its kernel accepts, nobody answers."""
+
+    def on_connected(self, connection: Connection) -> None:
+        pass
+
+    def get_buffer(self) -> memoryview:
+        return memoryview(bytearray(1024))
+
+    def buffer_updated(self, size: int) -> None:
+        pass
+
+    def on_closed(self, error: OSError | None) -> None:
+        pass
+
+
+def refresh(client: Client) -> list[Outcome[None]]:
+    """What becomes of it, once it is done."""
+    done: list[Outcome[None]] = []
+    client.tasks.start(client.cluster.refresh(timeout_ms=TIMEOUT_MS), done.append)
+    return done
+
+
+@pytest.mark.parametrize("silent_at", [0, 1])
+def test_the_next_one_is_asked_in_time(silent_at: int) -> None:
+    cluster = FakeCluster(nodes=1)
+    cluster.world.listen(SILENT, Silence)
+    servers = [cluster.endpoints[1]]
+    servers.insert(silent_at, SILENT)
+    client = Client(cluster.world, servers)
+    done = refresh(client)
+    cluster.world.run(TIMEOUT_MS)
+    done[0].result()
+    assert sorted(client.cluster.brokers) == [1]
+
+
+def test_nobody_answers_in_time() -> None:
+    cluster = FakeCluster(nodes=1)
+    cluster.world.listen(SILENT, Silence)
+    done = refresh(Client(cluster.world, [SILENT]))
+    cluster.world.run(2 * TIMEOUT_MS)
+    with pytest.raises(ChannelError):
+        done[0].result()
