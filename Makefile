@@ -55,7 +55,7 @@ tidy: venv
 	$(PYTEST) -q tests/test_tidy.py
 
 unit: venv
-	$(PYTEST) -q -m "not slow" tests/unit tests/contract tests/golden tests/scripts tests/model
+	BARNABAS_EFFORT=0.1 $(PYTEST) -q -m "not slow" tests/unit tests/contract tests/golden tests/scripts tests/model
 
 SEEDS ?= 1000
 FROM ?= 1

@@ -32,6 +32,7 @@ from barnabas.wire.messages.sync_group_request import (
     SyncGroupRequestAssignment,
 )
 from barnabas.wire.schema import Message
+from tests.effort import examples
 from tests.unit.group.world import Pending, World
 
 PARTITIONS = 6
@@ -340,5 +341,7 @@ class Groups(RuleBasedStateMachine):
         assert owned == list(range(PARTITIONS))
 
 
-Groups.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+Groups.TestCase.settings = settings(
+    max_examples=examples(120), stateful_step_count=40, deadline=None
+)
 TestGroups = Groups.TestCase

@@ -24,8 +24,9 @@ from barnabas.record.decode import Record, records_of
 from barnabas.sim.disk import SimDisk
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
+from tests.effort import examples
 
-EXAMPLES = int(os.environ.get("BARNABAS_MODEL_EXAMPLES", "2000")) // 4
+EXAMPLES = examples(int(os.environ.get("BARNABAS_MODEL_EXAMPLES", "2000")) // 4)
 PARTITION = TopicPartition("compacted", 0)
 RETENTION_MS = 100
 

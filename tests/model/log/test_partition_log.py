@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.model.log.log_model import LogModel
 
-EXAMPLES = int(os.environ.get("BARNABAS_MODEL_EXAMPLES", "2000"))
+EXAMPLES = examples(int(os.environ.get("BARNABAS_MODEL_EXAMPLES", "2000")))
 
 small = st.integers(0, 40)
 STEPS = st.one_of(

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 
 from barnabas.replication.follower import FollowerState
 from barnabas.replication.leader import IsrProposal
+from tests.effort import examples
 from tests.unit.replication.script_world import ScriptWorld
 
 BROKERS = (1, 2, 3)
@@ -231,4 +232,4 @@ class IsrMachine(RuleBasedStateMachine):
 
 
 TestIsr: Any = IsrMachine.TestCase
-TestIsr.settings = settings(max_examples=400, stateful_step_count=60, deadline=None)
+TestIsr.settings = settings(max_examples=examples(400), stateful_step_count=60, deadline=None)

@@ -19,6 +19,7 @@ from barnabas.metadata.image import MetadataImage
 from barnabas.types import Endpoint
 from barnabas.wire.messages import alter_partition_reassignments_request as reassign
 from barnabas.wire.messages import alter_partition_request as alter
+from tests.effort import examples
 from tests.unit.controller.harness import World
 from tests.unit.metadata.strategies import holds
 
@@ -181,5 +182,5 @@ class Life(RuleBasedStateMachine):
         assert not self.world.controller.cluster.to_recover
 
 
-Life.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Life.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)
 TestLife = Life.TestCase

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from barnabas.controller.plans import Assignment, balance, drain, moved_replicas, with_factor
 from barnabas.types import TopicPartition
+from tests.effort import examples
 
 
 @st.composite
@@ -27,7 +28,7 @@ def after(assignment: Assignment, plan: Assignment) -> Assignment:
     return {**assignment, **plan}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(clusters(), st.integers(0, 2))
 def test_drain_moves_all_of_a_broker_and_nothing_else(
     cluster: tuple[Assignment, dict[int, str | None]], leaving: int
@@ -44,7 +45,7 @@ def test_drain_moves_all_of_a_broker_and_nothing_else(
     assert moved_replicas(assignment, plan) == sum(leaving in r for r in assignment.values())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(clusters())
 def test_balance_evens_replicas_and_leaders_and_keeps_racks(
     cluster: tuple[Assignment, dict[int, str | None]],
@@ -64,7 +65,7 @@ def test_balance_evens_replicas_and_leaders_and_keeps_racks(
     assert not balance(result, racks), "a balanced cluster stays as it is"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(clusters(), st.integers(1, 3))
 def test_the_factor_changes_and_the_preferred_leader_stays(
     cluster: tuple[Assignment, dict[int, str | None]], factor: int

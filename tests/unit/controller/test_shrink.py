@@ -10,6 +10,7 @@ from barnabas.controller.shrink import PlainShrink
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
+from tests.effort import examples
 from tests.unit.controller.harness import World, uuid
 
 BROKERS = (1, 2, 3, 4, 5)
@@ -34,7 +35,7 @@ def partitions(draw: st.DrawFn) -> PartitionRecord:
     )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(
     st.lists(partitions(), min_size=1, max_size=12),
     st.lists(st.sampled_from(BROKERS), min_size=1, max_size=4, unique=True),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from barnabas.group.offset_table import CommittedOffset, OffsetTable
 from barnabas.group.timeline import Journal, TimelineMap
+from tests.effort import examples
 
 KEYS = st.sampled_from("abc")
 STEPS = st.lists(
@@ -21,7 +22,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_committed_and_newest_are_what_copies_would_say(
     steps: list[tuple[str, str, int]],
 ) -> None:

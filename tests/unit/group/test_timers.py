@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.group.timers import Timers
+from tests.effort import examples
 
 STEPS = st.lists(
     st.one_of(
@@ -20,7 +21,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_every_deadline_is_taken_once_and_in_order(steps: list[tuple[str, int, int]]) -> None:
     timers: Timers[int] = Timers()
     plain: dict[int, int] = {}

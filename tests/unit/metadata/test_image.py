@@ -21,6 +21,7 @@ from barnabas.metadata.snapshot import image_records, load_records, snapshot_val
 from barnabas.types import Uuid
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.schema import Message
+from tests.effort import examples
 from tests.unit.metadata.strategies import (
     holds,
     partition_changes,
@@ -51,7 +52,7 @@ def make(*more: Message) -> MetadataImage:
     return image
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.one_of(partition_records(), partition_changes()))
 def test_hot_writers_write_what_the_compiled_codec_writes(record: Message) -> None:
     [value] = encode_records([record], 30)
@@ -59,7 +60,7 @@ def test_hot_writers_write_what_the_compiled_codec_writes(record: Message) -> No
     assert decode_record(value) == record
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(partition_records(), st.integers(-3, 3), st.integers(0, 255), st.booleans())
 def test_the_hot_reader_reads_what_the_compiled_codec_reads(
     record: PartitionRecord, cut: int, noise: int, plain: bool
@@ -92,7 +93,7 @@ def test_the_hot_reader_reads_what_the_compiled_codec_reads(
         assert not read.adding_replicas and not read.removing_replicas and read.reason is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(records, max_size=25), st.lists(st.lists(records, max_size=8), max_size=4))
 def test_undoing_uncommitted_records_restores_the_image_exactly(
     committed: list[Message], appends: list[list[Message]]
@@ -113,7 +114,7 @@ def test_undoing_uncommitted_records_restores_the_image_exactly(
     assert holds(image) == after
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(records, max_size=40))
 def test_a_snapshot_gives_an_equal_image(log: list[Message]) -> None:
     image = MetadataImage()
@@ -129,7 +130,7 @@ def test_a_snapshot_gives_an_equal_image(log: list[Message]) -> None:
     assert other.take_changes().everything
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.lists(records, max_size=20),
     st.lists(records, max_size=10),

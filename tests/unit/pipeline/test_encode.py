@@ -18,6 +18,7 @@ from barnabas.pipeline.options import ClusterOptions, SinkOptions
 from barnabas.pipeline.sink import check_columns
 from barnabas.pipeline.staging import ArrowStore, DirectoryStore, open_store
 from barnabas.record.decode import records_in
+from tests.effort import examples
 from tests.unit.pipeline.fake_cluster import BROKER
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -38,7 +39,7 @@ header = st.fixed_dictionaries({"key": st.text(max_size=4), "value": maybe_bytes
 row = st.tuples(maybe_bytes, maybe_bytes, st.none() | st.lists(header, max_size=3))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(row, max_size=30), st.integers(1, 400), st.integers(0, 4), st.integers(0, 5))
 def test_every_row_is_in_one_batch(
     rows: list[Any], batch_bytes_max: int, codec: int, skipped: int

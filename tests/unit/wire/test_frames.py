@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from struct import pack
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from barnabas.wire import frames
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.frames import FrameReader
+from tests.effort import examples
 
 
 def feed(reader: FrameReader, data: bytes, step: int) -> None:
@@ -31,11 +33,12 @@ sizes = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(sizes, max_size=12), st.integers(1, 100_000), st.randoms(use_true_random=False))
-def test_any_split_gives_the_same_frames(lengths: list[int], step: int, rng) -> None:  # type: ignore[no-untyped-def]
+@settings(max_examples=examples(150), deadline=None)
+@given(st.lists(sizes, max_size=12), st.integers(1, 100_000), st.integers(0, 1 << 32))
+def test_any_split_gives_the_same_frames(lengths: list[int], step: int, seed: int) -> None:
     step = max(step, sum(lengths) // 2000 + 1)
-    sent = [rng.randbytes(n) for n in lengths]
+    contents = Random(seed)
+    sent = [contents.randbytes(n) for n in lengths]
     got: list[memoryview] = []
     reader = FrameReader(got.append, 1 << 20)
     feed(reader, b"".join(pack(">i", len(f)) + f for f in sent), step)
