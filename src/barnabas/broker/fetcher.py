@@ -90,6 +90,9 @@ class Fetcher:
         self._wanted: dict[Any, Wanted] = {}
         self._changed: dict[Key, None] = {}
         self._delayed: dict[Key, None] = {}
+        self._unflushed: dict[Key, None] = {}
+        """What was appended and not synced yet where ``flush.messages`` asks for it. The next fetch
+        tells the leader that it is here, so it has to wait (as Kafka's fetcher waits within the append)."""
         self._in_flight = False
         self._wakeup: Wakeup | None = None
         self._endpoint: Endpoint | None = None
@@ -114,6 +117,8 @@ class Fetcher:
         key = (partition.topic_id, partition.index)
         self.followed[key] = Followed(partition, state)
         self._delayed.pop(key, None)
+        if _is_unflushed(partition):  # it led a moment ago
+            self._unflushed[key] = None
         self._want(key, partition, state)
 
     @property
@@ -125,6 +130,14 @@ class Fetcher:
         if self.followed.pop(key, None) is not None:
             self._unwant(key)
             self._delayed.pop(key, None)
+            self._unflushed.pop(key, None)
+
+    def on_flushed(self, key: Key) -> None:
+        """A sync of this partition is over."""
+        followed = self.followed.get(key)
+        if key in self._unflushed and (followed is None or not _is_unflushed(followed.partition)):
+            del self._unflushed[key]
+            self.pump()
 
     def _want(self, key: Key, partition: Partition, state: FollowerState) -> None:
         log = partition.log
@@ -165,7 +178,7 @@ class Fetcher:
 
     def pump(self) -> None:
         """Send the next request, where there is one to send and none under way."""
-        if self._in_flight or self._closed:
+        if self._in_flight or self._closed or self._unflushed:
             return
         if self._delayed:
             self._end_delays()
@@ -316,7 +329,11 @@ class Fetcher:
         assert log is not None
         if records:
             assert not isinstance(records, list)
-            partition.append_as_follower(records)
+            try:
+                partition.append_as_follower(records)
+            finally:
+                if _is_unflushed(partition):
+                    self._unflushed[key] = None
             if log.log_end_offset != state.fetch_offset:
                 state.moved_to(log.log_end_offset, log.last_epoch)
                 self._want(key, partition, state)
@@ -471,13 +488,19 @@ class Fetcher:
         return f"Fetcher({self.purpose} from {self.leader}, {len(self.followed)} partitions)"
 
 
+def _is_unflushed(partition: Partition) -> bool:
+    log = partition.log
+    return log is not None and log.written_end < log.log_end_offset
+
+
 def hand_over(source: Fetcher, target: Fetcher) -> list[Key]:
     """Have `target` (of the same leader) fetch what `source` fetches without trouble; what of it is
     under way there is dropped when it comes. The keys handed over."""
     moved = []
     for key, followed in list(source.followed.items()):
         partition, state = followed
-        if state.phase is Phase.FETCHING and key not in source._delayed:
+        waits = key in source._delayed or key in source._unflushed
+        if state.phase is Phase.FETCHING and not waits:
             source.remove(key)
             target.followed[key] = followed
             target._want(key, partition, state)

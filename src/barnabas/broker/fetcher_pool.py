@@ -77,6 +77,12 @@ class FetcherPool:
             fetcher.remove(key)
             self._dirty[fetcher] = None
 
+    def on_flushed(self, partition: Partition) -> None:
+        """A sync of the partition is over: a fetch may have waited for it."""
+        fetcher = self._home.get((partition.topic_id, partition.index))
+        if fetcher is not None:
+            fetcher.on_flushed((partition.topic_id, partition.index))
+
     def pump(self) -> None:
         """Send what the changes since the last call ask for; drop fetchers that follow nothing."""
         dirty, self._dirty = self._dirty, {}

@@ -50,6 +50,7 @@ class Partition(Replica):
         "_high_watermark_listeners",
         "_host",
         "_low_watermark_waiters",
+        "_unflushed",
         "_waiting",
         "append_watchers",
         "high_watermark_watchers",
@@ -71,6 +72,8 @@ class Partition(Replica):
         self.high_watermark_watchers: dict[SessionPartition[Partition], None] = {}
         """Consumers' sessions: told when there is more to read."""
         self._waiting = OffsetWaiters()
+        self._unflushed: OffsetWaiters | None = None
+        """Who waits for a sync with acks=1; made when there is somebody."""
         self._high_watermark_listeners: list[OnHighWatermark] = []
         self._low_watermark_waiters = LowWatermarkWaiters()
 
@@ -140,6 +143,8 @@ class Partition(Replica):
 
     def _end_leadership(self, code: ErrorCode) -> None:
         self._waiting.settle_all(code)
+        if self._unflushed is not None:
+            self._unflushed.settle_all(code)
         self._low_watermark_waiters.look()
 
     def _rebind_watchers(self) -> None:
@@ -182,9 +187,11 @@ class Partition(Replica):
             self._host.on_log_failed(self.name, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         if not info.duplicate:
+            if log.flush_is_due or log.rolled_since_sync:
+                self._host.after_append(log, before)
+                if self.log is not log:  # its directory failed in this moment
+                    raise self.not_leader()
             self._on_appended(leader, before)
-            if log.sync_is_due:
-                self._host.after_append(log)
         return info
 
     def _on_appended(self, leader: LeaderState, before: int) -> None:
@@ -212,7 +219,7 @@ class Partition(Replica):
             return False
         host = self._host
         mark = leader.high_watermark(
-            log.log_end_offset,
+            log.written_end,
             self.min_isr,
             host.now_ms(),
             host.lag_ms_max,
@@ -254,6 +261,22 @@ class Partition(Replica):
             return False
         self._waiting.add(offset, waiter, slot)
         return True
+
+    def wait_for_flush(self, offset: int, waiter: Waiter, slot: int) -> bool:
+        """As `wait_for`, until what stands before `offset` here is as durable as ``flush.messages`` asks."""
+        log = self.log
+        if log is None or log.written_end >= offset:
+            return False
+        if self._unflushed is None:
+            self._unflushed = OffsetWaiters()
+        self._unflushed.add(offset, waiter, slot)
+        return True
+
+    def on_flushed(self) -> None:
+        """A sync that ``flush.messages`` asked for is over."""
+        if self._unflushed is not None and self.log is not None:
+            self._unflushed.settle_to(self.log.written_end, ErrorCode.NONE)
+        self.advance_high_watermark()
 
     def on_high_watermark(self, callback: OnHighWatermark) -> Callable[[], None]:
         """Have `callback` called with each new high watermark. Returns what ends that."""

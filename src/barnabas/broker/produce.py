@@ -1,8 +1,9 @@
-"""What waits for replication: produce requests with acks=all.
+"""What waits for replication: produce requests with acks=all, or for a sync where ``flush.messages``
+asks for one.
 
 A :class:`ProduceWait` is one request whose batches are appended and not yet on every member of the
-ISR. Each partition settles its own slot; when all are settled, or the request's time is over, the
-response goes out.
+ISR (or not yet on this broker's device). Each partition settles its own slot; when all are settled, or
+the request's time is over, the response goes out.
 """
 
 from __future__ import annotations
@@ -50,9 +51,13 @@ class ProduceWait:
         self.remaining = 0
         self.bucket = -1
 
-    def add(self, partition: Partition, offset: int, answer: PartitionProduceResponse) -> None:
-        """Wait until `partition` has `offset` on all of its ISR."""
-        if partition.wait_for(offset, self, len(self.slots)):
+    def add(
+        self, partition: Partition, offset: int, answer: PartitionProduceResponse, acks: int
+    ) -> None:
+        """Wait until `partition` has everything before `offset` on all of its ISR (`acks` -1), or here
+        (1), each as durable as its configuration asks."""
+        wait = partition.wait_for if acks == -1 else partition.wait_for_flush
+        if wait(offset, self, len(self.slots)):
             # What stands there if the time is over first.
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             self.slots.append((partition, answer))

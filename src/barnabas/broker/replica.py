@@ -30,7 +30,7 @@ class ReplicaHost(Protocol):
 
     @property
     def on_log_corrupt(self) -> Callable[[TopicPartition, CorruptLogError], None]: ...
-    def after_append(self, log: PartitionLog) -> None: ...
+    def after_append(self, log: PartitionLog, before: int) -> None: ...
 
 
 class Replica:
@@ -72,6 +72,10 @@ class Replica:
     @property
     def high_watermark(self) -> int:
         return -1 if self.log is None else self.log.high_watermark
+
+    @property
+    def written_end(self) -> int:
+        return -1 if self.log is None else self.log.written_end
 
     def note(self, state: PartitionState) -> None:
         """Where the metadata have it."""
@@ -143,9 +147,10 @@ class Replica:
     def append_as_follower(self, records: Buffer) -> None:
         """Append what the leader sent. Raises what the log has against it, KAFKA_STORAGE_ERROR."""
         log = self.online_log()
+        before = log.log_end_offset
         self._on_disk(lambda: log.append_as_follower(records))
-        if log.sync_is_due:
-            self._disk.after_append(log)
+        if log.flush_is_due or log.rolled_since_sync:
+            self._disk.after_append(log, before)
 
     def truncate(self, offset: int) -> None:
         """Drop what the leader does not have. Raises KAFKA_STORAGE_ERROR."""

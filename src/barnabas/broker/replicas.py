@@ -14,6 +14,7 @@ Source: Kafka's ReplicaManager.applyDelta, KIP-858 for directories.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 from barnabas.broker.fetcher_pool import FetcherPool
@@ -94,6 +95,7 @@ class ReplicaTable:
         self.isr_changes = isr_changes
         self.repairs = repairs
         self.on_log_corrupt = logs.on_corrupt = repairs.report
+        logs.flushes.on_flushed = partial(_on_flushed, self)
 
     # -- looking up ------------------------------------------------------------------------------
 
@@ -134,8 +136,8 @@ class ReplicaTable:
     def on_log_failed(self, name: TopicPartition, error: OSError) -> None:
         self.logs.fail_log(name, error)
 
-    def after_append(self, log: PartitionLog) -> None:
-        self.logs.after_append(log)
+    def after_append(self, log: PartitionLog, before: int) -> None:
+        self.logs.after_append(log, before)
 
     # -- configuration ---------------------------------------------------------------------------
 
@@ -334,6 +336,7 @@ class ReplicaTable:
             partition.go_offline()
             if led:
                 self._tell(partition, None)
+        self.fetchers.pump()
 
     # -- leadership ------------------------------------------------------------------------------
 
@@ -380,3 +383,11 @@ class ReplicaTable:
 
     def __repr__(self) -> str:
         return f"ReplicaTable({len(self.by_id)} replicas on {self.node_id})"
+
+
+def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:
+    """A sync that ``flush.messages`` asked for is over: who waited for it goes on."""
+    partition = table.by_name.get(name)
+    if partition is not None:
+        partition.on_flushed()
+        table.fetchers.on_flushed(partition)

@@ -19,6 +19,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.directory import LOCK_FILE, LogDirectory
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import OpenFiles
+from barnabas.log.flushing import Flushes
 from barnabas.log.future_logs import FutureLogs
 from barnabas.log.old_files import OldFiles
 from barnabas.log.partition_log import PartitionLog
@@ -66,6 +67,7 @@ class LogDirectories:
         self.futures = FutureLogs(self)
         self._due: dict[str, float] = {}
         self._wakeup: Wakeup | None = None
+        self.flushes = Flushes(ports, self)
         self.cleaner = LogCleaner(ports, settings, self)
 
     # -- opening ---------------------------------------------------------------------------------
@@ -272,9 +274,12 @@ class LogDirectories:
 
         self.ports.background.run(f"sync {directory.path}", job, finish)
 
-    def after_append(self, log: PartitionLog) -> None:
-        """``flush.messages``, and segments that were rolled: sync where that is due."""
-        if log.sync_is_due:
+    def after_append(self, log: PartitionLog, before: int) -> None:
+        """``flush.messages``, and segments that were rolled: sync where that is due. The append began at
+        offset `before`."""
+        if log.flush_is_due:
+            self.flushes.demand(log, before)
+        elif log.rolled_since_sync:
             self.sync(log)
 
     def checkpoint(self, name: str) -> None:

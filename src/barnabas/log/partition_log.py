@@ -87,6 +87,9 @@ class PartitionLog(SegmentedLog):
         """Called before anything below `checkpointed_recovery_point` is written anew; it has to make a
         lower one durable."""
         self.unsynced_messages = 0
+        self.flush_limit = FOREVER_MS
+        """Nothing from here on counts as written before the sync that ``flush.messages`` asked for
+        (:mod:`barnabas.log.flushing`)."""
         self.last_sync_ms = 0.0
         self.rolled_since_sync = False
         self.new_files = True
@@ -130,9 +133,14 @@ class PartitionLog(SegmentedLog):
         return max(min(first, self._high_watermark), self.log_start_offset)
 
     @property
-    def sync_is_due(self) -> bool:
-        """Whether ``flush.messages`` or a rolled segment asks for a sync."""
-        return self.rolled_since_sync or self.unsynced_messages >= self.config.flush_messages
+    def written_end(self) -> int:
+        """Up to where the log is as durable as ``flush.messages`` wants it before anybody is told."""
+        return min(self.log_end_offset, self.flush_limit)
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether ``flush.messages`` asks for a sync."""
+        return self.unsynced_messages >= self.config.flush_messages
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch ≤ `epoch`; (-1, -1) where unknown."""

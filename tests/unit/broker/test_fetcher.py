@@ -65,7 +65,7 @@ class Host:
     def on_log_corrupt(self, name: TopicPartition, fault: CorruptLogError) -> None:
         raise fault
 
-    def after_append(self, log: PartitionLog) -> None: ...
+    def after_append(self, log: PartitionLog, before: int) -> None: ...
 
 
 class World:

@@ -33,9 +33,10 @@ class Broker:
         if log is None:
             return
         try:
+            before = log.log_end_offset
             fill(log, batches)
             self.acknowledged[partition] = log.log_end_offset
-            self.world.logs.after_append(log)
+            self.world.logs.after_append(log, before)
         except OSError as error:
             self.world.logs.fail_log(partition, error)
 

@@ -1,9 +1,10 @@
 """Produce.
 
-Behaviour: one batch per partition is appended by its leader; acks=1 answers at once, acks=-1 when the
-high watermark has passed it, acks=0 never. Errors are per partition; the others go through. Internal
-topics are closed to clients. NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the
-append, NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards.
+Behaviour: one batch per partition is appended by its leader; acks=1 answers at once (where
+``flush.messages`` asks for a sync, behind that), acks=-1 when the high watermark has passed it, acks=0
+never. Errors are per partition; the others go through. Internal topics are closed to clients.
+NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the append,
+NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards.
 
 Version notes: 8 names bad records, 10 the new leader (KIP-951), 13 topics by id instead of by name.
 """
@@ -92,14 +93,15 @@ def handle(
             except CorruptBatchError as error:
                 answer = _refused(data.index, _corrupt(error))
             else:
-                if acks == -1 and partition.high_watermark < reached:
+                done = partition.high_watermark if acks == -1 else partition.written_end
+                if acks and done < reached:
                     if waiting is None:
                         waiting = ProduceWait(
                             response,
                             broker.deadlines,
                             broker.finish_produce if ctx.api_version >= LEADERS_SINCE else None,
                         )
-                    waiting.add(partition, reached, answer)
+                    waiting.add(partition, reached, answer, acks)
             answers.append(answer)
     if acks == 0:
         _check_unanswered(responses)
