@@ -254,19 +254,15 @@ class Partition(Replica):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
-    def wait_for(self, offset: int, waiter: Waiter, slot: int) -> bool:
-        """Have `waiter` settled when the high watermark reaches `offset`, or when this leadership
+    def wait_for(self, offset: int, waiter: Waiter, slot: int, *, replicated: bool = True) -> bool:
+        """Have `waiter` settled when the high watermark reaches `offset` (where not `replicated`: when
+        what stands before it here is as durable as ``flush.messages`` asks), or when this leadership
         ends. False where it has been reached already (nothing will be settled)."""
-        if self.high_watermark >= offset:
+        if (self.high_watermark if replicated else self.written_end) >= offset:
             return False
-        self._waiting.add(offset, waiter, slot)
-        return True
-
-    def wait_for_flush(self, offset: int, waiter: Waiter, slot: int) -> bool:
-        """As `wait_for`, until what stands before `offset` here is as durable as ``flush.messages`` asks."""
-        log = self.log
-        if log is None or log.written_end >= offset:
-            return False
+        if replicated:
+            self._waiting.add(offset, waiter, slot)
+            return True
         if self._unflushed is None:
             self._unflushed = OffsetWaiters()
         self._unflushed.add(offset, waiter, slot)

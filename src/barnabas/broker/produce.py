@@ -56,8 +56,7 @@ class ProduceWait:
     ) -> None:
         """Wait until `partition` has everything before `offset` on all of its ISR (`acks` -1), or here
         (1), each as durable as its configuration asks."""
-        wait = partition.wait_for if acks == -1 else partition.wait_for_flush
-        if wait(offset, self, len(self.slots)):
+        if partition.wait_for(offset, self, len(self.slots), replicated=acks == -1):
             # What stands there if the time is over first.
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             self.slots.append((partition, answer))
