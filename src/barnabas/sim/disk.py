@@ -40,6 +40,8 @@ class SimDisk:
         self.totals: Counter[str] = Counter()
         self.calls = 0
         """Calls that can fail, so far."""
+        self.rotten: set[str] = set()
+        """Files of which a bit was flipped."""
         self.is_troubled = False
         """Whether a call failed since somebody set this back."""
         self.names: dict[str, Node] = {"/": None}
@@ -96,11 +98,17 @@ class SimDisk:
         """Whether the call that `fail_call` named has come by."""
         return 0 < self._fail_at <= self.calls
 
+    def content(self, path: str) -> bytes:
+        """What a file has; nothing where it is not there."""
+        node = self.names.get(path)
+        return bytes(node.data) if node is not None else b""
+
     def rot(self, path: str, position: int, bit: int = 0) -> None:
         """Flip one bit of a file, on the device and in memory."""
         node = self.names[path]
         assert node is not None
         node.data[position] ^= 1 << bit
+        self.rotten.add(path)
         self.totals["bits_rotted"] += 1
 
     def wipe(self, directory: str) -> None:

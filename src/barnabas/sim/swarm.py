@@ -43,7 +43,14 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
 }
 """What a seed may set, with the values it draws from; None leaves the default."""
 FEW_VALUES_OF_MIN_ISR = ("2", "2", "2", "1")
-RARE = {"restart-all": 0.3, "kill-all": 0.3, "blackout": 1.0, "roll": 0.3, "voters": 4.0}
+RARE = {
+    "restart-all": 0.3,
+    "kill-all": 0.3,
+    "blackout": 1.0,
+    "roll": 0.3,
+    "voters": 4.0,
+    "rot": 3.0,
+}
 """Kinds of fault that come less often, or more, than others."""
 
 
@@ -115,7 +122,9 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
     pause = interval_ms * _pick(rng_of, "pace", 0.1, 0.2, 0.4)
     size = _pick(rng_of, "value bytes", 0, 0, 40, 400)
     linger = _pick(rng_of, "linger", 0.0, 2.0, 20.0)
-    topics = [TopicPlan("events", 3)]
+    segments = _pick(rng_of, "internal.segment.bytes", None, None, "2000", "8000")
+    configs = {} if segments is None else {"internal.segment.bytes": segments}
+    topics = [TopicPlan("events", 3, configs=configs)]
     producers = [
         ProducerPlan("producer0", "events", (0, 2), linger_ms=linger, pause_ms=pause, value_bytes=size),
         ProducerPlan("producer1", "events", (1,), linger_ms=linger, pause_ms=pause, value_bytes=size),

@@ -190,8 +190,8 @@ class HeldLog:
 
     def verify(self, disk: SimDisk, log: PartitionLog) -> None:
         """Read everything that is there and compare it. Raises :class:`Violation`."""
-        if any(segment.path not in disk.names for segment in log.segments):
-            return  # the device was replaced by an empty one; the process has not noticed yet
+        if any(s.path not in disk.names or s.path in disk.rotten for s in log.segments):
+            return  # the device was replaced by an empty one, or rots; the process has not noticed yet
         before = self.chain
         first = next((link for link in before if link.end >= log.log_start_offset), before[-1])
         self._restart(first)

@@ -41,6 +41,7 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "disk-error": disks.disk_error,
     "disk-failure": disks.disk_failure,
     "disk-full": disks.disk_full,
+    "rot": disks.rot,
     "voters": membership.voters,
 }
 """By the name that ``--faults`` takes. False: it could not strike now."""

@@ -4,6 +4,8 @@
 * What loses or damages written bytes (power, a replaced disk, rot) hits a broker only while, as far as the
   newest metadata say, every partition that it holds has another copy in ISR or ELR on a broker that
   has all it ever had; and the next one waits until the one that was hit is whole again.
+* Without ELR (an older `metadata.version`, or the feature off) there is no such hit: the last member of an
+  ISR leads again whatever it lost, which is why KIP-966 made the ELR.
 * Where `flush.messages` is 1 nothing unsynced is promised, and all may lose power at once.
 * The quorum's log is synced before it counts, so power loss takes nothing of it; its directory is never
   replaced, damaged or misdirected into.
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 
 from barnabas.metadata.image import MetadataImage
 from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.disk import SimDisk
 
 
 class Budget:
@@ -25,18 +28,25 @@ class Budget:
         self.all_synced = cluster.topology.settings.get("log.flush.interval.messages") == "1"
         self._hit: dict[int, int] = {}
         """Broker → its epoch when it lost something, as the newest metadata had it."""
+        self._rot: list[tuple[SimDisk, str, int, int]] = []
+        """Device, file and position of a byte that rotted, and what it is now."""
+        self._newest = -1
 
     def image(self) -> MetadataImage | None:
-        """The newest metadata that anybody has."""
+        """The newest metadata that anybody had; None while nobody has them."""
         images = [node.node.metadata.image for node in self.cluster.up() if node.node is not None]
-        return max(images, key=lambda image: image.offset, default=None)
+        newest = max(images, key=lambda image: image.offset, default=None)
+        if newest is None or newest.offset < self._newest:
+            return None
+        self._newest = newest.offset
+        return newest
 
     def may_lose_data(self, node: SimNode) -> bool:
         """Whether `node` may lose what it has not synced, or a whole directory of partitions."""
         if node.id not in self.cluster.topology.broker_ids:
             return True  # a controller syncs before it counts
         image = self.image()
-        if image is None:
+        if image is None or not image.elr_enabled or self._rots():
             return False
         for broker in sorted(self._hit):
             if self._is_whole(image, broker):
@@ -51,6 +61,17 @@ class Budget:
         broker = image.brokers.get(node.id) if image is not None else None
         if node.id in self.cluster.topology.broker_ids:
             self._hit[node.id] = broker.epoch if broker is not None else -1
+
+    def on_rot(self, disk: SimDisk, path: str, position: int) -> None:
+        """A byte of a file was damaged."""
+        self._rot.append((disk, path, position, disk.file(path).data[position]))
+
+    def _rots(self) -> bool:
+        """Whether damage is left that nobody has mended or thrown away."""
+        self._rot = [
+            (d, p, at, b) for d, p, at, b in self._rot if d.content(p)[at : at + 1] == bytes([b])
+        ]
+        return bool(self._rot)
 
     def _is_whole(self, image: MetadataImage, node_id: int) -> bool:
         broker = image.brokers.get(node_id)

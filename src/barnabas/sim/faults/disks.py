@@ -7,6 +7,8 @@ by an empty one, within the budget.
 
 from __future__ import annotations
 
+import itertools
+
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.strike import Strike
 
@@ -52,6 +54,31 @@ def disk_full(s: Strike) -> bool:
     disk.capacity_bytes = disk.used_bytes() + s.rng.choice([0, 1_000, 20_000])
     s.note(f"node {node.id}: the disk is full at {disk.capacity_bytes} bytes")
     s.repair_later(s.wait_ms(500, 3000), lambda: _repair(s, node))
+    return True
+
+
+def rot(s: Strike) -> bool:
+    """A bit flips in a full segment of one replica, below its high watermark: in the log or in an index.
+    Others hold the same records, and whoever reads it gives them back."""
+    node = s.any_broker()
+    if node is None or not s.budget.may_lose_data(node):
+        return False
+    assert node.node is not None and node.node.broker is not None
+    disk, paths = node.machine.disk, []
+    for _, log in sorted(node.node.broker.logs.logs.items()):
+        for segment, following in itertools.pairwise(log.segments):
+            if following.base_offset <= log.high_watermark:
+                stem = segment.path.removesuffix(".log")
+                paths += [stem + suffix for suffix in (".log", ".log", ".index", ".timeindex")]
+    paths = [path for path in paths if disk.content(path)]
+    if not paths:
+        return False
+    path = s.rng.choice(paths)
+    position, bit = s.rng.randrange(len(disk.content(path))), s.rng.randrange(8)
+    s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
+    disk.rot(path, position, bit)
+    s.budget.on_rot(disk, path, position)
+    s.count("bits rotted")
     return True
 
 
