@@ -1,0 +1,23 @@
+"""Five nodes to hurt: two of them may be gone and the quorum still decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.testing.cluster import Cluster
+
+SETTINGS = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.fetch.wait.max.ms": "100",
+    "offsets.topic.num.partitions": "1",
+}
+"""Hosts that go silent are noticed after 3 s instead of 9."""
+
+
+@pytest.fixture(scope="module")
+def five() -> Iterator[Cluster]:
+    with Cluster(nodes=5, settings=SETTINGS) as cluster:
+        yield cluster

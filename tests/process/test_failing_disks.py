@@ -1,0 +1,168 @@
+"""A real disk that is full, and one that fails, take one log directory offline and nothing else.
+
+Node 1 has two log directories, the second on a small file system; three nodes, acks=all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from barnabas.client.admin import NewTopic
+from barnabas.host.client import connect
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from barnabas.wire.messages.describe_log_dirs_response import (
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from bench.wire import ask
+from tests.process.small_disks import failing_disk, grow, memory_disk
+from tests.trio import Trio
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
+SETTINGS = {"offsets.topic.num.partitions": "1", "log.segment.bytes": str(8 << 20)}
+NODE = 1
+VALUE = b"v" * 250_000
+KAFKA_STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class Topics:
+    """Topics of one partition on `replicas`; found by where node 1 has put them."""
+
+    def __init__(self, trio: Trio, small: Path, replicas: list[int]) -> None:
+        self.leader = replicas[0]
+        names = [f"t{n}" for n in range(6)]
+        with connect(trio.bootstrap) as client:
+            configs = {"min.insync.replicas": "2"}
+            topics = [NewTopic(name, -1, -1, configs, {0: replicas}) for name in names]
+            for outcome in client.call(client.admin.create_topics(topics)):
+                outcome.check()
+        trio.wait_for_isr(names)
+        here = {topic.name for topic in directories(trio)[str(small)].topics}
+        self.on_small = sorted(here & set(names))
+        self.elsewhere = sorted(set(names) - here)
+        assert self.on_small and self.elsewhere
+
+
+def directories(trio: Trio) -> dict[str, DescribeLogDirsResult]:
+    """As node 1 describes them."""
+    server = str(trio.nodes[NODE].client_endpoint)
+    answer = ask(server, DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse)
+    assert answer.error_code == 0
+    return {result.log_dir: result for result in answer.results}
+
+
+@contextmanager
+def running_with(directory: Path, small: Path) -> Iterator[Trio]:
+    trio = Trio(directory, SETTINGS)
+    properties = trio.nodes[NODE].properties
+    text = properties.read_text()
+    line = f"log.dirs={trio.data(NODE)}"
+    assert line in text
+    properties.write_text(text.replace(line, f"{line},{small}"))
+    trio.format("barnabas")
+    with trio.running("barnabas"):
+        trio.wait_for_brokers()
+        yield trio
+
+
+def write(trio: Trio, topic: str, first: int, count: int) -> list[int]:
+    """Numbered records, all of which the client gets acknowledged, with whatever retries."""
+    done: list[int] = []
+    failed: list[str] = []
+
+    def take(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
+        if error is None:
+            done.append(int((message.value() or b"").split()[0]))
+        else:
+            failed.append(str(error))
+
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": trio.bootstrap, "enable.idempotence": True, "log_level": 0}
+    )
+    for number in range(first, first + count):
+        producer.produce(topic, b"%d " % number + VALUE, partition=0, on_delivery=take)
+        producer.poll(0)
+    assert producer.flush(120) == 0 and not failed, failed[:3]
+    return done
+
+
+def read(trio: Trio, topic: str) -> list[int]:
+    with connect(trio.bootstrap) as client:
+        return [int((record.value or b"").split()[0]) for record in client.read([topic])]
+
+
+def check_offline(trio: Trio, topics: Topics, small: Path, reason: str) -> None:
+    """The directory and its partitions are gone from node 1, and only they."""
+    trio.wait_for(lambda: "log.directory_offline" in trio.output(NODE), "the directory to fail")
+    [line] = [x for x in trio.output(NODE).splitlines() if "log.directory_offline" in x]
+    assert str(small) in line and reason in line, line
+    described = directories(trio)
+    assert described[str(small)].error_code == KAFKA_STORAGE_ERROR
+    kept = described[str(trio.data(NODE))]
+    assert kept.error_code == 0
+    assert set(topics.elsewhere) <= {topic.name for topic in kept.topics}
+
+    def moved() -> bool:
+        with connect(trio.bootstrap) as client:
+            views = [client.topic(name).partitions[0] for name in topics.on_small]
+        return all(sorted(p.isr) == [2, 3] and p.leader in (2, 3) for p in views)
+
+    trio.wait_for(moved, "others to lead what was on the failed directory")
+    with connect(trio.bootstrap) as client:
+        for name in topics.elsewhere:
+            partition = client.topic(name).partitions[0]
+            assert partition.leader == topics.leader and sorted(partition.isr) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("replicas", [[1, 2, 3], [2, 1, 3]], ids=["of a leader", "of a follower"])
+def test_a_full_disk_takes_its_directory_offline_and_nothing_else(
+    tmp_path: Path, replicas: list[int]
+) -> None:
+    with memory_disk(tmp_path / "small", 32) as small, running_with(tmp_path / "n", small) as trio:
+        topics = Topics(trio, small, replicas)
+        full, other = topics.on_small[0], topics.elsewhere[0]
+        acknowledged = write(trio, full, 0, 180)  # 45 MB
+        check_offline(trio, topics, small, "No space left on device")
+        beside = write(trio, other, 0, 20)
+        assert read(trio, full) == acknowledged == list(range(180))
+        assert read(trio, other) == beside == list(range(20))
+        # With room again, and started again, it is a replica like before.
+        trio.terminate(NODE)
+        grow(small, 96)
+        trio.start(NODE, "barnabas")
+        trio.wait_for_isr([*topics.on_small, *topics.elsewhere])
+        acknowledged += write(trio, full, 180, 10)
+        assert read(trio, full) == acknowledged
+        assert directories(trio)[str(small)].error_code == 0
+        trio.wait_for(lambda: same_files(trio, small, full), "equal replicas")
+
+
+def same_files(trio: Trio, small: Path, topic: str) -> bool:
+    at = TopicPartition(topic, 0)
+    roots = [small, trio.data(2), trio.data(3)]
+    logs = {
+        b"".join(f.read_bytes() for f in sorted((root / f"{at.topic}-0").glob("*.log")))
+        for root in roots
+    }
+    return len(logs) == 1
+
+
+def test_a_disk_that_loses_what_it_took_goes_offline_at_its_next_sync(tmp_path: Path) -> None:
+    """The page cache took it, the device did not: only fsync says so."""
+    with (
+        failing_disk(tmp_path / "bad", 256, 24) as small,
+        running_with(tmp_path / "n", small) as trio,
+    ):
+        topics = Topics(trio, small, [1, 2, 3])
+        acknowledged = write(trio, topics.on_small[0], 0, 240)  # 60 MB, synced segment by segment
+        check_offline(trio, topics, small, "syncing")
+        beside = write(trio, topics.elsewhere[0], 0, 20)
+        assert read(trio, topics.on_small[0]) == acknowledged == list(range(240))
+        assert read(trio, topics.elsewhere[0]) == beside

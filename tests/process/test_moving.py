@@ -1,0 +1,116 @@
+"""Reassignments that meet a deletion, a shutdown and a death."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.client.admin import NewTopic
+from barnabas.host.client import connect
+from barnabas.testing.cluster import Cluster
+from tests.process.launch import barnabas
+from tests.process.load import Load, check_read_once, check_replicas_equal, view, wait_until_whole
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+def topic_on(cluster: Cluster, replicas: list[int]) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    with connect(cluster.bootstrap) as client:
+        topic = NewTopic(name, -1, -1, {"min.insync.replicas": "2"}, {0: replicas})
+        client.call(client.admin.create_topics([topic]))[0].check()
+    wait_until_whole(cluster, name)
+    return name
+
+
+def execute(cluster: Cluster, directory: Path, topic: str, replicas: list[int]) -> None:
+    """Begin to move partition 0."""
+    file = directory / f"{topic}.json"
+    row = {"topic": topic, "partition": 0, "replicas": replicas}
+    file.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    done = barnabas("reassign", "execute", str(file), "--bootstrap", cluster.bootstrap)
+    assert done.returncode == 0, done.stderr
+
+
+def under_way(cluster: Cluster) -> list[Any]:
+    done = barnabas("reassign", "status", "--json", "--bootstrap", cluster.bootstrap)
+    assert done.returncode == 0, done.stderr
+    rows: list[Any] = json.loads(done.stdout)
+    return rows
+
+
+def wait_until_moved(cluster: Cluster, topic: str, replicas: list[int]) -> None:
+    def moved() -> bool:
+        found = view(cluster, topic)
+        return bool(found) and sorted(found[0].replicas) == sorted(replicas)
+
+    cluster.wait_for(lambda: moved() and not under_way(cluster), f"{topic} on {replicas}", 60)
+    wait_until_whole(cluster, topic)
+
+
+def folders(cluster: Cluster, topic: str) -> list[str]:
+    found = cluster.directory.glob(f"cluster/node-*/data/{topic}*")
+    return sorted(f"{path.parent.parent.name}/{path.name}" for path in found)
+
+
+def test_a_topic_is_deleted_during_its_reassignment(five: Cluster, tmp_path: Path) -> None:
+    one, two, three, four, silent = five.node_ids
+    topic = topic_on(five, [one, two, three])
+    with Load(five, topic, 1) as load:
+        load.wait_for_more(50)
+    five.pause(silent)  # it never catches up: the reassignment cannot end
+    try:
+        execute(five, tmp_path, topic, [one, four, silent])
+        assert [row["adding"] for row in under_way(five)] == [[four, silent]]
+        with connect(five.bootstrap) as client:
+            client.delete_topic(topic)
+        assert not under_way(five)
+    finally:
+        five.resume(silent)
+    with connect(five.bootstrap) as client:
+        assert topic not in {topic.name for topic in client.topics()}
+    five.wait_for(lambda: not _kept(five, topic), "every replica's files to go")
+
+
+def _kept(cluster: Cluster, topic: str) -> list[str]:
+    """Folders that are in use, not renamed for their deletion."""
+    return [folder for folder in folders(cluster, topic) if not folder.endswith("-delete")]
+
+
+def test_a_broker_leaves_and_returns_during_a_reassignment(five: Cluster, tmp_path: Path) -> None:
+    one, two, three, four, last = five.node_ids
+    topic = topic_on(five, [one, two, three])
+    with Load(five, topic, 1) as load:
+        execute(five, tmp_path, topic, [four, last, one])
+        five.terminate(four)  # while it is being added
+        load.wait_for_more(20)
+        five.restart(four)
+        wait_until_moved(five, topic, [four, last, one])
+        execute(five, tmp_path, topic, [one, two, three])
+        five.terminate(view(five, topic)[0].leader)  # who leads, while it is being removed or kept
+        gone = five.wait_for(lambda: [n for n in five.node_ids if not five.is_alive(n)], "its end")
+        load.wait_for_more(20)
+        five.restart(gone[0])
+        wait_until_moved(five, topic, [one, two, three])
+        load.wait_for_more(20)
+    check_read_once(five, topic, load.acknowledged)
+    check_replicas_equal(five, topic)
+
+
+def test_the_leader_dies_during_a_reassignment(five: Cluster, tmp_path: Path) -> None:
+    one, two, three, four, last = five.node_ids
+    topic = topic_on(five, [one, two, three])
+    with Load(five, topic, 1) as load:
+        execute(five, tmp_path, topic, [three, four, last])
+        five.kill(one)
+        load.wait_for_more(20)
+        five.restart(one)
+        wait_until_moved(five, topic, [three, four, last])
+        load.wait_for_more(20)
+    check_read_once(five, topic, load.acknowledged)
+    check_replicas_equal(five, topic)
+    five.wait_for(lambda: len(_kept(five, topic)) == 3, "the files of former replicas to go")
