@@ -34,6 +34,7 @@ from barnabas.broker.partition import Partition
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.repairs import Repairs
 from barnabas.broker.replicas import ReplicaTable
+from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
@@ -93,6 +94,7 @@ class Broker:
             self.replicas.configs.log_config,
             self._on_directory_offline,
         )
+        self.throttle = ReplicationThrottle(ports.clock, self.node_id, image, self.broker_texts)
         self.isr_changes = IsrChanges(ports, self.controller, self.node_id, self._broker_epoch)
         self.replicas.attach(
             self.logs,
@@ -106,6 +108,7 @@ class Broker:
             self.deadlines,
             FetchLimits(config.broker.fetch_bytes_max, config.broker.fetch_sessions_max),
             partial(add_fetch_leaders, self),
+            self.throttle,
         )
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
         self.auto_topics = AutoTopics(ports, self.controller, config, image)
@@ -130,6 +133,7 @@ class Broker:
             self.inter_broker_endpoint,
             self.lost_leaders.on_lost,
             self.lost_leaders.on_reached,
+            self.throttle,
         )
 
     def _broker_epoch(self) -> int:
@@ -363,6 +367,7 @@ class Broker:
             "fetch_sessions": len(self.fetches.sessions),
             "waiting": len(self.deadlines),
             "lost_leaders": self.lost_leaders.describe(),
+            "throttle": self.throttle.describe(),
             "moves": self.moves.describe(),
             "damaged": cast("object", self.replicas.repairs.describe()),
             "logs": cast("object", self.logs.describe()),

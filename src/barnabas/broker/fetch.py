@@ -34,6 +34,7 @@ from barnabas.broker.fetch_answers import (
 )
 from barnabas.broker.leaders import LEADERSHIP
 from barnabas.broker.partition import Partition
+from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.ports import Ports, Rng
 from barnabas.replication.leader import UNKNOWN
 from barnabas.replication.sessions import (
@@ -131,8 +132,10 @@ class FetchService:
         deadlines: Deadlines,
         limits: FetchLimits,
         add_leaders: Callable[[FetchResponse, int, dict[PartitionKey, Partition]], None],
+        throttle: ReplicationThrottle | None = None,
     ) -> None:
         """`add_leaders` completes errors about leadership with who leads now (KIP-951)."""
+        self._throttle = throttle
         self._ports = ports
         self._find = find
         self._deadlines = deadlines
@@ -344,14 +347,17 @@ class FetchService:
         look = Look(fetch.version, fetch.isolation, whole, fetch.cold_reads >= COLD_READS_MAX, cold)
         answers: list[tuple[Watched, PartitionData]] = []
         left = min(fetch.max_bytes, self._limits.response_bytes_max)
-        size, urgent = 0, False
+        size, urgent, throttled = 0, False, 0
         for watched in list(session.dirty):
             try:
                 partition = watched.partition or self._bind(watched)
                 log = checked_log(look, watched, partition)
+                room, first = left, size == 0
                 if session.is_follower:
                     self._note_first(watched, partition)
-                data = partition_answer(look, watched, partition, log, left, size == 0)
+                    if self._is_held_back(session, partition, throttled):
+                        room, first = 0, False
+                data = partition_answer(look, watched, partition, log, room, first)
             except KafkaError as error:
                 data = error_answer(watched, error)
                 urgent = True
@@ -362,19 +368,37 @@ class FetchService:
             if data.records:
                 size += len(data.records)
                 left -= len(data.records)
+                throttled += self._throttled_size(session, watched, data)
             elif data.diverging_epoch is not NO_DIVERGENCE:
                 urgent = True
             answers.append((watched, data))
         return Round(answers, size, urgent, cold)
 
+    def _is_held_back(self, session: Session, partition: Partition, promised: int) -> bool:
+        throttle = self._throttle
+        return throttle is not None and throttle.holds_back(
+            partition, session.follower_id, promised
+        )
+
+    def _throttled_size(self, session: Session, watched: Watched, data: PartitionData) -> int:
+        """The bytes of an answer that count for the leader's throttle."""
+        throttle, partition = self._throttle, watched.partition
+        if throttle is None or not session.is_follower or partition is None or not data.records:
+            return 0
+        return len(data.records) if throttle.counts_as_sent(partition) else 0
+
     def _answer(self, fetch: ParkedFetch, round: Round) -> FetchResponse:
         """The response, and what the session remembers of it."""
         session = fetch.session
         refused: dict[PartitionKey, Partition] = {}
+        throttled = 0
         for watched, data in round.answers:
+            throttled += self._throttled_size(session, watched, data)
             remember(session, watched, data)
             if data.error_code in LEADERSHIP and watched.partition is not None:
                 refused[watched.key] = watched.partition
+        if throttled and self._throttle is not None:
+            self._throttle.sent(throttled)
         response = response_of(session, round.answers)
         if session.id == NO_SESSION:
             for watched in session.partitions.values():

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from barnabas.broker.controller_channel import Sender
 from barnabas.broker.leader_range import LeaderRange, ask_leader_range
 from barnabas.broker.partition import Partition
+from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.client.connection import ChannelError
 from barnabas.config.settings import ReplicationSettings
 from barnabas.ports import Ports, Wakeup
@@ -76,6 +77,7 @@ class FetcherContext(NamedTuple):
     """The connection to a leader ended."""
     on_reached: Callable[[int], None] = lambda leader: None
     """It answers again."""
+    throttle: ReplicationThrottle | None = None
 
 
 class Fetcher:
@@ -180,6 +182,7 @@ class Fetcher:
         """Send the next request, where there is one to send and none under way."""
         if self._in_flight or self._closed or self._unflushed:
             return
+        hold_throttled(self)
         if self._delayed:
             self._end_delays()
         if not self._wanted:
@@ -334,6 +337,8 @@ class Fetcher:
             finally:
                 if _is_unflushed(partition):
                     self._unflushed[key] = None
+            if self.context.throttle is not None:
+                self.context.throttle.fetched(partition, len(records))
             if log.log_end_offset != state.fetch_offset:
                 state.moved_to(log.log_end_offset, log.last_epoch)
                 self._want(key, partition, state)
@@ -506,3 +511,15 @@ def hand_over(source: Fetcher, target: Fetcher) -> list[Key]:
             target._want(key, partition, state)
             moved.append(key)
     return moved
+
+
+def hold_throttled(fetcher: Fetcher) -> None:
+    """Where the throttle's quota is used up, its replicas wait (KIP-73)."""
+    throttle = fetcher.context.throttle
+    wait_ms = 0.0 if throttle is None else throttle.wait_ms()
+    if throttle is None or wait_ms <= 0:
+        return
+    for key in list(fetcher._wanted):
+        partition, state = fetcher.followed[key]
+        if throttle.waits(partition):
+            fetcher._delay(key, state, wait_ms)

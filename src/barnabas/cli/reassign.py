@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from barnabas.cli import reassign_throttle as throttling
 from barnabas.cli.failure import Failure
+from barnabas.cli.moving import Estimate, assignment_of, check, estimate, ongoing, watch
 from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.controller.plans import Assignment, balance, drain, moved_replicas, with_factor
 from barnabas.host.client import Connected
@@ -29,13 +28,8 @@ from barnabas.wire.messages.alter_partition_reassignments_request import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from barnabas.wire.messages.list_partition_reassignments_request import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
-)
 
 app = typer.Typer(help="Move replicas between brokers.", no_args_is_help=True)
-POLL_S = 0.5
 PlanFile = typer.Argument(..., metavar="FILE", help="A plan; - is standard input.")
 Wanted = dict[TopicPartition, tuple[int, ...] | None]
 """The replicas that each partition should have; None cancels."""
@@ -57,7 +51,7 @@ def plan(
     if sum([bool(leaving), even, factor > 0]) != 1:
         raise Failure("say one of --drain, --balance and --replication-factor", USAGE)
     with cluster(bootstrap, data) as connected:
-        assignment = _assignment(connected, topic)
+        assignment = assignment_of(connected, topic)
         racks = _racks(connected)
     try:
         if leaving:
@@ -88,25 +82,72 @@ def plan(
 def execute(
     file: Path = PlanFile,
     dry_run: bool = typer.Option(False, help="Say what would be asked, and ask nothing."),
-    wait: bool = typer.Option(False, help="Stay until it is done, with its progress."),
+    wait: bool = typer.Option(
+        False, help="Stay until it is done, with its progress; then lift the throttle."
+    ),
+    throttle: str = typer.Option(
+        "", "--throttle", metavar="BYTES/S", help="Copy no faster on any broker, as 50M."
+    ),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask the cluster to carry a plan out."""
     wanted = read_plan(file)
+    rate = throttling.parse_rate(throttle) if throttle else None
     with cluster(bootstrap, data) as connected:
-        present = _assignment(connected, sorted({p.topic for p in wanted}))
+        present = assignment_of(connected, sorted({p.topic for p in wanted}))
         missing = sorted(str(p) for p in wanted if p not in present)
         if missing:
             raise Failure(f"the plan names what does not exist: {', '.join(missing)}")
         changed: Wanted = {p: r for p, r in wanted.items() if r != present[p]}
+        moves = {
+            p: throttling.Move(present[p], tuple(b for b in r or () if b not in present[p]))
+            for p, r in changed.items()
+        }
+        if rate is not None and not dry_run:
+            throttling.throttle(connected, moves, rate)
         refused = {} if dry_run else _alter(connected, changed)
         _tell(as_json, "would move" if dry_run else "asked", changed, refused)
         if wait and not dry_run:
-            _watch(connected, [p for p in changed if p not in refused])
+            watch(connected, [p for p in changed if p not in refused])
+            if rate is not None and not ongoing(connected, []):
+                brokers = {b for move in moves.values() for b in (*move.present, *move.adding)}
+                throttling.lift(connected, [p.topic for p in moves], brokers)
     if refused:
         raise typer.Exit(1)
+
+
+@app.command("throttle")
+def change_throttle(
+    rate: str = typer.Argument("", metavar="[BYTES/S]", help="As 50M."),
+    remove: bool = typer.Option(False, "--remove", help="Copy as fast as it goes."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change how fast the reassignments under way copy, or lift the throttle; else tell it."""
+    if rate and remove:
+        raise Failure("say a rate or --remove, not both", USAGE)
+    with cluster(bootstrap, data) as connected:
+        if remove:
+            brokers = throttling.rates_in_force(connected)
+            throttling.lift(connected, throttling.throttled_topics(connected), brokers)
+        elif rate:
+            moves = {
+                row.partition: throttling.Move(
+                    tuple(b for b in row.replicas if b not in row.adding), tuple(row.adding)
+                )
+                for row in ongoing(connected, [])
+            }
+            if not moves:
+                raise Failure("nothing is being moved")
+            throttling.throttle(connected, moves, throttling.parse_rate(rate))
+        rates = throttling.rates_in_force(connected)
+    table = table_of(None, "broker", "bytes/s", right=("broker", "bytes/s"))
+    for broker, value in sorted(rates.items()):
+        table.add_row(str(broker), str(value))
+    show(as_json, rates, table)
 
 
 @app.command()
@@ -117,20 +158,38 @@ def status(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """What is being moved, and how far it is."""
+    """What is being moved, how far it is, and when it will be done."""
     with cluster(bootstrap, data) as connected:
-        ongoing = _ongoing(connected, topic)
+        rows = ongoing(connected, topic)
         if wait:
-            _watch(connected, [row["partition"] for row in ongoing])
-            ongoing = _ongoing(connected, topic)
-    table = table_of(None, "partition", "replicas", "adding", "removing", "caught up")
-    for row in ongoing:
+            watch(connected, [row.partition for row in rows])
+            rows = ongoing(connected, topic)
+        estimated = estimate(connected, topic, rows)
+        rates = throttling.rates_in_force(connected)
+    title = _title(estimated, rates) if rows else "nothing is under way" + _throttled(rates)
+    table = table_of(
+        title, "partition", "replicas", "adding", "removing", "caught up", "bytes left",
+        right=("bytes left",),
+    )  # fmt: skip
+    for row in rows:
         table.add_row(
-            str(row["partition"]), _list(row["replicas"]), _list(row["adding"]),
-            _list(row["removing"]), f"{len(row['caught_up'])}/{len(row['adding'])}",
+            str(row.partition), _list(row.replicas), _list(row.adding), _list(row.removing),
+            f"{len(row.caught_up)}/{len(row.adding)}", str(row.bytes_left),
         )  # fmt: skip
-    shown = [{**row, "partition": str(row["partition"])} for row in ongoing]
-    show(as_json, shown, table)
+    show(as_json, [row.as_dict() for row in rows], table)
+
+
+def _title(estimated: Estimate, rates: dict[int, int]) -> str:
+    when = "nothing moves now"
+    if estimated.seconds_left is not None:
+        when = f"about {estimated.seconds_left:.0f} s left"
+    speed = f"{estimated.bytes_left} bytes left, {estimated.rate / 1e6:.1f} MB/s, {when}"
+    return speed + _throttled(rates)
+
+
+def _throttled(rates: dict[int, int]) -> str:
+    """A hint: a throttle that outlives its reassignment slows the next one down."""
+    return f"; throttled to {min(rates.values())} bytes/s" if rates else ""
 
 
 @app.command()
@@ -144,7 +203,7 @@ def cancel(
 ) -> None:
     """Go back to where each reassignment began."""
     with cluster(bootstrap, data) as connected:
-        under_way = [row["partition"] for row in _ongoing(connected, topic)]
+        under_way = [row.partition for row in ongoing(connected, topic)]
         named = None if file is None else read_plan(file)
         chosen: Wanted = {p: None for p in under_way if named is None or p in named}
         refused = {} if dry_run else _alter(connected, chosen)
@@ -198,17 +257,6 @@ def _list(brokers: Iterable[int]) -> str:
 # -- the cluster ---------------------------------------------------------------------------------
 
 
-def _assignment(connected: Connected, topics: list[str]) -> Assignment:
-    views = (
-        connected.call(connected.admin.describe_topics(topics)) if topics else connected.topics()
-    )
-    return {
-        TopicPartition(view.name, index): tuple(view.partitions[index].replicas)
-        for view in views
-        for index in sorted(view.partitions)
-    }
-
-
 def _racks(connected: Connected) -> dict[int, str | None]:
     described = connected.call(connected.admin.describe_cluster(fenced=False))
     return {broker.node_id: broker.rack for broker in described.brokers if not broker.fenced}
@@ -232,7 +280,7 @@ def _alter(connected: Connected, wanted: Wanted) -> dict[TopicPartition, KafkaEr
             topics=[ReassignableTopic(name=n, partitions=p) for n, p in by_topic.items()]
         )
 
-    answer = connected.call(connected.client.ask_any(request, _check))
+    answer = connected.call(connected.client.ask_any(request, check))
     return {
         TopicPartition(topic.name, one.partition_index): KafkaError(
             code_of(one.error_code), one.error_message or ""
@@ -241,66 +289,6 @@ def _alter(connected: Connected, wanted: Wanted) -> dict[TopicPartition, KafkaEr
         for one in topic.partitions
         if one.error_code
     }
-
-
-def _check(response: Any) -> None:
-    if response.error_code:
-        raise KafkaError(code_of(response.error_code), response.error_message or "")
-
-
-def _ongoing(connected: Connected, topics: list[str]) -> list[dict[str, Any]]:
-    """Each reassignment under way, with those added replicas that have caught up."""
-    present = _assignment(connected, topics) if topics else {}
-    asked = None
-    if topics:
-        asked = [
-            ListPartitionReassignmentsTopics(
-                name=name, partition_indexes=[p.partition for p in present if p.topic == name]
-            )
-            for name in topics
-        ]
-
-    def request() -> ListPartitionReassignmentsRequest:
-        return ListPartitionReassignmentsRequest(topics=asked)
-
-    answer = connected.call(connected.client.ask_any(request, _check))
-    names = [topic.name for topic in answer.topics]
-    views = connected.call(connected.admin.describe_topics(names)) if names else []
-    isrs = {
-        TopicPartition(view.name, index): tuple(state.isr)
-        for view in views
-        for index, state in view.partitions.items()
-    }
-    rows = []
-    for topic in sorted(answer.topics, key=lambda topic: topic.name):
-        for one in topic.partitions:
-            at = TopicPartition(topic.name, one.partition_index)
-            rows.append(
-                {
-                    "partition": at,
-                    "replicas": list(one.replicas),
-                    "adding": list(one.adding_replicas),
-                    "removing": list(one.removing_replicas),
-                    "caught_up": [b for b in one.adding_replicas if b in isrs.get(at, ())],
-                }
-            )
-    return rows
-
-
-def _watch(connected: Connected, partitions: list[TopicPartition]) -> None:
-    """Stay until none of the partitions is under way; with a bar on a terminal."""
-    topics = sorted({partition.topic for partition in partitions})
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("partitions moved", total=len(partitions))
-        while topics:
-            left = {row["partition"] for row in _ongoing(connected, topics)} & set(partitions)
-            bar.update(task, completed=len(partitions) - len(left))
-            if not left:
-                return
-            time.sleep(POLL_S)
 
 
 def _tell(

@@ -264,7 +264,8 @@ class Admin:
     # -- configurations --------------------------------------------------------------------------
 
     async def describe_configs(self, kind: int, name: str) -> list[ConfigEntry]:
-        """The configuration of one resource (`TOPIC`, `BROKER`). Raises `KafkaError`."""
+        """The configuration of one resource (`TOPIC`, `BROKER`; a broker tells its own). Raises
+        `KafkaError`, and `ChannelError` where that broker does not answer."""
 
         def request() -> DescribeConfigsRequest:
             resource = DescribeConfigsResource(
@@ -276,7 +277,11 @@ class Admin:
             for result in response.results:
                 raise_for(result.error_code, result.error_message)
 
-        response = await self._client.ask_any(request, check)
+        if kind == BROKER and name:
+            response = await self._client.ask_node(int(name), request())
+            check(response)
+        else:
+            response = await self._client.ask_any(request, check)
         return [
             ConfigEntry(c.name, c.value, c.config_source, c.read_only, c.is_sensitive)
             for result in response.results

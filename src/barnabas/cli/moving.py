@@ -1,0 +1,219 @@
+"""How far the reassignments under way are: which replicas are added, how many bytes they lack.
+
+What an added replica lacks is the size of its leader's log less its own, as the brokers tell it
+(DescribeLogDirs): an estimate, since segments of copies are cut elsewhere and compacted at other times.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from barnabas.client.connection import ChannelError
+from barnabas.controller.plans import Assignment
+from barnabas.host.client import Connected
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import KafkaError, code_of
+from barnabas.wire.messages.describe_log_dirs_request import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from barnabas.wire.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+
+POLL_S = 0.5
+SAMPLE_S = 1.0
+"""Between two looks, where a rate is to be told."""
+ANSWER_MS = 2_000.0
+"""A broker that says nothing for so long tells no sizes."""
+
+
+@dataclass(slots=True)
+class Ongoing:
+    """One reassignment under way. `caught_up`: those of `adding` that are in the ISR."""
+
+    partition: TopicPartition
+    leader: int
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+    caught_up: list[int] = field(default_factory=list)
+    bytes_left: int = 0
+    rate: float = 0.0
+    """Bytes per second, where two looks were taken."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "topic": self.partition.topic,
+            "partition": str(self.partition),
+            "replicas": self.replicas,
+            "adding": self.adding,
+            "removing": self.removing,
+            "caught_up": self.caught_up,
+            "bytes_left": self.bytes_left,
+            "rate": round(self.rate),
+            "seconds_left": self.bytes_left / self.rate if self.rate > 0 else None,
+        }
+
+
+def assignment_of(connected: Connected, topics: list[str]) -> Assignment:
+    """The replicas of every partition of `topics`; of all where none are named."""
+    views = (
+        connected.call(connected.admin.describe_topics(topics)) if topics else connected.topics()
+    )
+    return {
+        TopicPartition(view.name, index): tuple(view.partitions[index].replicas)
+        for view in views
+        for index in sorted(view.partitions)
+    }
+
+
+def check(response: Any) -> None:
+    """Raises the response's `KafkaError`."""
+    if response.error_code:
+        raise KafkaError(code_of(response.error_code), response.error_message or "")
+
+
+def ongoing(connected: Connected, topics: list[str]) -> list[Ongoing]:
+    """Each reassignment under way, with what its added replicas lack, by partition."""
+    asked = None
+    if topics:
+        present = assignment_of(connected, topics)
+        asked = [
+            ListPartitionReassignmentsTopics(
+                name=name, partition_indexes=[p.partition for p in present if p.topic == name]
+            )
+            for name in topics
+        ]
+
+    def request() -> ListPartitionReassignmentsRequest:
+        return ListPartitionReassignmentsRequest(topics=asked)
+
+    answer = connected.call(connected.client.ask_any(request, check))
+    names = sorted(topic.name for topic in answer.topics)
+    views = connected.call(connected.admin.describe_topics(names)) if names else []
+    states = {
+        TopicPartition(view.name, index): state
+        for view in views
+        for index, state in view.partitions.items()
+    }
+    found = []
+    for topic in sorted(answer.topics, key=lambda topic: topic.name):
+        for one in sorted(topic.partitions, key=lambda one: one.partition_index):
+            at = TopicPartition(topic.name, one.partition_index)
+            state = states.get(at)
+            isr = () if state is None else state.isr
+            found.append(
+                Ongoing(
+                    at,
+                    -1 if state is None else state.leader,
+                    list(one.replicas),
+                    list(one.adding_replicas),
+                    list(one.removing_replicas),
+                    [broker for broker in one.adding_replicas if broker in isr],
+                )
+            )
+    _add_sizes(connected, found)
+    return found
+
+
+def _add_sizes(connected: Connected, found: list[Ongoing]) -> None:
+    asked: dict[int, list[TopicPartition]] = {}
+    for one in found:
+        for broker in {one.leader, *one.adding} - {-1}:
+            asked.setdefault(broker, []).append(one.partition)
+    sizes = {broker: _sizes(connected, broker, asked[broker]) for broker in sorted(asked)}
+    for one in found:
+        whole = sizes.get(one.leader, {}).get(one.partition, 0)
+        for broker in one.adding:
+            if broker not in one.caught_up:
+                there = sizes.get(broker, {}).get(one.partition, 0)
+                one.bytes_left += max(whole - there, 0)
+
+
+def _sizes(
+    connected: Connected, broker: int, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Bytes of each replica on one broker; nothing where it does not answer."""
+    topics: dict[str, list[int]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    request = DescribeLogDirsRequest(
+        topics=[DescribableLogDirTopic(topic=t, partitions=p) for t, p in sorted(topics.items())]
+    )
+    try:
+        answer = connected.call(connected.client.ask_node(broker, request, timeout_ms=ANSWER_MS))
+    except (ChannelError, KafkaError):
+        return {}
+    return {
+        TopicPartition(topic.name, one.partition_index): one.partition_size
+        for directory in answer.results
+        for topic in directory.topics
+        for one in topic.partitions
+    }
+
+
+class Estimate(NamedTuple):
+    """Bytes that are still to be copied, how fast they go (bytes per second), and when that ends
+    (seconds; None while nothing moves)."""
+
+    bytes_left: int
+    rate: float
+    seconds_left: float | None
+
+
+def estimate(connected: Connected, topics: list[str], before: list[Ongoing]) -> Estimate:
+    """From what is lacking now and a moment later; also of each row, which is brought up to date."""
+    if not any(row.bytes_left for row in before):
+        return Estimate(0, 0.0, 0.0)
+    began = time.monotonic()
+    time.sleep(SAMPLE_S)
+    later = {row.partition: row.bytes_left for row in ongoing(connected, topics)}
+    passed_s = time.monotonic() - began
+    for row in before:
+        left = later.get(row.partition, 0)
+        row.rate = max(row.bytes_left - left, 0) / passed_s
+        row.bytes_left = left
+    left, rate = sum(later.values()), sum(row.rate for row in before)
+    return Estimate(left, rate, left / rate if rate > 0 else None)
+
+
+def watch(connected: Connected, partitions: Iterable[TopicPartition]) -> None:
+    """Stay until none of the partitions is under way; with a bar in bytes, the rate and the time
+    that is left, on a terminal."""
+    chosen = set(partitions)
+    topics = sorted({partition.topic for partition in chosen})
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=None)
+        most = 0
+        while topics:
+            rows = [row for row in ongoing(connected, topics) if row.partition in chosen]
+            left = sum(row.bytes_left for row in rows)
+            most = max(most, left)
+            done = len(chosen) - len(rows)
+            bar.update(
+                task, total=most, completed=most - left,
+                description=f"{done} of {len(chosen)} partitions moved",
+            )  # fmt: skip
+            if not rows:
+                return
+            time.sleep(POLL_S)
