@@ -97,6 +97,10 @@ class InstallSnapshot(NamedTuple):
     id: OffsetAndEpoch
 
 
+class TickSoon(NamedTuple):
+    """Step with a `Tick` when what follows from this step was proposed: one answer then says both."""
+
+
 class Halt(NamedTuple):
     """This replica's state contradicts the protocol; going on could lose what was committed."""
 
@@ -115,5 +119,6 @@ Effect: TypeAlias = (
     | LeaderIs
     | StoreSnapshot
     | InstallSnapshot
+    | TickSoon
     | Halt
 )

@@ -168,10 +168,33 @@ def _move_high_watermark(m: Machine, state: Leader) -> None:
     if offset == before:
         return
     m.commit(offset)
-    for parked in list(state.board.parked.values()):
-        if parked.request.high_watermark < offset:
-            _answer_parked(m, state, parked)
+    _tell_high_watermark_soon(m, state)
     membership.on_committed(m, state)
+
+
+def _tell_high_watermark_soon(m: Machine, state: Leader) -> None:
+    """Whoever waits learns of the new high watermark (KIP-1166), but together with what is proposed now that
+    the state machine knows of it: one answer instead of two."""
+    if _uninformed(m, state):
+        m.out.append(do.TickSoon())
+
+
+def _uninformed(m: Machine, state: Leader) -> list[Parked]:
+    """Who waits and does not know the high watermark."""
+    parked = state.board.parked.values()
+    return [one for one in parked if one.request.high_watermark < m.high_watermark]
+
+
+def on_tick(m: Machine, event: on.Tick) -> None:
+    """Tell the high watermark to those who wait and do not know it."""
+    if isinstance(m.state, Leader):
+        for parked in _uninformed(m, m.state):
+            _answer_parked(m, m.state, parked)
+
+
+def owes_news(m: Machine) -> bool:
+    """Whether the `TickSoon` of an earlier step is still needed."""
+    return isinstance(m.state, Leader) and bool(_uninformed(m, m.state))
 
 
 # -- being fetched from --------------------------------------------------------------------------
@@ -235,11 +258,11 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
                 return
         membership.on_progress(m, state, request.replica)
     parked = Parked(ticket, request, m.now + min(request.max_wait_ms, WAIT_MS_MAX))
-    something_new = m.log.end_offset > request.offset or m.high_watermark > request.high_watermark
-    if something_new or request.max_wait_ms == 0:
+    if m.log.end_offset > request.offset or request.max_wait_ms == 0:
         _answer_parked(m, state, parked)
     else:
         state.board.parked[ticket] = parked
+        _tell_high_watermark_soon(m, state)
 
 
 def _answer_parked(m: Machine, state: Leader, parked: Parked) -> None:

@@ -290,10 +290,6 @@ class Machine:
 # -- events --------------------------------------------------------------------------------------
 
 
-def _on_tick(m: Machine, event: on.Tick) -> None:
-    """Everything due is found by polling."""
-
-
 def _on_asked(m: Machine, event: on.Asked) -> None:
     _REQUESTS[type(event.request)](m, event.ticket, event.request)
 
@@ -334,7 +330,7 @@ def _on_log_cleaned(m: Machine, event: on.LogCleaned) -> None:
 _Handler = Callable[[Machine, Any], None]
 
 _EVENTS: dict[type, _Handler] = {
-    on.Tick: _on_tick,
+    on.Tick: leading.on_tick,
     on.Asked: _on_asked,
     on.Gone: leading.on_gone,
     on.Answered: _on_answered,

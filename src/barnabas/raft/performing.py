@@ -14,7 +14,7 @@ from typing import Any
 from barnabas.ports import Ports
 from barnabas.raft import effects as do
 from barnabas.raft import events as on
-from barnabas.raft import snapshots
+from barnabas.raft import leading, snapshots
 from barnabas.raft.applying import Applier
 from barnabas.raft.batches import control_batch
 from barnabas.raft.election_state import FILE_NAME
@@ -73,6 +73,7 @@ class Performer:
         self._performing = False
         self._syncing = False
         self._sync_again = False
+        self._tick_is_due = False
         self._log_generation = 0
         self._closed = False
         self.tickets: dict[int, Callable[[Response], None]] = {}
@@ -296,6 +297,16 @@ class Performer:
 
         self._wait_for("raft-log", job, then)
 
+    def _tick_soon(self, effect: do.TickSoon) -> None:
+        if not self._tick_is_due:
+            self._tick_is_due = True
+            self._ports.wakeups.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._tick_is_due = False
+        if leading.owes_news(self._machine):
+            self._step(on.Tick())
+
     def _halt(self, effect: do.Halt) -> None:
         self.halt(effect.reason)
 
@@ -312,5 +323,6 @@ _PERFORM: dict[type, Callable[[Performer, Any], None]] = {
     do.LeaderIs: Performer._leader_is,
     do.StoreSnapshot: Performer._store_snapshot,
     do.InstallSnapshot: Performer._install_snapshot,
+    do.TickSoon: Performer._tick_soon,
     do.Halt: Performer._halt,
 }

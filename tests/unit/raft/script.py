@@ -338,6 +338,8 @@ class Script:
                 self.say(f"{me} installs snapshot {snapshot}")
                 node.batches.clear()
                 self._work.append(lambda: self._step(node, on.SnapshotInstalled(snapshot)))
+            case do.TickSoon():
+                self._work.append(lambda: self._step(node, on.Tick()))
             case do.Halt(reason=reason):
                 self.say(f"{me} halts: {reason}")
                 node.machine = None
