@@ -329,7 +329,7 @@ class PartitionLog(SegmentedLog):
         segment = Segment(
             self.files, self.directory, base_offset, 0, self.config.index_interval_bytes
         )
-        segment.make()
+        segment.make(self.config.segment_bytes if self.config.preallocate else 0)
         self.segments.append(segment)
         self.index_segments()
         self.new_files = True

@@ -32,7 +32,7 @@ from barnabas.log.files import (
 )
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
-from barnabas.log.segment import Segment, remove
+from barnabas.log.segment import SCAN_BYTES, Segment, remove
 from barnabas.ports import Disk
 from barnabas.record.batch import HEADER_SIZE, BatchHeader, read_header
 from barnabas.types import TopicPartition, Uuid
@@ -246,12 +246,11 @@ def _recover_segment(
                 seen.note(header)
             end, next_offset = position + size, least
     except CorruptLogError as error:
-        fault = str(error)
+        fault = "" if _is_padding(segment, end) else str(error)
     cut = segment.size - end
     if following is None:
-        fault = fault or (
-            f"{segment.path}: {cut} bytes at the end are no whole batch" if cut else ""
-        )
+        if cut and not fault and not _is_padding(segment, end):
+            fault = f"{segment.path}: {cut} bytes at the end are no whole batch"
     elif next_offset == following:
         fault = ""
     else:
@@ -263,6 +262,11 @@ def _recover_segment(
     segment.write_indexes(complete=True)
     segment.trust_from(start)
     return Cut(cut, fault)
+
+
+def _is_padding(segment: Segment, position: int) -> bool:
+    """Whether the file goes on with zeros: room that was preallocated and never written."""
+    return not any(segment.file().read_at(position, SCAN_BYTES))
 
 
 def _note_before(segment: Segment, start: int, indexed_to: int) -> None:

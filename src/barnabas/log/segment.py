@@ -59,6 +59,7 @@ class Segment:
         "_checked_from",
         "_checked_to",
         "_files",
+        "_is_preallocated",
         "_large_batches",
         "_max_timestamp",
         "_prefix",
@@ -96,7 +97,7 @@ class Segment:
         self.index = OffsetIndex(files, self._prefix + INDEX + suffix)
         self.time_index = TimeIndex(files, self._prefix + TIME_INDEX + suffix)
         self._since_index = 0
-        self._rebuilt = self._large_batches = False
+        self._rebuilt = self._large_batches = self._is_preallocated = False
         self._max_timestamp: int | None = None
         self.offset_of_max_timestamp = base_offset
         self.first_timestamp: int | None = None
@@ -131,9 +132,13 @@ class Segment:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def make(self) -> None:
-        """Begin with empty files."""
+    def make(self, preallocate: int = 0) -> None:
+        """Begin with empty files; the batches' one takes `preallocate` bytes at once (``preallocate``),
+        zeros until they are written, which `finish` gives back."""
         self.file().truncate(0)
+        if preallocate:
+            self.file().truncate(preallocate)
+        self._is_preallocated = preallocate > 0
         self.index.make()
         self.time_index.make()
         self._max_timestamp = -1
@@ -141,17 +146,26 @@ class Segment:
     def append(self, parts: Sequence[Buffer], size: int, header: BatchHeader) -> None:
         """Write one batch (in `parts`, together `size` bytes). Raises ``OSError``; the file may then
         have more bytes than `size` says."""
-        position = self.file().append(parts)
+        position = self._write(parts)
         self.note(header, position, size)
         self.size = position + size
 
     def append_run(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
         """As `append`, for batches that stand one behind the other in `data`."""
-        position = self.file().append([data])
+        position = self._write([data])
         for header in headers:
             self.note(header, position, header.size)
             position += header.size
         self.size = position
+
+    def _write(self, parts: Sequence[Buffer]) -> int:
+        if not self._is_preallocated:
+            return self.file().append(parts)
+        position, file = self.size, self.file()
+        for part in parts:
+            file.write_at(position, part)
+            position += len(part)
+        return self.size
 
     def note(self, header: BatchHeader, position: int, size: int) -> None:
         """Take note of a batch that stands at `position`."""
@@ -180,7 +194,11 @@ class Segment:
         return last_offset - self.base_offset > 0x7FFFFFFF
 
     def finish(self) -> bool:
-        """No more appends: complete the indexes on disk. Whether that made a file."""
+        """No more appends: complete the indexes on disk, and end the file behind the last batch. Whether
+        that made a file."""
+        if self._is_preallocated:
+            self.file().truncate(self.size)
+            self._is_preallocated = False
         made = self.write_indexes(complete=True)
         self._forget_recent(0)
         self.index.release()
@@ -365,6 +383,7 @@ class Segment:
     def cut(self, position: int, next_offset: int) -> None:
         """End the file at `position`, where the batch from `next_offset` on would stand."""
         self.file().truncate(position)
+        self._is_preallocated = False
         self.size = position
         relative = next_offset - self.base_offset
         self.index.truncate(relative)

@@ -46,6 +46,7 @@ class LogModel:
             segment_index_bytes=self.rng.choice([24, 1 << 20]),
             retention_bytes=self.rng.choice([-1, 1000]),
             cleanup_policy=("delete",),
+            preallocate=self.rng.random() < 0.3,
         )
         self.epoch = 0
         self.now = START_MS
