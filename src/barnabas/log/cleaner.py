@@ -10,7 +10,7 @@ Only what the checkpointed recovery point vouches for is compacted: recovery tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -39,8 +39,19 @@ from barnabas.log.files import (
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.segment import Segment, mark_deleted
 from barnabas.ports import Disk
-from barnabas.record.batch import CorruptBatchError
+from barnabas.record.batch import (
+    HEADER_SIZE,
+    LENGTH_PREFIX,
+    OFFSET_AND_LENGTH,
+    BatchHeader,
+    BatchView,
+    CorruptBatchError,
+    iterate,
+)
+from barnabas.types import Buffer
 
+READ_BYTES = WRITE_BYTES = 1 << 20
+"""What a job reads and writes at once; a batch that is larger is read whole."""
 JOB_FILES = 16
 """Files that a job has open at once."""
 
@@ -132,10 +143,10 @@ def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
 # -- jobs --------------------------------------------------------------------------------------------
 
 
-def build_map(plan: Plan, keys_max: int) -> KeyMap:
+def build_map(plan: Plan, keys_max: int, make_map: Callable[[int], KeyMap] = KeyMap) -> KeyMap:
     """The last offset of every key of the dirty part, as far as the map takes them. Blocks. Raises
     :class:`CorruptLogError`, ``OSError``."""
-    keys, trail = KeyMap(keys_max), trail_of(plan)
+    keys, trail = make_map(keys_max), trail_of(plan)
     files = OpenFiles(plan.disk, JOB_FILES)
     keys.end = plan.first_dirty
     try:
@@ -158,9 +169,8 @@ def _note_segment(
     start = segment.position_of_batch_with(max(first_dirty, segment.base_offset))
     if start is None:
         return True
-    for located in segment.headers(start, crc=True):
-        header = located.header
-        batch = segment.view(located)
+    for position, batch in _batches(segment, start):
+        header = batch.header
         if header.is_control:
             marker = transactions.marker_of(header, batch.data)
             if marker is not None:
@@ -171,9 +181,32 @@ def _note_segment(
             try:
                 note_keys(batch, keys, first_dirty)
             except CorruptBatchError as error:
-                raise CorruptLogError(segment.path, located.position, error.why) from error
+                raise CorruptLogError(segment.path, position, error.why) from error
         keys.end = header.next_offset
     return True
+
+
+def _batches(segment: Segment, start: int = 0) -> Iterator[tuple[int, BatchView]]:
+    """The batches from position `start` on, with their positions, checked by CRC. Raises
+    :class:`CorruptLogError`, ``OSError``."""
+    file, position, size = segment.file(), start, READ_BYTES
+    while position < segment.size:
+        window, behind = memoryview(file.read_at(position, min(size, segment.size - position))), 0
+        try:
+            for batch in iterate(window, crc=True):
+                behind = batch.position + len(batch.data)
+                yield position + batch.position, batch
+        except CorruptBatchError as error:
+            raise CorruptLogError(segment.path, position + error.position, error.why) from error
+        if behind:
+            position, size = position + behind, READ_BYTES
+            continue
+        whole = 0
+        if len(window) >= HEADER_SIZE:
+            whole = OFFSET_AND_LENGTH.unpack_from(window)[1] + LENGTH_PREFIX
+        if whole <= len(window) or position + whole > segment.size:
+            raise CorruptLogError(segment.path, position, "the file ends inside a batch")
+        size = whole
 
 
 def groups_of(plan: Plan, end: int) -> list[list[Source]]:
@@ -228,21 +261,28 @@ def _clean_segment(
     segment: Segment, target: Segment, keys: KeyMap, trail: TransactionTrail, rules: Rules
 ) -> int:
     """How many records were kept."""
-    kept = 0
-    for located in segment.headers(crc=True):
-        batch = segment.view(located)
+    kept, parts, headers, size = 0, list[Buffer](), list[BatchHeader](), 0
+    for position, batch in _batches(segment):
         marker = None
-        if located.header.is_control:
-            marker = transactions.marker_of(located.header, batch.data)
+        if batch.header.is_control:
+            marker = transactions.marker_of(batch.header, batch.data)
         try:
             outcome = compact_batch(
                 batch, keys, trail, rules, None if marker is None else marker[0]
             )
         except CorruptBatchError as error:
-            raise CorruptLogError(segment.path, located.position, error.why) from error
-        if outcome.data is not None:
-            target.append([outcome.data], len(outcome.data), outcome.header)
-            kept += outcome.records
+            raise CorruptLogError(segment.path, position, error.why) from error
+        if outcome.data is None:
+            continue
+        kept += outcome.records
+        parts.append(outcome.data)
+        headers.append(outcome.header)
+        size += len(outcome.data)
+        if size >= WRITE_BYTES:
+            target.append_run(b"".join(parts), headers)
+            parts, headers, size = [], [], 0
+    if parts:
+        target.append_run(b"".join(parts), headers)
     return kept
 
 

@@ -12,7 +12,7 @@ behaviour.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -36,8 +36,21 @@ KEY_COST = 160
 """Bytes that an entry of the map takes, about."""
 
 
+class Staying(NamedTuple):
+    """The records that stay of a batch."""
+
+    records: int
+    all_have_values: bool
+    latest_delta: int
+    """Largest timestamp delta."""
+    body: Callable[[], Buffer]
+    """Their bytes, as they stand."""
+    spans: Callable[[], list[Span]]
+
+
 class KeyMap:
-    """Last offset by key, of a bounded number of keys. `end`: it speaks of offsets below."""
+    """Last offset by key, of a bounded number of keys. `end`: it speaks of offsets below.
+    :class:`barnabas.log.fast_keys.FastKeyMap` is the same in machine code."""
 
     def __init__(self, keys_max: int) -> None:
         self.keys_max = keys_max
@@ -46,6 +59,37 @@ class KeyMap:
 
     def is_full(self) -> bool:
         return len(self.offsets) >= self.keys_max
+
+    def note(self, section: memoryview, header: BatchHeader, from_offset: int) -> None:
+        """Take the keys of a batch's records at or behind `from_offset`. Raises
+        :class:`CorruptBatchError`."""
+        offsets, base = self.offsets, header.base_offset
+        for _, _, delta, _, key, _ in spans_of(section, header):
+            if key is not None and base + delta >= from_offset:
+                offsets[key if len(key) <= KEY_BYTES_MAX else map_key(key)] = base + delta
+
+    def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Staying:
+        """The records that are the last of their key, or behind what the map knows. Raises
+        :class:`CorruptBatchError`."""
+        last, end, base, kept = self.offsets.get, self.end, header.base_offset, list[Span]()
+        for span in spans_of(section, header):
+            offset, key = base + span[2], span[4]
+            if offset >= end:
+                kept.append(span)
+            elif key is not None and (span[5] or keep_deletes):
+                if offset >= last(key if len(key) <= KEY_BYTES_MAX else map_key(key), -1):
+                    kept.append(span)
+        return staying_of(section, kept)
+
+
+def staying_of(section: memoryview, kept: list[Span]) -> Staying:
+    return Staying(
+        len(kept),
+        all(span[5] for span in kept),
+        max((span[3] for span in kept), default=0),
+        lambda: bytearray().join(section[span[0] : span[1]] for span in kept),
+        lambda: kept,
+    )
 
 
 def map_key(key: bytes) -> bytes:
@@ -128,11 +172,7 @@ class Outcome(NamedTuple):
 
 def note_keys(batch: BatchView, keys: KeyMap, from_offset: int) -> None:
     """Put the keys of a data batch into the map. Raises :class:`CorruptBatchError`."""
-    header, offsets = batch.header, keys.offsets
-    base = header.base_offset
-    for _, _, delta, _, key, _ in spans_of(section_of(batch), header):
-        if key is not None and base + delta >= from_offset:
-            offsets[key if len(key) <= KEY_BYTES_MAX else map_key(key)] = base + delta
+    keys.note(section_of(batch), batch.header, from_offset)
 
 
 def compact_batch(
@@ -152,31 +192,16 @@ def compact_batch(
     if discard or header.record_count == 0:
         return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
     section = section_of(batch)
-    spans = spans_of(section, header)
     horizon = _delete_horizon(header)
-    keep_deletes = horizon is None or rules.now_ms < horizon
-    kept = _staying(spans, header.base_offset, keys, keep_deletes)
-    if not kept:
+    staying = keys.staying(section, header, horizon is None or rules.now_ms < horizon)
+    if not staying.records:
         return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
     new_horizon = None
-    if horizon is None and not all(span[5] for span in kept):
+    if horizon is None and not staying.all_have_values:
         new_horizon = rules.now_ms + rules.delete_retention_ms
-    if len(kept) == len(spans) and new_horizon is None:
-        return Outcome(batch.data, header, len(kept))
-    return _rewritten(header, section, kept, new_horizon)
-
-
-def _staying(spans: list[Span], base: int, keys: KeyMap, keep_deletes: bool) -> list[Span]:
-    """The spans that are the last of their key, or behind what the map knows."""
-    last, end, kept = keys.offsets.get, keys.end, list[Span]()
-    for span in spans:
-        offset, key = base + span[2], span[4]
-        if offset >= end:
-            kept.append(span)
-        elif key is not None and (span[5] or keep_deletes):
-            if offset >= last(key if len(key) <= KEY_BYTES_MAX else map_key(key), -1):
-                kept.append(span)
-    return kept
+    if staying.records == header.record_count and new_horizon is None:
+        return Outcome(batch.data, header, staying.records)
+    return _rewritten(header, section, staying, new_horizon)
 
 
 def _compact_control(
@@ -192,9 +217,8 @@ def _compact_control(
         return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
     if done and horizon is None and header.record_count:
         section = section_of(batch)
-        return _rewritten(
-            header, section, spans_of(section, header), rules.now_ms + rules.delete_retention_ms
-        )
+        staying = staying_of(section, spans_of(section, header))
+        return _rewritten(header, section, staying, rules.now_ms + rules.delete_retention_ms)
     return Outcome(batch.data, header, header.record_count)
 
 
@@ -226,29 +250,29 @@ def _emptied(header: BatchHeader, rules: Rules) -> Outcome:
 
 
 def _rewritten(
-    header: BatchHeader, section: memoryview, kept: list[Span], horizon: int | None
+    header: BatchHeader, section: memoryview, staying: Staying, horizon: int | None
 ) -> Outcome:
-    """The batch with the records `kept` only; with `horizon` as its base timestamp where given."""
+    """The batch with the records that stay only; with `horizon` as its base timestamp where given."""
     base, attributes = header.base_timestamp, header.attributes
     if horizon is None:
-        body = bytearray().join(section[span[0] : span[1]] for span in kept)
+        body = staying.body()
     else:
-        body = _shifted(section, kept, base - horizon)
+        body = _shifted(section, staying.spans(), base - horizon)
         attributes |= HAS_DELETE_HORIZON
     latest = header.max_timestamp
     if not header.is_log_append_time:
-        latest = base + max(span[3] for span in kept)
+        latest = base + staying.latest_delta
     data = bytearray(HEADER_SIZE)
     data += compress(header.codec, body)
     new = header._replace(
         attributes=attributes,
         base_timestamp=base if horizon is None else horizon,
         max_timestamp=latest,
-        record_count=len(kept),
+        record_count=staying.records,
         length=len(data) - 12,
     )
     write_header(data, new)
-    return Outcome(data, new, len(kept))
+    return Outcome(data, new, staying.records)
 
 
 def _shifted(section: memoryview, kept: list[Span], shift: int) -> bytearray:

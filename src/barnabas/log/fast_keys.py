@@ -1,0 +1,132 @@
+"""The map of keys in machine code: what :class:`barnabas.log.compaction.KeyMap` does, several times faster.
+
+Needs the extra ``[fast]``; `available` says whether it is there. Both maps hold the same number of keys
+and keep the same records, so that a round leaves the same bytes whichever did it. A batch that is not
+plainly sound is looked at record by record, by the code that the other map uses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barnabas.log.compaction import KeyMap, Staying, staying_of
+from barnabas.record import key_kernels as kernels
+from barnabas.record.batch import BatchHeader
+from barnabas.record.columnar_kernels import COMPILED, Bytes, frozen
+from barnabas.record.spans import Span, spans_of
+
+SLOTS_MIN = 1 << 16
+FILLED_MAX = 0.7
+
+
+def available() -> bool:
+    """Whether there is a compiler; without one the plain map is faster."""
+    return COMPILED
+
+
+class FastKeyMap(KeyMap):
+    """`secret`: 16 random bytes, so that nobody chooses keys that fall together."""
+
+    def __init__(self, keys_max: int, secret: bytes) -> None:
+        super().__init__(keys_max)
+        self._k0 = np.uint64(int.from_bytes(secret[:8], "little"))
+        self._k1 = np.uint64(int.from_bytes(secret[8:16], "little"))
+        self._used = 0
+        self._make_table(SLOTS_MIN)
+        self._out = np.empty(1 << 16, np.uint8)
+        self._ends = np.empty(1 << 10, np.int64)
+
+    def _make_table(self, slots: int) -> None:
+        self._hashes = np.zeros(2 * slots, np.uint64)
+        self._lasts = np.zeros(slots, np.int64)
+
+    def is_full(self) -> bool:
+        return self._used >= self.keys_max
+
+    def __len__(self) -> int:
+        return self._used
+
+    def _make_room(self, more: int) -> None:
+        slots = len(self._lasts)
+        while self._used + more > slots * FILLED_MAX:
+            slots *= 2
+        if slots > len(self._lasts):
+            hashes, lasts = self._hashes, self._lasts
+            self._make_table(slots)
+            kernels.rehash(hashes, lasts, self._hashes, self._lasts)
+
+    def note(self, section: memoryview, header: BatchHeader, from_offset: int) -> None:
+        data = frozen(np.frombuffer(section, np.uint8))
+        # A record takes 7 bytes at least: a count that lies asks for no more room than that.
+        self._make_room(min(header.record_count, len(data) // 7 + 1))
+        code, new = kernels.note_records(
+            data, header.record_count, header.base_offset, from_offset,
+            self._k0, self._k1, self._hashes, self._lasts,
+        )  # fmt: skip
+        self._used += new
+        if code != kernels.OK:
+            self._note_spans(spans_of(section, header), header.base_offset, from_offset)
+
+    def _note_spans(self, spans: list[Span], base: int, from_offset: int) -> None:
+        for _, _, delta, _, key, _ in spans:
+            if key is not None and base + delta >= from_offset:
+                self._used += kernels.put(
+                    _array(key), 0, len(key), base + delta,
+                    self._k0, self._k1, self._hashes, self._lasts,
+                )  # fmt: skip
+
+    def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Staying:
+        data = frozen(np.frombuffer(section, np.uint8))
+        count = min(header.record_count, len(data))
+        if len(data) > len(self._out):
+            self._out = np.empty(len(data), np.uint8)
+        if count > len(self._ends):
+            self._ends = np.empty(count, np.int64)
+        code, kept, size, all_values, latest = kernels.keep_records(
+            data, count, header.base_offset, self.end, keep_deletes,
+            self._k0, self._k1, self._hashes, self._lasts, self._out, self._ends,
+        )  # fmt: skip
+        if code != kernels.OK or count != header.record_count:
+            return self._spans_staying(section, header, keep_deletes)
+        stays = self._ends[:count] > 0
+
+        def spans() -> list[Span]:
+            return [span for span, stay in zip(spans_of(section, header), stays) if stay]
+
+        return Staying(
+            kept, bool(all_values), latest if kept else 0, lambda: self._out[:size].data, spans
+        )
+
+    def _spans_staying(
+        self, section: memoryview, header: BatchHeader, keep_deletes: bool
+    ) -> Staying:
+        kept = []
+        for span in spans_of(section, header):
+            offset, key = header.base_offset + span[2], span[4]
+            if offset >= self.end or (
+                key is not None and (span[5] or keep_deletes) and offset >= self._last(key)
+            ):
+                kept.append(span)
+        return staying_of(section, kept)
+
+    def _last(self, key: bytes) -> int:
+        return int(
+            kernels.last_offset(
+                _array(key), 0, len(key), self._k0, self._k1, self._hashes, self._lasts
+            )
+        )
+
+
+def _array(data: bytes) -> Bytes:
+    return frozen(np.frombuffer(data, np.uint8))
+
+
+def warm_up() -> None:
+    """Have everything compiled, or loaded from where compiled code is kept."""
+    keys = FastKeyMap(1, bytes(16))
+    header = BatchHeader(0, 49, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 0)
+    keys.note(memoryview(b""), header, 0)
+    keys.staying(memoryview(b""), header, True)
+    keys._note_spans([(0, 0, 0, 0, b"key", True)], 0, 0)
+    keys._last(b"key")
+    keys._make_room(1 << 17)

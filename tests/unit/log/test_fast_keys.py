@@ -1,0 +1,171 @@
+"""Compaction in machine code leaves the same bytes as in plain Python, batch for batch and log for log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.log import cleaner
+from barnabas.log.compaction import (
+    KeyMap,
+    Outcome,
+    Rules,
+    TransactionTrail,
+    compact_batch,
+    note_keys,
+)
+from barnabas.record.batch import (
+    HEADER_SIZE,
+    BatchView,
+    CorruptBatchError,
+    iterate,
+    read_header,
+    write_header,
+)
+from barnabas.record.builder import build_batch
+from barnabas.record.compression import Codec
+from tests.model.log.test_compaction import Compacted
+
+np = pytest.importorskip("numpy")
+fast_keys = pytest.importorskip("barnabas.log.fast_keys")
+if not fast_keys.available():
+    pytest.skip("numba is not installed", allow_module_level=True)
+
+pytestmark = pytest.mark.slow
+NOW = 1_750_000_000_000
+fast_map = partial(fast_keys.FastKeyMap, secret=b"0123456789abcdef")
+MAPS: tuple[Callable[[int], KeyMap], ...] = (KeyMap, fast_map)
+
+keys = st.one_of(
+    st.none(),
+    st.integers(0, 5).map(lambda n: b"%d" % n),
+    st.integers(0, 3).map(lambda n: b"k" * (30 + n)),
+    st.just(b""),
+)
+values = st.one_of(st.none(), st.binary(max_size=40))
+names = st.sampled_from(["", "trace", "größe"])
+headers = st.lists(st.tuples(names, st.one_of(st.none(), st.binary(max_size=5))), max_size=2)
+stamps = st.integers(NOW - 300, NOW + 70_000)
+records = st.lists(st.tuples(keys, values, headers, stamps), min_size=1, max_size=30)
+batches = st.lists(st.tuples(records, st.sampled_from(list(Codec))), min_size=1, max_size=8)
+
+
+def views(described: list[tuple[list[tuple[object, ...]], Codec]]) -> list[BatchView]:
+    offset, run = 0, bytearray()
+    for wanted, codec in described:
+        batch = build_batch(wanted, timestamp_ms=NOW, codec=codec, base_offset=offset)
+        run += batch
+        offset += len(wanted)
+    return list(iterate(bytes(run), crc=True))
+
+
+def compacted(
+    make: Callable[[int], KeyMap], given: list[BatchView], from_offset: int, rounds: int, full: int
+) -> list[Outcome]:
+    """What is left of `given`, the last round late enough for tombstones to go."""
+    outcomes: list[Outcome] = []
+    for number in range(rounds):
+        known, trail = make(full), TransactionTrail()
+        for batch in given:
+            if known.is_full():
+                break
+            note_keys(batch, known, from_offset)
+            known.end = batch.header.next_offset
+        rules = Rules(NOW + number * 1000, 500, {}, given[-1].header.next_offset)
+        outcomes = [compact_batch(batch, known, trail, rules, None) for batch in given]
+        kept = [bytes(outcome.data) for outcome in outcomes if outcome.data is not None]
+        given = list(iterate(b"".join(kept), crc=True))
+        if not given:
+            break
+    return [outcome._replace(data=outcome.data and bytes(outcome.data)) for outcome in outcomes]
+
+
+@given(batches, st.integers(0, 40), st.integers(1, 3), st.sampled_from([1, 3, 1000]))
+@settings(max_examples=300, deadline=None)
+def test_the_same_bytes_stay(
+    described: list[tuple[list[tuple[object, ...]], Codec]],
+    from_offset: int,
+    rounds: int,
+    full: int,
+) -> None:
+    given_batches = views(described)
+    plain, fast = (compacted(make, given_batches, from_offset, rounds, full) for make in MAPS)
+    assert plain == fast
+
+
+def result_of(make: Callable[[int], KeyMap], batch: BatchView) -> object:
+    known = make(1000)
+    try:
+        note_keys(batch, known, 0)
+        known.end = batch.header.next_offset
+        rules = Rules(NOW, 500, {}, 1 << 40)
+        outcome = compact_batch(batch, known, TransactionTrail(), rules, None)
+    except CorruptBatchError as error:
+        return error.why
+    return outcome.data and bytes(outcome.data)
+
+
+@given(records, st.data())
+@settings(max_examples=300, deadline=None)
+def test_both_say_the_same_of_broken_records(
+    wanted: list[tuple[object, ...]], data: st.DataObject
+) -> None:
+    batch = bytearray(build_batch(wanted, timestamp_ms=NOW))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(HEADER_SIZE, len(batch) - 1))
+        batch[at] = data.draw(
+            st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255))
+        )
+    header = read_header(batch)
+    count = data.draw(st.sampled_from([len(wanted), len(wanted) + 1, 0x7FFFFFFF, 0]))
+    write_header(batch, header._replace(record_count=count))
+    (view,) = iterate(bytes(batch), crc=True)
+    assert result_of(KeyMap, view) == result_of(fast_map, view)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_round_over_a_log_leaves_the_same_files(seed: int) -> None:
+    left = []
+    for make in MAPS:
+        model = Compacted(seed)
+        for round_ in range(6):
+            model.write([1, 2, 3, 4], False, round_ % 5, -1)
+        model.write([1, 2], True, 0, -1)
+        model.write([5], False, 0, 1)
+        model.end(1, False)
+        model.write([6], False, 0, 2)
+        model.end(2, True)
+        for _ in range(3):
+            model.now += 1000
+            model.log.roll()
+            model.sync()
+            plan = cleaner.make_plan(model.log, 0, model.now)
+            known = cleaner.build_map(plan, 3 + seed, make)
+            trail = cleaner.trail_of(plan)
+            for group in cleaner.groups_of(plan, known.end):
+                done = cleaner.clean_group(plan, group, known, trail)
+                assert cleaner.swap(model.log, plan, done)
+        files = model.device.names
+        left.append({p: bytes(f.data) for p, f in files.items() if f is not None})
+    assert left[0] == left[1]
+
+
+def test_siphash_has_the_values_of_its_authors() -> None:
+    from barnabas.record import key_kernels
+
+    secret = bytes(range(16))
+    k0, k1 = (np.uint64(int.from_bytes(secret[at : at + 8], "little")) for at in (0, 8))
+    expected = {
+        0: "a3817f04ba25a8e66df67214c7550293",
+        1: "da87c1d86b99af44347659119b22fc45",
+        15: "5493e99933b0a8117e08ec0f97cfc3d9",
+    }
+    for size, text in expected.items():
+        data = np.frombuffer(bytes(range(size)), np.uint8)
+        data.flags.writeable = False
+        low, high = key_kernels.sip_hash(data, 0, size, k0, k1)
+        assert b"".join(int(word).to_bytes(8, "little") for word in (low, high)).hex() == text
