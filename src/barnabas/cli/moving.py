@@ -89,8 +89,8 @@ def check(response: Any) -> None:
         raise KafkaError(code_of(response.error_code), response.error_message or "")
 
 
-def ongoing(connected: Connected, topics: list[str]) -> list[Ongoing]:
-    """Each reassignment under way, with what its added replicas lack, by partition."""
+def ongoing(connected: Connected, topics: list[str], *, sizes: bool = True) -> list[Ongoing]:
+    """Each reassignment under way, by partition; with what its added replicas lack where `sizes`."""
     asked = None
     if topics:
         present = assignment_of(connected, topics)
@@ -128,7 +128,8 @@ def ongoing(connected: Connected, topics: list[str]) -> list[Ongoing]:
                     [broker for broker in one.adding_replicas if broker in isr],
                 )
             )
-    _add_sizes(connected, found)
+    if sizes:
+        _add_sizes(connected, found)
     return found
 
 

@@ -111,7 +111,7 @@ def execute(
         _tell(as_json, "would move" if dry_run else "asked", changed, refused)
         if wait and not dry_run:
             watch(connected, [p for p in changed if p not in refused])
-            if rate is not None and not ongoing(connected, []):
+            if rate is not None and not ongoing(connected, [], sizes=False):
                 brokers = {b for move in moves.values() for b in (*move.present, *move.adding)}
                 throttling.lift(connected, [p.topic for p in moves], brokers)
     if refused:
@@ -131,14 +131,14 @@ def change_throttle(
         raise Failure("say a rate or --remove, not both", USAGE)
     with cluster(bootstrap, data) as connected:
         if remove:
-            brokers = throttling.rates_in_force(connected)
+            brokers = [broker.node_id for broker in connected.describe_cluster().brokers]
             throttling.lift(connected, throttling.throttled_topics(connected), brokers)
         elif rate:
             moves = {
                 row.partition: throttling.Move(
                     tuple(b for b in row.replicas if b not in row.adding), tuple(row.adding)
                 )
-                for row in ongoing(connected, [])
+                for row in ongoing(connected, [], sizes=False)
             }
             if not moves:
                 raise Failure("nothing is being moved")
@@ -203,7 +203,7 @@ def cancel(
 ) -> None:
     """Go back to where each reassignment began."""
     with cluster(bootstrap, data) as connected:
-        under_way = [row.partition for row in ongoing(connected, topic)]
+        under_way = [row.partition for row in ongoing(connected, topic, sizes=False)]
         named = None if file is None else read_plan(file)
         chosen: Wanted = {p: None for p in under_way if named is None or p in named}
         refused = {} if dry_run else _alter(connected, chosen)

@@ -14,8 +14,10 @@ from typing import NamedTuple
 from barnabas.cli.failure import Failure
 from barnabas.cli.reaching import USAGE
 from barnabas.client.admin import BROKER, TOPIC
+from barnabas.client.connection import ChannelError
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
+from barnabas.wire.errors import KafkaError
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS, FOLLOWERS = (
@@ -24,6 +26,7 @@ LEADERS, FOLLOWERS = (
 )
 DYNAMIC_BROKER = 2
 """Source of a configuration: set on this broker."""
+ANSWER_MS = 2_000.0
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
@@ -77,12 +80,16 @@ def lift(connected: Connected, topics: Iterable[str], brokers: Iterable[int]) ->
 
 
 def rates_in_force(connected: Connected) -> dict[int, int]:
-    """The slower of both directions on each broker that is throttled."""
+    """The slower of both directions on each broker that is throttled, as it says itself."""
     found: dict[int, int] = {}
     for broker in connected.describe_cluster().brokers:
         if broker.fenced:
             continue
-        entries = connected.call(connected.admin.describe_configs(BROKER, str(broker.node_id)))
+        asked = connected.admin.describe_configs(BROKER, str(broker.node_id), timeout_ms=ANSWER_MS)
+        try:
+            entries = connected.call(asked)
+        except (ChannelError, KafkaError):
+            continue
         rates = [
             int(entry.value)
             for entry in entries

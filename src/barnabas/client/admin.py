@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.client.client import API_TIMEOUT_MS, GROUP, Client, raise_for
+from barnabas.client.client import API_TIMEOUT_MS, ATTEMPT_TIMEOUT_MS, GROUP, Client, raise_for
 from barnabas.client.cluster import TopicView
 from barnabas.types import METADATA_TOPIC, ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -263,7 +263,9 @@ class Admin:
 
     # -- configurations --------------------------------------------------------------------------
 
-    async def describe_configs(self, kind: int, name: str) -> list[ConfigEntry]:
+    async def describe_configs(
+        self, kind: int, name: str, *, timeout_ms: float = ATTEMPT_TIMEOUT_MS
+    ) -> list[ConfigEntry]:
         """The configuration of one resource (`TOPIC`, `BROKER`; a broker tells its own). Raises
         `KafkaError`, and `ChannelError` where that broker does not answer."""
 
@@ -278,7 +280,7 @@ class Admin:
                 raise_for(result.error_code, result.error_message)
 
         if kind == BROKER and name:
-            response = await self._client.ask_node(int(name), request())
+            response = await self._client.ask_node(int(name), request(), timeout_ms=timeout_ms)
             check(response)
         else:
             response = await self._client.ask_any(request, check)
