@@ -140,6 +140,29 @@ def test_a_node_that_lost_its_disk_joins_again_by_itself() -> None:
     assert lost.journal.values == [b"1", b"2"]
 
 
+def test_new_controllers_join_by_themselves_where_they_may() -> None:
+    quorum = Quorum(first_voters=1, observers=1)
+    for node in quorum.nodes.values():
+        node.settings = replace(node.settings, auto_join=True)
+    quorum.start()
+    quorum.commit(b"1")
+
+    def joined() -> bool:
+        return all(voters_of(quorum, node) == [1, 2, 3] for node in quorum.nodes)
+
+    quorum.run_until(joined)
+    quorum.nodes[quorum.elect().id].kill()
+    quorum.commit(b"2")
+
+
+def test_nobody_joins_by_itself_by_default() -> None:
+    quorum = Quorum(first_voters=1)
+    quorum.start()
+    quorum.commit(b"1")
+    quorum.world.run(quorum.world.now_ms + 30_000)
+    assert voters_of(quorum, 2) == voters_of(quorum, 1) == [1]
+
+
 def test_a_voter_that_moved_is_found_at_its_new_endpoint() -> None:
     quorum = Quorum(first_voters=3)
     quorum.start()

@@ -1,0 +1,112 @@
+"""When snapshots are taken, and how long they and the log before them stay (metadata.max.retention.*)."""
+
+from __future__ import annotations
+
+from barnabas.raft.replica_log import DIRECTORY
+from barnabas.raft.snapshots import file_name, snapshots_in
+from barnabas.raft.state_machine import OffsetAndEpoch
+from tests.unit.raft.quorum_world import Quorum, QuorumNode
+
+PATH = f"/data/{DIRECTORY}"
+NEVER = -1
+MUCH = 1 << 40
+
+
+def kept(node: QuorumNode) -> list[OffsetAndEpoch]:
+    assert node.process is not None
+    return snapshots_in(node.process.disk, PATH)
+
+
+def size(node: QuorumNode) -> int:
+    """Of log and snapshots, in bytes."""
+    assert node.process is not None and node.replica is not None
+    disk = node.process.disk
+    names = [file_name(snapshot) for snapshot in kept(node)]
+    names += [name for name in disk.list_dir(PATH) if name.endswith(".log")]
+    return sum(disk.size(f"{PATH}/{name}") for name in names)
+
+
+def log_start(node: QuorumNode) -> int:
+    assert node.replica is not None
+    return node.replica.log_start_offset
+
+
+def alone(**settings: int) -> tuple[Quorum, QuorumNode]:
+    quorum = Quorum(voters=1, **settings)
+    quorum.start()
+    return quorum, quorum.elect()
+
+
+def write(quorum: Quorum, count: int) -> None:
+    for number in range(count):
+        quorum.commit(b"%90d" % number)
+
+
+def test_a_snapshot_is_taken_after_so_many_bytes() -> None:
+    quorum, node = alone(bytes_between_snapshots=2_000, snapshot_interval_ms_max=0)
+    write(quorum, 5)
+    assert kept(node) == []
+    write(quorum, 30)
+    quorum.run_until(lambda: bool(kept(node)))
+    assert log_start(node) == 0, "one snapshot alone lets no log go"
+
+
+def test_a_snapshot_is_taken_after_so_long_where_something_changed() -> None:
+    quorum, node = alone(bytes_between_snapshots=MUCH, snapshot_interval_ms_max=5_000)
+    quorum.world.run(quorum.world.now_ms + 6_000)
+    write(quorum, 1)
+    quorum.run_until(lambda: len(kept(node)) == 1)
+    quorum.world.run(quorum.world.now_ms + 20_000)
+    assert len(kept(node)) == 1, "nothing changed since"
+
+
+def test_what_is_beyond_the_size_goes() -> None:
+    limit = 12_000
+    quorum, node = alone(
+        bytes_between_snapshots=1_500,
+        segment_bytes=1_024,
+        retention_bytes=limit,
+        retention_ms=NEVER,
+    )
+    for _ in range(10):
+        write(quorum, 20)
+        quorum.world.run(quorum.world.now_ms + 100)
+        last = kept(node)[-1:]
+        assert size(node) <= limit + 3_000 or kept(node) == last
+    assert log_start(node) > 0
+    assert kept(node)[0].offset >= log_start(node)
+    node.kill()
+    node.start()
+    quorum.commit(b"more")
+    assert node.journal.values[-1] == b"more" and len(node.journal.values) == 201
+
+
+def test_what_is_too_old_goes_once_a_newer_snapshot_is_there() -> None:
+    quorum, node = alone(
+        bytes_between_snapshots=1_500,
+        segment_bytes=1_024,
+        retention_bytes=NEVER,
+        retention_ms=10_000,
+    )
+    write(quorum, 40)
+    quorum.world.run(quorum.world.now_ms + 100)
+    before = kept(node)
+    assert len(before) > 1 and log_start(node) == 0
+    quorum.world.run(quorum.world.now_ms + 11_000)
+    write(quorum, 20)
+    quorum.world.run(quorum.world.now_ms + 100)
+    left = kept(node)
+    assert left and not set(before) & set(left)
+    assert 0 < log_start(node) <= left[0].offset
+
+
+def test_everything_is_kept_where_nothing_bounds_it() -> None:
+    quorum, node = alone(
+        bytes_between_snapshots=1_500,
+        segment_bytes=1_024,
+        retention_bytes=NEVER,
+        retention_ms=NEVER,
+    )
+    write(quorum, 60)
+    quorum.world.run(quorum.world.now_ms + 50_000)
+    assert len(kept(node)) > 2 and log_start(node) == 0
