@@ -120,7 +120,8 @@ def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
     for at, segment in enumerate(log.segments[:-1]):
         end = log.end_of_segment(at)
         stamp = segment.max_timestamp
-        if end > bound or (config.min_compaction_lag_ms > now_ms - stamp and end > first_dirty):
+        too_young = 0 < config.min_compaction_lag_ms > now_ms - stamp
+        if end > bound or (too_young and end > first_dirty):
             break
         sources.append(Source(segment.base_offset, end, segment.size, segment.index.size()))
         if end > first_dirty:

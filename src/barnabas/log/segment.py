@@ -172,7 +172,8 @@ class Segment:
         timestamp = header.max_timestamp
         if self.first_timestamp is None:
             self.first_timestamp = timestamp
-        if timestamp > self.max_timestamp:
+        if timestamp > self.max_timestamp and header.record_count:
+            # What compaction left of a batch without records has no record with this timestamp.
             self._max_timestamp = timestamp
             self.offset_of_max_timestamp = header.last_offset
         if self._since_index > self.index_interval:

@@ -112,3 +112,19 @@ def test_a_round_may_be_interrupted_at_any_call(power_loss: bool) -> None:
         if not hit:
             return
     raise AssertionError("the round never came through")
+
+
+def test_a_batch_without_records_lends_no_timestamp_to_the_index() -> None:
+    """Kafka's dump tool calls such an entry wrong, and no record answers a look-up of it."""
+    model = written()
+    model.now -= 1000
+    model.write([5, 6, 1, 2, 3, 4], False, 0, -1)
+    for _ in range(2):
+        again(model)
+    empty = 0
+    for segment in model.log.segments:
+        batches = list(iterate(segment.file().read_at(0, segment.size)))
+        empty += sum(batch.header.record_count == 0 for batch in batches)
+        timestamps = [record.timestamp for batch in batches for record in records_of(batch)]
+        assert segment.max_timestamp == max(timestamps, default=-1)
+    assert empty
