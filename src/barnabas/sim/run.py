@@ -51,6 +51,8 @@ class Result:
     """Names of all clients that `Plan.skip_clients` can leave out."""
     virtual_ms: float = 0.0
     real_s: float = 0.0
+    judge: str = ""
+    """The module that objected."""
     concerned: str = ""
     """The partition that a failure speaks of, or the quorum's log."""
     story: list[str] = field(default_factory=list)
@@ -183,13 +185,13 @@ def play_seed(seed: int, plan: Plan = Plan()) -> Result:
     """Play one seed to its end."""
     began = time.perf_counter()
     run = Run(seed, plan)
-    failure = ""
+    failure = judge = ""
     try:
         run.play()
     except Violation as error:
-        failure = f"Violation: {error}"
+        failure, judge = f"Violation: {error}", _judge(error)
     except Exception:  # noqa: BLE001 - any fault of a node is a finding
-        failure = traceback.format_exc()
+        failure, judge = traceback.format_exc(), "an exception"
     world = run.world
     for machine in run.cluster.machines.values():
         world.totals.update({f"disk {k}": v for k, v in machine.disk.totals.items()})
@@ -206,9 +208,15 @@ def play_seed(seed: int, plan: Plan = Plan()) -> Result:
         run.swarm.workload.names,
         world.now_ms,
         time.perf_counter() - began,
+        judge,
         concerned,
         _story(run, concerned) if failure else [],
     )
+
+
+def _judge(error: Violation) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return frames[-1].filename.rpartition("/")[2].removesuffix(".py") if frames else ""
 
 
 def _story(run: Run, concerned: str) -> list[str]:

@@ -1,0 +1,56 @@
+"""Bugs of the group coordinators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.broker.coordinator_shard import Shard
+from barnabas.group.classic_group import ClassicGroup
+from tests.sim.mutants.planting import Mutant, Patch
+
+
+def generation_not_bumped() -> list[Patch]:
+    honest = ClassicGroup.begin_generation
+
+    def same_again(self: ClassicGroup, wall_ms: int) -> None:
+        before = self.generation
+        honest(self, wall_ms)
+        self.generation = max(before, 1)
+
+    return [(ClassicGroup, "begin_generation", same_again)]
+
+
+def answers_before_the_log() -> list[Patch]:
+    honest = Shard.take
+
+    def at_once(self: Any, outcome: Any, done: Any, at: Any) -> None:
+        if done is not None and outcome.records and outcome.reply is not None:
+            reply, answered = outcome.reply, done
+            honest(self, outcome, None, at)
+            answered(reply)
+        else:
+            honest(self, outcome, done, at)
+
+    return [(Shard, "take", at_once)]
+
+
+def coordinator_starts_empty() -> list[Patch]:
+    """It begins to serve what it has loaded of the log before the last record."""
+    honest = Shard.on_loaded
+
+    def forgets(self: Any, at: Any) -> None:
+        for group_id in self.machine.offsets.group_ids():
+            for place, value in self.machine.offsets.items(group_id)[:1]:
+                self.machine.offsets.put(group_id, place, value._replace(offset=0))
+        honest(self, at)
+
+    return [(Shard, "on_loaded", forgets)]
+
+
+MUTANTS = (
+    Mutant("generation-not-bumped", "a rebalance goes on in the same generation", generation_not_bumped),
+    Mutant("commit-answered-early", "a group's commit is acknowledged before it is in the log",
+           answers_before_the_log),
+    Mutant("offset-forgotten", "a new coordinator forgets a committed offset when it loads",
+           coordinator_starts_empty),
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""Bugs of the metadata quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from barnabas.raft import board, effects, following, performing
+from barnabas.raft.log_shape import VALID, LogShape, Verdict
+from barnabas.raft.quorum_math import committed_offset
+from barnabas.raft.replica_log import MetadataLog
+from tests.sim.mutants.planting import Mutant, Patch
+
+
+def vote_not_persisted() -> list[Patch]:
+    save = performing.Performer._save_election
+
+    def forgets_the_vote(self: Any, effect: effects.SaveElection) -> None:
+        election = effect.election
+        if election.voted is not None:
+            effect = effect._replace(election=election._replace(voted=None))
+        save(self, effect)
+
+    return [(performing._PERFORM, "SaveElection", forgets_the_vote)]
+
+
+def high_watermark_counts_old_epochs() -> list[Patch]:
+    def of_any_epoch(ends: Iterable[int], epoch_start_offset: int, present: int) -> int:
+        return max(committed_offset(ends), present)
+
+    return [(board, "high_watermark", of_any_epoch)]
+
+
+def leader_counts_what_it_has_not_synced() -> list[Patch]:
+    honest = board.Board.high_watermark
+
+    def counts_too_much(self: board.Board, own_end: int, start_offset: int, present: int) -> int:
+        return honest(self, 1 << 40, start_offset, present)
+
+    return [(board.Board, "high_watermark", counts_too_much)]
+
+
+def follower_fetches_before_its_sync() -> list[Patch]:
+    def does_not_wait(m: Any, state: Any, leader_id: int, endpoint: Any) -> None:
+        synced, m.log.synced_offset = m.log.synced_offset, m.log.end_offset
+        honest(m, state, leader_id, endpoint)
+        m.log.synced_offset = synced
+
+    honest = following.fetch
+    return [(following, "fetch", does_not_wait)]
+
+
+def votes_for_an_incomplete_log() -> list[Patch]:
+    return [(LogShape, "is_behind", lambda self, other: True)]
+
+
+def divergence_overlooked() -> list[Patch]:
+    honest = LogShape.check
+
+    def trusting(self: LogShape, offset: int, epoch: int) -> Verdict:
+        verdict = honest(self, offset, epoch)
+        return VALID if verdict.at is not None and offset <= self.end_offset else verdict
+
+    return [(LogShape, "check", trusting)]
+
+
+def log_not_synced() -> list[Patch]:
+    honest = MetadataLog.sync_job
+
+    def does_nothing(self: MetadataLog) -> tuple[Callable[[], None], Callable[[], None]]:
+        _, on_synced = honest(self)
+        return (lambda: None), on_synced
+
+    return [(MetadataLog, "sync_job", does_nothing)]
+
+
+MUTANTS = (
+    Mutant("vote-not-persisted", "a vote is told before it is on disk, and forgotten", vote_not_persisted),
+    Mutant("old-epoch-commits", "the quorum's high watermark counts an entry of an older epoch",
+           high_watermark_counts_old_epochs),
+    Mutant("leader-counts-unsynced", "a quorum leader counts its own log before it is synced",
+           leader_counts_what_it_has_not_synced),
+    Mutant("follower-acks-unsynced", "a quorum follower fetches on before it has synced",
+           follower_fetches_before_its_sync),
+    Mutant("vote-for-incomplete-log", "a voter does not compare logs before it votes",
+           votes_for_an_incomplete_log),
+    Mutant("quorum-divergence", "a quorum leader does not notice that a follower's log parts from its own",
+           divergence_overlooked),
+    Mutant("quorum-log-not-synced", "the quorum's log is said to be synced and is not", log_not_synced),
+)  # fmt: skip
