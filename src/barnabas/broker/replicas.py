@@ -180,8 +180,7 @@ class ReplicaTable:
         # What is left on disk is of partitions that this broker has no replica of any more.
         known = {*self.logs.logs, *self.logs.futures.logs}
         for name in sorted(name for name in known if name not in self.by_name):
-            self.ports.log("info", "replica.stray_log_deleted", partition=str(name))
-            self.logs.delete(name)
+            self.logs.delete(name, is_stray=True)
 
     def _apply_changes(self, changes: Changes) -> None:
         for topic_id in changes.topics_deleted:
@@ -264,10 +263,10 @@ class ReplicaTable:
     ) -> PartitionLog:
         known = self.logs.logs.get(name)
         if known is not None:
-            if known.topic_id in (None, topic_id):
+            if known.topic_id == topic_id:
                 return known
-            self.ports.log("info", "replica.log_of_former_topic_deleted", partition=str(name))
-            self.logs.delete(name)
+            # Found at the start, of a former topic of this name or of nobody knows which.
+            self.logs.delete(name, is_stray=known.log_end_offset > 0)
         directory = state.directory_of(self.node_id)
         if directory == DIRECTORY_LOST:
             raise KafkaError(

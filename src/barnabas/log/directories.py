@@ -132,6 +132,8 @@ class LogDirectories:
         )
         log = opened.log
         log.high_watermark = directory.high_watermarks.get(partition, 0)
+        if topic_id is None and log.log_end_offset > 0:
+            directory.previous_broker_epoch = -1  # whose it is cannot be said: it will be set aside
         if opened.fault:
             # Shorter than it was when it closed cleanly: what the controller is told must not say so.
             directory.previous_broker_epoch = -1
@@ -216,13 +218,14 @@ class LogDirectories:
         directory.logs.pop(partition, None)
         return directory, log
 
-    def delete(self, partition: TopicPartition) -> None:
-        """Take the log out at once, a future one too; the files go after ``file.delete.delay.ms``."""
+    def delete(self, partition: TopicPartition, *, is_stray: bool = False) -> None:
+        """Take the log out at once, a future one too; the files go after ``file.delete.delay.ms``. Those
+        of a stray log, which this broker found and which is no replica of it, stay under another name."""
         self.futures.drop(partition)
         found = self.take_out(partition)
         if found is not None:
             self.cleaner.forget(partition)
-            self.old_files.delete(*found)
+            (self.old_files.set_astray if is_stray else self.old_files.delete)(*found)
 
     # -- failure ---------------------------------------------------------------------------------
 

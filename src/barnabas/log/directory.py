@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log import checkpoints
@@ -119,16 +120,19 @@ class LogDirectory:
         return [name for name in self.disk.list_dir(self.path) if name.endswith(DELETE_SUFFIX)]
 
     def _topic_id(self, name: str) -> Uuid | None:
+        """Whose log the directory `name` holds; None where that was lost. Raises ``OSError`` where the
+        file is not what was written: an empty log in its place would be a lie."""
         path = f"{self.path}/{name}/{PARTITION_METADATA}"
         if not self.disk.exists(path):
             return None
-        for line in self.disk.read_file(path).decode(errors="replace").splitlines():
-            key, _, value = line.partition(": ")
-            if key == "topic_id":
-                try:
-                    return uuid_from_text(value.strip())
-                except ValueError:
-                    return None
+        lines = self.disk.read_file(path).decode(errors="replace").splitlines()
+        entries = dict(line.partition(": ")[::2] for line in lines)
+        if entries.get("version") == "0":
+            with suppress(ValueError):
+                return uuid_from_text(entries.get("topic_id", ""))
+        if self.was_clean:
+            # After a crash it may not have come to the device; then the log has not either.
+            raise OSError(f"{path} is malformed")
         return None
 
     def write_topic_id(self, name: str, topic_id: Uuid) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from barnabas.log.directory import DELETE_SUFFIX, LogDirectory
+from barnabas.log.directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory
 from barnabas.log.partition_log import PartitionLog
 from barnabas.ports import Ports
 
@@ -37,10 +37,12 @@ class OldFiles:
         """What makes a name unique, as Kafka's UUIDs without dashes."""
         return self._rng.randbytes(16).hex()
 
-    def set_aside(self, directory: LogDirectory, log: PartitionLog) -> str:
+    def set_aside(
+        self, directory: LogDirectory, log: PartitionLog, suffix: str = DELETE_SUFFIX
+    ) -> str:
         """Close `log`, whose name is free then; where its files stand from now on. Raises ``OSError``."""
         log.close(clean=False)
-        name = f"{str(log.partition)[:NAME_MAX]}.{self.unique()}{DELETE_SUFFIX}"
+        name = f"{str(log.partition)[:NAME_MAX]}.{self.unique()}{suffix}"
         target = f"{directory.path}/{name}"
         self._ports.disk.rename(log.directory, target)
         return target
@@ -53,6 +55,17 @@ class OldFiles:
             self._fail(directory, f"deleting {log.directory} failed: {error}")
             return
         self.add(directory, [target], log.config.file_delete_delay_ms, is_tree=True)
+
+    def set_astray(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """`log` belongs to no replica of this broker: its files stay, for people to look at and remove,
+        under a name that nothing opens."""
+        try:
+            target = self.set_aside(directory, log, STRAY_SUFFIX)
+            self._ports.disk.sync_dir(directory.path)
+        except OSError as error:
+            self._fail(directory, f"setting {log.directory} aside failed: {error}")
+            return
+        self._ports.log("warning", "log.stray", partition=str(log.partition), now=target)
 
     def add(
         self,
