@@ -3,7 +3,8 @@
 Brokers are requests only; decisions, records, their encoding and their replay are real, and so is
 the runtime with its slices; the quorum is a list in memory that commits at once. Prints one line
 per figure: seconds, what it touched, microseconds of the core per partition touched, and the longest
-turn of the loop. The garbage collector is set as the host sets it for a node.
+turn of the loop and garbage collection within one, in milliseconds of the core. The collector is set
+as the host sets it for a node.
 
     python -m bench.controller [--partitions 1000000] [--topic-size 100] [--brokers 100]
 """
@@ -32,6 +33,21 @@ TOPICS_PER_REQUEST = 10
 def resident_mb() -> float:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096 / 1e6
+
+
+class Collections:
+    """Watches the garbage collector: the longest collection since `longest_ms` was set to 0."""
+
+    def __init__(self) -> None:
+        self.longest_ms = 0.0
+        self._begun = 0.0
+        gc.callbacks.append(self._on_phase)
+
+    def _on_phase(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._begun = time.thread_time()
+        else:
+            self.longest_ms = max(self.longest_ms, (time.thread_time() - self._begun) * 1000)
 
 
 class Turns:
@@ -82,7 +98,7 @@ class Bench:
         self.world = World()
         self.world.quorum.records = 0
         self.turns = Turns(self.world)
-        self.ready = True
+        self.collections = Collections()
 
     @property
     def image(self) -> MetadataImage:
@@ -91,7 +107,7 @@ class Bench:
     def measure(self, name: str, work: Callable[[], int]) -> float:
         """Run and print one figure; `work` returns how many partitions it touched."""
         gc.collect()
-        self.turns.longest_ms = 0.0
+        self.turns.longest_ms = self.collections.longest_ms = 0.0
         records = self.world.quorum.records
         begun, begun_cpu = time.perf_counter(), time.thread_time()
         touched = work()
@@ -100,7 +116,8 @@ class Bench:
         print(
             f"{name:<34} {seconds:8.3f} s ({cpu:7.3f} s of the core) {touched:>8} partitions"
             f" {cpu / max(touched, 1) * 1e6:6.1f} us each {records:>8} records"
-            f"  longest turn {self.turns.longest_ms:6.1f} ms",
+            f"  longest turn {self.turns.longest_ms:6.1f} ms, collection"
+            f" {self.collections.longest_ms:5.1f} ms",
             flush=True,
         )
         return seconds

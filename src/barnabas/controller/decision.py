@@ -29,6 +29,8 @@ class Decision(Generic[R]):
     """What remains to be done in slices once the records are applied."""
     then: Callable[[Cluster], Decision[R]] | None = None
     """After the work: the decision that counts, whose response is the answer."""
+    values: list[bytes] | None = None
+    """The records as bytes, where they were encoded already."""
 
     def __repr__(self) -> str:
         return (

@@ -25,6 +25,7 @@ broker has T/N ± 5·√(T/N) of any kind (a bound that random starts break once
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
@@ -91,7 +92,8 @@ def place_round_robin(
     return placed
 
 
-def _even_round(count: int, factor: int, partitions: int) -> list[list[int]]:
+@lru_cache(maxsize=64)
+def _even_round(count: int, factor: int, partitions: int) -> tuple[tuple[int, ...], ...]:
     """Positions of the replicas of the first `partitions` partitions of one round: partition p is
     led at position p, and after each partition the counts differ by at most 1."""
     counts = [0] * count
@@ -107,8 +109,8 @@ def _even_round(count: int, factor: int, partitions: int) -> list[list[int]]:
                     replicas.append(at)
         for at in replicas:
             counts[at] += 1
-        rounds.append(replicas)
-    return rounds
+        rounds.append(tuple(replicas))
+    return tuple(rounds)
 
 
 class _Rack:

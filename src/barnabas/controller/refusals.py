@@ -14,6 +14,7 @@ from barnabas.wire.errors import code_of
 from barnabas.wire.schema import Message
 
 REFUSALS_MAX = 1000
+PARTS_MAX = 5000
 
 
 class RefusalNote(NamedTuple):
@@ -39,7 +40,12 @@ class Refusals:
         self._count += 1
 
     def note_all(self, api: str, response: Message) -> None:
-        """Every part of a response that carries an error, by the name it has there."""
+        """Every part of a response that carries an error, by the name it has there. Of a response
+        of very many parts the first `PARTS_MAX` are looked at: this is within one turn."""
+        self._note_part(api, response, PARTS_MAX)
+
+    def _note_part(self, api: str, response: Message, left: int) -> int:
+        """How many parts may still be looked at."""
         code = getattr(response, "error_code", 0)
         if code:
             said = getattr(response, "error_message", None) or ""
@@ -47,7 +53,10 @@ class Refusals:
         for field in response.FIELDS:
             if field.struct is not None and field.array:
                 for part in getattr(response, field.name) or ():
-                    self.note_all(api, part)
+                    if left <= 0:
+                        return 0
+                    left = self._note_part(api, part, left - 1)
+        return left
 
     def since(self, at_ms: int = 0) -> list[RefusalNote]:
         """Those noted at `at_ms` or later."""

@@ -284,11 +284,18 @@ class ControllerRuntime:
         self._later.append(later)
 
         def slices() -> Work:
-            if first.work is not None:
-                yield from first.work
             assert first.then is not None
+            try:
+                if first.work is not None:
+                    yield from first.work
+                decision = first.then(self.cluster)
+            except KafkaError as error:
+                self._later.remove(later)
+                self.refusals.note(api.key.name, error.code.name, error.message)
+                later.refuse(error.code, error.message)
+                return
             self._later.remove(later)
-            decision = first.then(self.cluster)
+            self.refusals.note_all(api.key.name, decision.response)
             later.response = decision.response
             later.offset = self.commit(decision)
             if on_appended is not None:
@@ -307,7 +314,9 @@ class ControllerRuntime:
             if self.cluster.to_recover:
                 self._schedule_recovery()
             return self.image.offset
-        values = encode_records(records, self.image.metadata_version)
+        values: Sequence[bytes] | None = decision.values
+        if values is None:
+            values = encode_records(records, self.image.metadata_version)
         self._appending = True
         try:
             last_offset = self.quorum.append(values)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.configs import check_values
 from barnabas.controller.decision import Decision
 from barnabas.controller.describe_configs import Configuration, topic_entries
+from barnabas.controller.gathering import RECORDS_MAX, Gathering, Part
 from barnabas.controller.placement import UsableBroker, place
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import TOPIC
@@ -48,8 +49,6 @@ from barnabas.wire.messages.delete_topics_response import (
 from barnabas.wire.schema import Message
 
 NAME_MAX = 249
-RECORDS_MAX = 10_000
-"""Records that one request may cause, as in Kafka."""
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
@@ -106,29 +105,33 @@ def create_topics(
 ) -> Decision[CreateTopicsResponse]:
     """One answer per topic, in the order asked. A request for more than 10,000 records is refused
     as a whole (POLICY_VIOLATION)."""
-    results: list[CreatableTopicResult] = []
-    records: list[Message] = []
     asked = Counter(topic.name for topic in request.topics)
     taken: dict[str, str] = {}
-    for wanted in {topic.name: topic for topic in request.topics}.values():
-        try:
+
+    def part(wanted: CreatableTopic) -> Part:
+        plain = wanted.name.replace(".", "_")
+
+        def decide() -> tuple[CreatableTopicResult, Iterator[Message]]:
             _check_once(asked, wanted.name)
-            result, made = _create(cluster, wanted, rng, taken, may_describe_configs)
-        except KafkaError as error:
-            results.append(_create_error(wanted.name, error))
-            continue
-        if len(records) + len(made) > RECORDS_MAX:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION,
-                "Unable to perform excessively large batch operation: more than"
-                f" {RECORDS_MAX} records.",
-            )
-        taken[wanted.name.replace(".", "_")] = wanted.name
-        results.append(result)
-        records += made
-    if request.validate_only:
-        records = []
-    return Decision(CreateTopicsResponse(topics=results), records)
+            if taken.get(plain) == wanted.name:
+                del taken[plain]  # decided once more
+            made = _create(cluster, wanted, rng, taken, may_describe_configs)
+            taken[plain] = wanted.name
+            return made
+
+        def basis() -> object:
+            return wanted.name in cluster.image.topics_by_name, colliding_name(cluster, wanted.name)
+
+        size = max(wanted.num_partitions, len(wanted.assignments), 1)
+        return Part(size, decide, lambda error: _create_error(wanted.name, error), basis)
+
+    parts = [part(wanted) for wanted in {topic.name: topic for topic in request.topics}.values()]
+    return Gathering(
+        cluster,
+        parts,
+        lambda results: CreateTopicsResponse(topics=results),
+        validate_only=request.validate_only,
+    ).decision()
 
 
 def _check_once(asked: Counter[str], name: str) -> None:
@@ -149,7 +152,7 @@ def _create(
     rng: Rng,
     taken: Mapping[str, str],
     may_describe_configs: bool,
-) -> tuple[CreatableTopicResult, list[Message]]:
+) -> tuple[CreatableTopicResult, Iterator[Message]]:
     """One topic's answer and records. Raises KafkaError."""
     _check_new_name(cluster, wanted.name, taken)
     overrides = _check_configs(cluster, wanted)
@@ -158,15 +161,6 @@ def _create(
     else:
         assignments = _placed(cluster, wanted, rng)
     topic_id = new_topic_id(cluster, rng)
-    records: list[Message] = [TopicRecord(name=wanted.name, topic_id=topic_id)]
-    records += [
-        ConfigRecord(resource_type=TOPIC, resource_name=wanted.name, name=key, value=value)
-        for key, value in overrides.items()
-    ]
-    records += [
-        partition_record(cluster, topic_id, index, assignment)
-        for index, assignment in enumerate(assignments)
-    ]
     result = CreatableTopicResult(name=wanted.name, topic_id=topic_id)
     if may_describe_configs:
         result.num_partitions = len(assignments)
@@ -174,7 +168,21 @@ def _create(
         result.configs = described_configs(cluster, overrides)
     else:
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return result, records
+    return result, _topic_records(cluster, wanted.name, topic_id, overrides, assignments)
+
+
+def _topic_records(
+    cluster: Cluster,
+    name: str,
+    topic_id: Uuid,
+    overrides: Mapping[str, str],
+    assignments: Sequence[Assignment],
+) -> Iterator[Message]:
+    yield TopicRecord(name=name, topic_id=topic_id)
+    for key, value in overrides.items():
+        yield ConfigRecord(resource_type=TOPIC, resource_name=name, name=key, value=value)
+    for index, assignment in enumerate(assignments):
+        yield partition_record(cluster, topic_id, index, assignment)
 
 
 def _check_new_name(cluster: Cluster, name: str, taken: Mapping[str, str]) -> None:
@@ -394,23 +402,33 @@ def create_partitions(
     cluster: Cluster, request: CreatePartitionsRequest, rng: Rng
 ) -> Decision[CreatePartitionsResponse]:
     """One answer per topic, in the order asked."""
-    results, records = [], []
     asked = Counter(topic.name for topic in request.topics)
-    for wanted in {topic.name: topic for topic in request.topics}.values():
-        result = CreatePartitionsTopicResult(name=wanted.name)
-        try:
+
+    def part(wanted: CreatePartitionsTopic) -> Part:
+        def present() -> int:
+            return len(cluster.image.topics_by_name.get(wanted.name, ()))
+
+        def decide() -> tuple[CreatePartitionsTopicResult, Iterator[Message]]:
             _check_once(asked, wanted.name)
-            records += _grow(cluster, wanted, rng)
-        except KafkaError as error:
-            result.error_code = error.code
-            result.error_message = error.message or None
-        results.append(result)
-    if request.validate_only:
-        records = []
-    return Decision(CreatePartitionsResponse(results=results), list(records))
+            return CreatePartitionsTopicResult(name=wanted.name), _grow(cluster, wanted, rng)
+
+        def refuse(error: KafkaError) -> CreatePartitionsTopicResult:
+            return CreatePartitionsTopicResult(
+                name=wanted.name, error_code=error.code, error_message=error.message or None
+            )
+
+        return Part(max(wanted.count - present(), 1), decide, refuse, present)
+
+    parts = [part(wanted) for wanted in {topic.name: topic for topic in request.topics}.values()]
+    return Gathering(
+        cluster,
+        parts,
+        lambda results: CreatePartitionsResponse(results=results),
+        validate_only=request.validate_only,
+    ).decision()
 
 
-def _grow(cluster: Cluster, wanted: CreatePartitionsTopic, rng: Rng) -> list[PartitionRecord]:
+def _grow(cluster: Cluster, wanted: CreatePartitionsTopic, rng: Rng) -> Iterator[Message]:
     topic = cluster.image.topics_by_name.get(wanted.name)
     if topic is None:
         raise KafkaError(
@@ -431,10 +449,10 @@ def _grow(cluster: Cluster, wanted: CreatePartitionsTopic, rng: Rng) -> list[Par
         assignments = place_partitions(cluster, additional, factor, rng)
     else:
         assignments = _grown_manually(cluster, wanted, present, additional, factor)
-    return [
+    return (
         partition_record(cluster, topic.id, present + i, assignment)
         for i, assignment in enumerate(assignments)
-    ]
+    )
 
 
 def _grown_manually(

@@ -30,7 +30,7 @@ from barnabas.metadata.changes import Changes
 from barnabas.metadata.hot import read_partition
 from barnabas.metadata.membership import INDEX_BITS, INDEX_MASK, Membership
 from barnabas.metadata.registrations import BrokerRegistration, ControllerRegistration
-from barnabas.metadata.topic import PartitionState, Topic
+from barnabas.metadata.topic import PartitionState, Rare, Topic
 from barnabas.types import Uuid
 from barnabas.wire.schema import Message
 
@@ -115,6 +115,7 @@ class MetadataImage:
         self.transaction_start = -1
         """Offset of the record that opened it."""
         self._interned: dict[Any, Any] = {}
+        self._rares: dict[Rare, Rare] = {}
 
     # -- replay ----------------------------------------------------------------------------------
 
@@ -262,10 +263,18 @@ class MetadataImage:
         found: tuple[Any, ...] = self._interned.setdefault(value, value)
         return found
 
+    def intern_rare(self, value: Rare) -> Rare:
+        """The one copy of equal rare columns."""
+        return self._rares.setdefault(value, value)
+
     def intern_uuids(self, values: Iterable[bytes]) -> tuple[Uuid, ...]:
         """An interned tuple of interned UUIDs."""
         one = self._interned
-        return self.intern(tuple([one.setdefault(value, value) for value in values]))
+        given = tuple(values)
+        found: tuple[Uuid, ...] | None = one.get(given)
+        if found is None:
+            found = self.intern(tuple([one.setdefault(value, value) for value in given]))
+        return found
 
     def describe(self) -> dict[str, object]:
         """A summary for people and logs."""

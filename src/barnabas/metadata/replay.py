@@ -222,26 +222,39 @@ def _place(
     replicas = image.intern(replicas)
     if image.captures:
         _before_change(image, topic)
+    isr = replicas if isr == replicas else image.intern(isr)
+    homes = image.intern_uuids(directories)
     if index >= rows:
         if image.undo is not None:
-            image.undo.append((_drop_rows, image, topic, rows))
-        topic.grow(index + 1)
+            _undo_new_row(image.undo, image, topic, rows)
+        if index > rows:
+            topic.grow(index)
+        topic.append(leader, leader_epoch, partition_epoch, replicas, isr, homes)
     else:
         if image.undo is not None:
             image.undo.append((_set_row, image, topic, index, *_row(topic, index)))
         image.membership.remove(topic.replicas[index])
         topic.rare.pop(index, None)
-    topic.leader[index] = leader
-    topic.leader_epoch[index] = leader_epoch
-    topic.partition_epoch[index] = partition_epoch
-    topic.replicas[index] = replicas
-    topic.isr[index] = replicas if isr == replicas else image.intern(isr)
-    topic.directories[index] = image.intern_uuids(directories)
+        topic.leader[index] = leader
+        topic.leader_epoch[index] = leader_epoch
+        topic.partition_epoch[index] = partition_epoch
+        topic.replicas[index] = replicas
+        topic.isr[index] = isr
+        topic.directories[index] = homes
     if rare is not ORDINARY:
-        topic.rare[index] = rare
+        topic.rare[index] = image.intern_rare(rare)
     image.membership.add(replicas, topic.slot, index)
     if image.changes is not None and topic.id not in image.changes.topics_created:
         image.changes.partitions[topic.id, index] = None
+
+
+def _undo_new_row(undo: list[Any], image: MetadataImage, topic: Topic, rows: int) -> None:
+    """Rows that follow each other are taken back together."""
+    if undo:
+        last = undo[-1]
+        if last[0] is _drop_rows and last[2] is topic:
+            return
+    undo.append((_drop_rows, image, topic, rows))
 
 
 def _before_change(image: MetadataImage, topic: Topic) -> None:
@@ -337,28 +350,28 @@ def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> No
         or record.removing_replicas is not None
         or record.leader_recovery_state >= 0
     ):
-        _change_rare(topic, index, record)
+        _change_rare(image, topic, index, record)
     if image.changes is not None and topic.id not in image.changes.topics_created:
         image.changes.partitions[topic.id, index] = None
 
 
-def _change_rare(topic: Topic, index: int, record: PartitionChangeRecord) -> None:
+def _change_rare(
+    image: MetadataImage, topic: Topic, index: int, record: PartitionChangeRecord
+) -> None:
+    """Interned: after a mass failure a hundred thousand partitions have the same few ELRs."""
     rare = topic.rare.get(index, ORDINARY)
 
     def either(new: Sequence[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
-        return old if new is None else tuple(new)
+        return old if new is None else image.intern(tuple(new))
 
-    _set_rare(
-        topic,
-        index,
-        Rare(
-            either(record.eligible_leader_replicas, rare.elr),
-            either(record.last_known_elr, rare.last_known_elr),
-            either(record.adding_replicas, rare.adding),
-            either(record.removing_replicas, rare.removing),
-            record.leader_recovery_state if record.leader_recovery_state >= 0 else rare.recovery,
-        ),
+    changed = Rare(
+        either(record.eligible_leader_replicas, rare.elr),
+        either(record.last_known_elr, rare.last_known_elr),
+        either(record.adding_replicas, rare.adding),
+        either(record.removing_replicas, rare.removing),
+        record.leader_recovery_state if record.leader_recovery_state >= 0 else rare.recovery,
     )
+    _set_rare(topic, index, image.intern_rare(changed))
 
 
 def _clear_elr(image: MetadataImage, record: ClearElrRecord) -> None:

@@ -146,6 +146,23 @@ class Topic:
         other.rare = dict(self.rare)
         return other
 
+    def append(
+        self,
+        leader: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        replicas: Replicas,
+        isr: Replicas,
+        directories: tuple[Uuid, ...],
+    ) -> None:
+        """One more row."""
+        self.leader.append(leader)
+        self.leader_epoch.append(leader_epoch)
+        self.partition_epoch.append(partition_epoch)
+        self.replicas.append(replicas)
+        self.isr.append(isr)
+        self.directories.append(directories)
+
     def grow(self, rows: int) -> None:
         """Fill up to `rows` rows with ones that do not exist yet."""
         missing = rows - len(self.replicas)

@@ -15,6 +15,7 @@ from barnabas.wire.messages.create_partitions_request import (
 )
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.request import Parked
 from tests.unit.controller.harness import World, uuid
 
 
@@ -252,3 +253,42 @@ def test_deletion_may_be_switched_off() -> None:
     world = World({"delete.topic.enable": "false"})
     assert delete(world, name="a").error_code == ErrorCode.TOPIC_DELETION_DISABLED
     assert delete(world, 2, name="a").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_large_creation_is_decided_in_slices_and_written_as_one_batch() -> None:
+    world = World()
+    world.join(1, 2, 3)
+    before = len(world.quorum.batches)
+    asked = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(name=f"t{i}", num_partitions=400, replication_factor=3) for i in range(5)
+        ]
+    )
+    answer = world.start(asked)
+    assert isinstance(answer, Parked)
+    assert len(world.quorum.batches) == before, "nothing is written before all is decided"
+    for _ in range(2):
+        world.ports.wakeups.soon.pop(0)()
+    # Somebody else takes one of the names between two slices: all is decided afresh.
+    sooner = CreatableTopic(name="t3", num_partitions=1, replication_factor=1)
+    world.start(CreateTopicsRequest(topics=[sooner]))
+    box: list[Any] = []
+    answer.attach(box.append)
+    world.settle()
+    codes = {topic.name: ErrorCode(topic.error_code) for topic in box[0].topics}
+    assert codes.pop("t3") is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert set(codes.values()) == {ErrorCode.NONE}
+    sizes = [len(batch.values) for batch in world.quorum.batches[before:]]
+    assert sizes.count(4 * 401) == 1, sizes
+
+
+def test_more_than_ten_thousand_records_are_refused_as_a_whole() -> None:
+    world = World()
+    world.join(1, 2, 3)
+    topics = [
+        CreatableTopic(name=f"t{i}", num_partitions=3000, replication_factor=1) for i in range(4)
+    ]
+    answer = world.ask(CreateTopicsRequest(topics=topics))
+    assert {ErrorCode(t.error_code) for t in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert not world.image.topics_by_name
+    assert any(note.code == "POLICY_VIOLATION" for note in world.controller.refusals.since())

@@ -1,0 +1,124 @@
+"""Many new partitions of one request: decided in slices, written in one batch.
+
+As in Kafka all records of one CreateTopics or CreatePartitions stand in one batch of the log: after a
+failover either all of them are there or none, and nobody ever sees half a topic. Deciding and encoding
+them may take many turns, between which the controller answers others; only appending and applying
+them is one turn. Should brokers, configurations or features change meanwhile, all is decided
+afresh; after a few times of that, in one turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.metadata.codec import encode_records
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.schema import Message
+
+RECORDS_MAX = 10_000
+"""Records that one request may cause, as in Kafka."""
+SLICE = 500
+"""Records decided and encoded in one turn."""
+ATTEMPTS = 3
+
+R = TypeVar("R", bound=Message)
+
+
+class Part(NamedTuple):
+    """One topic of a request: how large it may be, and how it is decided. `decide` gives its
+    result and its records, lazily, or raises `KafkaError`; `refuse` is its result then."""
+
+    size: int
+    decide: Callable[[], tuple[Any, Iterator[Message]]]
+    refuse: Callable[[KafkaError], Any]
+    basis: Callable[[], Any]
+    """What it is decided on beside brokers, configurations and features."""
+
+
+class Gathering(Generic[R]):
+    """The parts of one request on their way to one decision."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        parts: Sequence[Part],
+        respond: Callable[[list[Any]], R],
+        *,
+        validate_only: bool,
+    ) -> None:
+        """`parts` may be decided more than once; `respond` makes the response of their results."""
+        self._cluster = cluster
+        self._parts = parts
+        self._respond = respond
+        self._validate_only = validate_only
+        self._results: list[Any] = []
+        self._records: list[Message] = []
+        self._values: list[bytes] = []
+
+    def decision(self) -> Decision[R]:
+        """At once where it is little. Raises POLICY_VIOLATION where it is more than 10,000 records."""
+        if sum(part.size for part in self._parts) > SLICE:
+            return Decision(self._respond([]), [], work=self._slices(), then=self._whole)
+        for _ in self._gather():
+            pass
+        return self._whole(self._cluster)
+
+    def _slices(self) -> Iterator[Decision[None]]:
+        for attempt in range(ATTEMPTS):
+            before = self._basis()
+            for _ in self._gather():
+                if attempt < ATTEMPTS - 1:
+                    yield Decision(None)
+            if self._basis() == before:
+                return
+
+    def _basis(self) -> tuple[Any, ...]:
+        """What the parts are decided on."""
+        cluster = self._cluster
+        image = cluster.image
+        brokers = [(b.id, b.epoch, b.active, b.cordoned) for b in image.brokers.values()]
+        return (
+            brokers,
+            list(cluster.departing),
+            image.config_version,
+            image.metadata_version,
+            [part.basis() for part in self._parts],
+        )
+
+    def _gather(self) -> Iterator[None]:
+        """Decide all parts; stops between slices."""
+        self._results, self._records, self._values = [], [], []
+        left = SLICE
+        for part in self._parts:
+            try:
+                result, records = part.decide()
+            except KafkaError as error:
+                self._results.append(part.refuse(error))
+                continue
+            while taken := list(islice(records, max(left, 1))):
+                self._add(taken)
+                left -= len(taken)
+                if left <= 0:
+                    left = SLICE
+                    yield
+            self._results.append(result)
+
+    def _add(self, records: list[Message]) -> None:
+        if len(self._records) + len(records) > RECORDS_MAX:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                "Unable to perform excessively large batch operation: more than"
+                f" {RECORDS_MAX} records.",
+            )
+        self._records += records
+        self._values += encode_records(records, self._cluster.image.metadata_version)
+
+    def _whole(self, cluster: Cluster) -> Decision[R]:
+        response = self._respond(self._results)
+        if self._validate_only:
+            return Decision(response)
+        return Decision(response, self._records, values=self._values)
