@@ -172,7 +172,7 @@ class Segment:
         timestamp = header.max_timestamp
         if self.first_timestamp is None:
             self.first_timestamp = timestamp
-        if timestamp > self.max_timestamp and header.record_count:
+        if timestamp > self.max_timestamp and header.size > HEADER_SIZE:
             # What compaction left of a batch without records has no record with this timestamp.
             self._max_timestamp = timestamp
             self.offset_of_max_timestamp = header.last_offset
