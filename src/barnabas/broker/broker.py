@@ -354,9 +354,13 @@ class Broker:
         self.moves.close()
         self.deadlines.close()
         self.controller.close()
-        self.logs.shutdown(self.lifecycle.broker_epoch)
-        if on_done is not None:
-            on_done()
+
+        def synced() -> None:
+            self.logs.shutdown(self.lifecycle.broker_epoch)
+            if on_done is not None:
+                on_done()
+
+        self.logs.when_synced(synced)
 
     def describe(self) -> dict[str, object]:
         """State for people, metrics and logs."""

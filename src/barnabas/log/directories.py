@@ -398,6 +398,21 @@ class LogDirectories:
                 except OSError as error:
                     self.fail(directory, f"removing its clean-shutdown file failed: {error}")
 
+    def when_synced(self, done: Callable[[], None]) -> None:
+        """`done` once the syncs under way are over: what they write must not come after what `shutdown`
+        writes. The periodic work ends here."""
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        waiting = {f"{kind} {d.path}" for d in self.directories for kind in ("sync", "checkpoint")}
+
+        def over(queue: str) -> None:
+            waiting.discard(queue)
+            if not waiting:
+                done()
+
+        for queue in sorted(waiting):
+            self.ports.background.run(queue, _nothing, lambda _, q=queue: over(q))  # type: ignore[misc]
+
     def shutdown(self, broker_epoch: int) -> None:
         """Flush and close everything, write the checkpoints and the proof of a clean shutdown (for
         `broker_epoch`; the last one's stays where nothing was written since). Blocks."""
@@ -429,3 +444,7 @@ class LogDirectories:
                 for directory in self.directories
             },
         }
+
+
+def _nothing() -> None:
+    """A job that is over when those before it are."""

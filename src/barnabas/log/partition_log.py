@@ -96,6 +96,8 @@ class PartitionLog(SegmentedLog):
         """Whether names were made that the device may not have."""
         self.new_directory = True
         """Whether the log's own directory may be such a name."""
+        self.syncs_under_way = 0
+        """Jobs of `sync_job` that are not done yet."""
         self.cuts = 0
         """How often the log was cut: a sync that began before says nothing of what came after."""
         self.lowest_cut = FOREVER_MS
@@ -392,6 +394,9 @@ class PartitionLog(SegmentedLog):
             if self.log_end_offset > self.log_start_offset:
                 self.write_producer_snapshot(self.log_end_offset)
             self.new_files |= self.active.finish()
+            if self.syncs_under_way:
+                # What they took on may never be done: the process ends.
+                self.new_files = self.new_directory = self.epochs.is_dirty = True
             if syncing.is_dirty(self):
                 self.flush()
         for segment in self.segments:

@@ -42,6 +42,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
     log.unsynced_messages = 0
     log.rolled_since_sync = False
     cuts = log.cuts
+    log.syncs_under_way += 1
 
     def job() -> None:
         for path in paths:
@@ -56,6 +57,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
             disk.sync_dir(directory.rsplit("/", 1)[0])
 
     def on_synced() -> None:
+        log.syncs_under_way -= 1
         if log.cuts == cuts:
             # A roll since then completed indexes that this job did not see: the segment that ends here is
             # not vouched for as a whole, so that the next sync takes it along.
