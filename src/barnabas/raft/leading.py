@@ -235,17 +235,22 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
         return
     if request.replica.id >= 0:
         state.board.on_contact(request.replica, m.now)
-    response = FetchResponse(
+    if verdict.fit is Fit.DIVERGING:
+        m.reply(ticket, _answer(m)._replace(diverging=verdict.at))
+    else:
+        m.reply(ticket, _answer(m)._replace(snapshot=verdict.at))
+
+
+def _answer(m: Machine) -> FetchResponse:
+    """What every answer of a leader says."""
+    return FetchResponse(
         ErrorCode.NONE,
         m.epoch,
         m.me.id,
         m.leader_endpoint,
         high_watermark=m.high_watermark,
         log_start_offset=m.log.start_offset,
-        diverging=verdict.at if verdict.fit is Fit.DIVERGING else None,
-        snapshot=verdict.at if verdict.fit is Fit.SNAPSHOT else None,
     )
-    m.reply(ticket, response)
 
 
 def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
@@ -267,21 +272,11 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
 
 def _answer_parked(m: Machine, state: Leader, parked: Parked) -> None:
     state.board.parked.pop(parked.ticket, None)
-    request = parked.request
-    response = FetchResponse(
-        ErrorCode.NONE,
-        m.epoch,
-        m.me.id,
-        m.leader_endpoint,
-        high_watermark=m.high_watermark,
-        log_start_offset=m.log.start_offset,
-        records=(
-            ReadLog(request.offset, m.log.end_offset, min(request.max_bytes, FETCH_BYTES_MAX))
-            if m.log.end_offset > request.offset
-            else b""
-        ),
-    )
-    m.reply(parked.ticket, response)
+    answer, request = _answer(m), parked.request
+    if m.log.end_offset > request.offset:
+        size = min(request.max_bytes, FETCH_BYTES_MAX)
+        answer = answer._replace(records=ReadLog(request.offset, m.log.end_offset, size))
+    m.reply(parked.ticket, answer)
 
 
 def on_gone(m: Machine, event: on.Gone) -> None:

@@ -22,7 +22,7 @@ decides who may stand (KIP-853). Source: KIP-595, KIP-996; Kafka's ``QuorumState
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from barnabas.raft.board import Board
 from barnabas.raft.election_state import NOBODY, ElectionState
@@ -51,23 +51,71 @@ def _check_leader(epoch: int, leader_id: int, new_epoch: int, new_leader: int) -
         raise IllegalMoveError(f"leader {new_leader} of epoch {epoch}, which {leader_id} leads")
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """What Unattached, Voted and Observer share: no leader that can be asked, or not as a voter."""
+class _Bound:
+    """To an epoch: what a newer one ends."""
 
+    __slots__ = ()
     epoch: int
-    deadline_ms: float
-    """When to try something else: stand for election, ask another server."""
+
+    @property
+    def election(self) -> ElectionState:
+        """What is persisted of this state."""
+        raise NotImplementedError
 
     def to_unattached(self, epoch: int, deadline_ms: float) -> Unattached:
         _check_newer(self.epoch, epoch)
         return Unattached(epoch, deadline_ms)
 
 
+class _Open(_Bound):
+    """Without a leader that is followed: any leader of the epoch may come."""
+
+    __slots__ = ()
+
+    def to_follower(
+        self, epoch: int, leader_id: int, endpoint: Endpoint, deadline_ms: float
+    ) -> Follower:
+        present = self.election
+        _check_leader(self.epoch, present.leader_id, epoch, leader_id)
+        voted = present.voted if epoch == self.epoch else None
+        return Follower(epoch, deadline_ms, leader_id, endpoint, voted=voted)
+
+    def to_observer(self, deadline_ms: float) -> Observer:
+        present = self.election
+        return Observer(self.epoch, deadline_ms, leader_id=present.leader_id, voted=present.voted)
+
+
+class _Fetching:
+    """What a Follower and an Observer share: they fetch from a leader that answers, or does not."""
+
+    __slots__ = ()
+    deadline_ms: float
+
+    def _changed(self, **fields: object) -> Self:
+        return replace(self, **fields)  # type: ignore[type-var]
+
+    def heard(self, deadline_ms: float) -> Self:
+        """The leader answered."""
+        return self._changed(deadline_ms=deadline_ms, has_fetched=True)
+
+    def doubting(self, deadline_ms: float) -> Self:
+        """The leader said goodbye or its process is gone: act at `deadline_ms`, and let others stand."""
+        return self._changed(deadline_ms=min(deadline_ms, self.deadline_ms), has_fetched=False)
+
+    def fetching_snapshot(self, snapshot: Following | None) -> Self:
+        return self._changed(snapshot=snapshot)
+
+    def at_endpoint(self, endpoint: Endpoint) -> Self:
+        return self._changed(leader_endpoint=endpoint)
+
+
 @dataclass(frozen=True, slots=True)
-class Unattached(_Waiting):
+class Unattached(_Open):
     """Knows no leader, or not where it is; has not voted in this epoch."""
 
+    epoch: int
+    deadline_ms: float
+    """When to try something else: stand for election, ask another server."""
     leader_id: int = NOBODY
     retries: int = 0
     """Elections that failed since there was a leader."""
@@ -84,20 +132,13 @@ class Unattached(_Waiting):
     def to_prospective(self, tally: Tally, deadline_ms: float) -> Prospective:
         return Prospective(self.epoch, deadline_ms, tally, self.retries, leader_id=self.leader_id)
 
-    def to_follower(
-        self, epoch: int, leader_id: int, endpoint: Endpoint, deadline_ms: float
-    ) -> Follower:
-        _check_leader(self.epoch, self.leader_id, epoch, leader_id)
-        return Follower(epoch, deadline_ms, leader_id, endpoint)
-
-    def to_observer(self, deadline_ms: float) -> Observer:
-        return Observer(self.epoch, deadline_ms, leader_id=self.leader_id)
-
 
 @dataclass(frozen=True, slots=True)
-class Voted(_Waiting):
+class Voted(_Open):
     """Granted its vote to `voted` in this epoch and waits for the outcome."""
 
+    epoch: int
+    deadline_ms: float
     voted: ReplicaKey
     retries: int = 0
 
@@ -108,19 +149,9 @@ class Voted(_Waiting):
     def to_prospective(self, tally: Tally, deadline_ms: float) -> Prospective:
         return Prospective(self.epoch, deadline_ms, tally, self.retries, voted=self.voted)
 
-    def to_follower(
-        self, epoch: int, leader_id: int, endpoint: Endpoint, deadline_ms: float
-    ) -> Follower:
-        _check_leader(self.epoch, NOBODY, epoch, leader_id)
-        voted = self.voted if epoch == self.epoch else None
-        return Follower(epoch, deadline_ms, leader_id, endpoint, voted=voted)
-
-    def to_observer(self, deadline_ms: float) -> Observer:
-        return Observer(self.epoch, deadline_ms, voted=self.voted)
-
 
 @dataclass(frozen=True, slots=True)
-class Prospective:
+class Prospective(_Open):
     """Asks whether it could win (pre-vote, KIP-996). Its epoch is still the old one and it may still
     vote for somebody else in it."""
 
@@ -157,23 +188,9 @@ class Prospective:
             return Voted(self.epoch, deadline_ms, self.voted, self.retries + 1)
         return Unattached(self.epoch, deadline_ms, self.leader_id, self.retries + 1)
 
-    def to_unattached(self, epoch: int, deadline_ms: float) -> Unattached:
-        _check_newer(self.epoch, epoch)
-        return Unattached(epoch, deadline_ms)
-
-    def to_follower(
-        self, epoch: int, leader_id: int, endpoint: Endpoint, deadline_ms: float
-    ) -> Follower:
-        _check_leader(self.epoch, self.leader_id, epoch, leader_id)
-        voted = self.voted if epoch == self.epoch else None
-        return Follower(epoch, deadline_ms, leader_id, endpoint, voted=voted)
-
-    def to_observer(self, deadline_ms: float) -> Observer:
-        return Observer(self.epoch, deadline_ms, leader_id=self.leader_id, voted=self.voted)
-
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(_Open):
     """Has voted for itself and asks the others for their votes."""
 
     epoch: int
@@ -202,23 +219,9 @@ class Candidate:
     def to_prospective(self, tally: Tally, deadline_ms: float) -> Prospective:
         return Prospective(self.epoch, deadline_ms, tally, self.retries + 1, voted=self.voted)
 
-    def to_unattached(self, epoch: int, deadline_ms: float) -> Unattached:
-        _check_newer(self.epoch, epoch)
-        return Unattached(epoch, deadline_ms)
-
-    def to_follower(
-        self, epoch: int, leader_id: int, endpoint: Endpoint, deadline_ms: float
-    ) -> Follower:
-        _check_leader(self.epoch, NOBODY, epoch, leader_id)
-        voted = self.voted if epoch == self.epoch else None
-        return Follower(epoch, deadline_ms, leader_id, endpoint, voted=voted)
-
-    def to_observer(self, deadline_ms: float) -> Observer:
-        return Observer(self.epoch, deadline_ms, voted=self.voted)
-
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(_Bound):
     """Leads `epoch`, whose first record is at `start_offset`. `board` is what it knows of the others."""
 
     epoch: int
@@ -238,10 +241,6 @@ class Leader:
     def to_resigned(self, successors: tuple[ReplicaKey, ...], deadline_ms: float) -> Resigned:
         return Resigned(self.epoch, deadline_ms, self.me, successors)
 
-    def to_unattached(self, epoch: int, deadline_ms: float) -> Unattached:
-        _check_newer(self.epoch, epoch)
-        return Unattached(epoch, deadline_ms)
-
     def to_follower(
         self, epoch: int, leader_id: int, endpoint: Endpoint, deadline_ms: float
     ) -> Follower:
@@ -260,7 +259,7 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
-class Follower:
+class Follower(_Fetching, _Bound):
     """Follows a leader as a voter: fetches from it and stands when it falls silent."""
 
     epoch: int
@@ -277,28 +276,10 @@ class Follower:
     def election(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
-    def heard(self, deadline_ms: float) -> Follower:
-        """The leader answered."""
-        return replace(self, deadline_ms=deadline_ms, has_fetched=True)
-
-    def doubting(self, deadline_ms: float) -> Follower:
-        """The leader said goodbye or its process is gone: stand at `deadline_ms`, and let others."""
-        return replace(self, deadline_ms=min(deadline_ms, self.deadline_ms), has_fetched=False)
-
-    def fetching_snapshot(self, snapshot: Following | None) -> Follower:
-        return replace(self, snapshot=snapshot)
-
-    def at_endpoint(self, endpoint: Endpoint) -> Follower:
-        return replace(self, leader_endpoint=endpoint)
-
     def to_prospective(self, tally: Tally, deadline_ms: float) -> Prospective:
         return Prospective(
             self.epoch, deadline_ms, tally, 0, self.leader_id, self.leader_endpoint, self.voted
         )
-
-    def to_unattached(self, epoch: int, deadline_ms: float) -> Unattached:
-        _check_newer(self.epoch, epoch)
-        return Unattached(epoch, deadline_ms)
 
     def to_follower(
         self, epoch: int, leader_id: int, endpoint: Endpoint, deadline_ms: float
@@ -314,7 +295,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class Resigned:
+class Resigned(_Bound):
     """Led this epoch and does not any more: tells the others, grants no vote in it."""
 
     epoch: int
@@ -330,10 +311,6 @@ class Resigned:
     def acknowledged(self, voter: int) -> Resigned:
         return replace(self, told=self.told | {voter})
 
-    def to_unattached(self, epoch: int, deadline_ms: float) -> Unattached:
-        _check_newer(self.epoch, epoch)
-        return Unattached(epoch, deadline_ms)
-
     def to_follower(
         self, epoch: int, leader_id: int, endpoint: Endpoint, deadline_ms: float
     ) -> Follower:
@@ -345,7 +322,7 @@ class Resigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
+class Observer(_Fetching):
     """No voter: fetches from the leader as soon as it knows one, and never stands."""
 
     epoch: int
@@ -359,18 +336,6 @@ class Observer:
     @property
     def election(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id, self.voted)
-
-    def heard(self, deadline_ms: float) -> Observer:
-        return replace(self, deadline_ms=deadline_ms, has_fetched=True)
-
-    def doubting(self, deadline_ms: float) -> Observer:
-        return replace(self, deadline_ms=min(deadline_ms, self.deadline_ms), has_fetched=False)
-
-    def fetching_snapshot(self, snapshot: Following | None) -> Observer:
-        return replace(self, snapshot=snapshot)
-
-    def at_endpoint(self, endpoint: Endpoint) -> Observer:
-        return replace(self, leader_endpoint=endpoint)
 
     def searching(self, deadline_ms: float) -> Observer:
         """The leader is silent: keep its name, ask others where the leader is."""

@@ -10,6 +10,8 @@ from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.errors import ErrorCode
 
 N = TypeVar("N")
+P = TypeVar("P")
+T = TypeVar("T")
 
 
 def check_cluster(cluster_id: str | None, role: QuorumReplica) -> ErrorCode:
@@ -27,6 +29,18 @@ def only_partition(topics: Sequence[Any], name_field: str, index_field: str) -> 
     if len(partitions) != 1 or getattr(partitions[0], index_field) != 0:
         return None
     return partitions[0]
+
+
+def about_leader(topic: type[T], partition: type[P], answer: Any, **more: object) -> list[T]:
+    """Who leads which epoch, in the one partition's entry of a response; `more` is what else it says."""
+    told = partition(
+        partition_index=0,  # type: ignore[call-arg]
+        error_code=answer.error,
+        leader_id=answer.leader_id,
+        leader_epoch=answer.epoch,
+        **more,
+    )
+    return [topic(topic_name=METADATA_TOPIC, partitions=[told])]  # type: ignore[call-arg]
 
 
 def node_endpoints(

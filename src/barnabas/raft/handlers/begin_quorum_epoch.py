@@ -11,9 +11,14 @@ from typing import cast
 
 from barnabas.raft import messages
 from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.handlers.answering import check_cluster, node_endpoints, only_partition
+from barnabas.raft.handlers.answering import (
+    about_leader,
+    check_cluster,
+    node_endpoints,
+    only_partition,
+)
 from barnabas.raft.voters import ReplicaKey
-from barnabas.types import METADATA_TOPIC, Endpoint
+from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
@@ -53,19 +58,7 @@ def handle(
     def encode(response: messages.Response) -> BeginQuorumEpochResponse:
         answer = cast(messages.BeginEpochResponse, response)
         return BeginQuorumEpochResponse(
-            topics=[
-                TopicData(
-                    topic_name=METADATA_TOPIC,
-                    partitions=[
-                        PartitionData(
-                            partition_index=0,
-                            error_code=answer.error,
-                            leader_id=answer.leader_id,
-                            leader_epoch=answer.epoch,
-                        )
-                    ],
-                )
-            ],
+            topics=about_leader(TopicData, PartitionData, answer),
             node_endpoints=node_endpoints(
                 NodeEndpoint, answer.leader_id, answer.leader_endpoint, known=ctx.api_version >= 1
             ),

@@ -12,10 +12,14 @@ from typing import cast
 
 from barnabas.raft import messages
 from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.handlers.answering import check_cluster, node_endpoints, only_partition
+from barnabas.raft.handlers.answering import (
+    about_leader,
+    check_cluster,
+    node_endpoints,
+    only_partition,
+)
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.voters import ReplicaKey
-from barnabas.types import METADATA_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_request import VoteRequest
@@ -48,20 +52,7 @@ def handle(request: VoteRequest, ctx: RequestContext, role: QuorumReplica) -> Me
     def encode(response: messages.Response) -> VoteResponse:
         answer = cast(messages.VoteResponse, response)
         return VoteResponse(
-            topics=[
-                TopicData(
-                    topic_name=METADATA_TOPIC,
-                    partitions=[
-                        PartitionData(
-                            partition_index=0,
-                            error_code=answer.error,
-                            leader_id=answer.leader_id,
-                            leader_epoch=answer.epoch,
-                            vote_granted=answer.granted,
-                        )
-                    ],
-                )
-            ],
+            topics=about_leader(TopicData, PartitionData, answer, vote_granted=answer.granted),
             node_endpoints=node_endpoints(
                 NodeEndpoint, answer.leader_id, answer.leader_endpoint, known=ctx.api_version >= 1
             ),
