@@ -6,30 +6,12 @@ Exit status 1 where a bug is not found within the bound.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
 
-from barnabas.sim.run import play_seed
 from tests.sim.mutants import BY_NAME, MUTANTS
-
-SEEDS_MAX = 300
-
-
-class Found(NamedTuple):
-    """What became of one mutant."""
-
-    name: str
-    seed: int
-    """-1 where no seed found it."""
-    seeds: int
-    """How many were played."""
-    judge: str = ""
-    """The module that objected."""
-    verdict: str = ""
+from tests.sim.mutants.hunting import SEEDS_MAX, hunt_all
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,30 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\n{len(names) - len(missed)} of {len(names)} found in {took:.0f} s", end="")
     print(f"; not found: {', '.join(missed)}" if missed else "")
     return 1 if missed else 0
-
-
-def hunt_all(names: list[str], first: int, seeds: int, jobs: int) -> Iterator[Found]:
-    work = [(name, first, seeds) for name in names]
-    # A process per mutant: nothing of one is left when the next is planted.
-    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=1) as pool:
-        yield from pool.imap(hunt, work)
-
-
-def hunt(work: tuple[str, int, int]) -> Found:
-    """Play seeds with one mutant planted until one fails that passes without it."""
-    name, first, seeds = work
-    for seed in range(first, first + seeds):
-        with BY_NAME[name].planted():
-            result = play_seed(seed)
-        if not result.passed and play_seed(seed).passed:
-            verdict = one_line(result.failure)
-            return Found(name, seed, seed - first + 1, result.judge, verdict)
-    return Found(name, -1, seeds)
-
-
-def one_line(failure: str) -> str:
-    text = failure.strip().splitlines()[-1].removeprefix("Violation: ").replace("|", "/")
-    return text if len(text) <= 150 else text[:147] + "..."
 
 
 if __name__ == "__main__":

@@ -167,10 +167,19 @@ class ReplicaLogs(Checker):
 
     def _verify_one(self, node: SimNode) -> None:
         """The full check of one replica's log, each in its turn."""
-        mine = [w for w in self.replicas[node.id].values() if not w.compacted]
+        mine = self._present(node)
         if mine:
             self._turn += 1
             self._verify(mine[self._turn % len(mine)])
+
+    def _present(self, node: SimNode) -> list[Watched]:
+        """Replicas that the node's present life has, and whose bytes are followed."""
+        broker = node.node.broker if node.node is not None else None
+        if broker is None:
+            return []
+        table = broker.replicas.by_id
+        known = self.replicas.get(node.id, {}).items()
+        return [w for key, w in known if not w.compacted and table.get(key) is w.partition]
 
     @staticmethod
     def _verify(watched: Watched) -> None:
@@ -182,9 +191,8 @@ class ReplicaLogs(Checker):
         """The end of a run: everything is read once more, and each rule looks at it all."""
         for node in cluster.up():
             self.check(cluster, node)
-            for watched in self.replicas.get(node.id, {}).values():
-                if not watched.compacted:
-                    self._verify(watched)
+            for watched in self._present(node):
+                self._verify(watched)
         for rule in self.rules:
             rule.at_end(self, cluster)
 
