@@ -12,7 +12,7 @@ Durations and instants are milliseconds; sizes and positions are bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from barnabas.types import Buffer, Endpoint
 
@@ -177,6 +177,29 @@ class Background(Protocol):
     ) -> None:
         """Run `job` in order after earlier jobs of the same `queue`; queues are independent.
         `done` gets the result or the exception, on the node's thread."""
+
+
+class HelperDied(Exception):
+    """The helper process could not be started, or ended before it answered."""
+
+
+class Helper(Protocol):
+    """A process beside the node's, for computation that would hold the node up. It ends with the node."""
+
+    def call(self, service: str, request: bytes) -> bytes:
+        """What ``serve`` of the module `service` answers. Blocks: for `Background` jobs. A process that
+        is not there is started. Raises :class:`HelperDied`."""
+
+    def close(self) -> None:
+        """End the process; a call under way raises."""
+
+
+@runtime_checkable
+class HasHelper(Protocol):
+    """A world whose nodes may have a helper process; simulated ones do not."""
+
+    @property
+    def helper(self) -> Helper: ...
 
 
 class Wakeups(Protocol):

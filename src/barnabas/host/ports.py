@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from barnabas.host.background import HostBackground
 from barnabas.host.disk import HostDisk
+from barnabas.host.helper import HelperProcess
 from barnabas.host.journal import Journal
 from barnabas.host.loop import Loop, Timer
 from barnabas.host.network import HostNetwork
@@ -61,6 +62,7 @@ class HostPorts:
         self.disk = HostDisk()
         self.background = HostBackground(loop)
         self.wakeups = HostWakeups(loop)
+        self.helper = HelperProcess()
         self.journal = journal
         self.times = loop.times
         self._seed = os.urandom(16).hex()

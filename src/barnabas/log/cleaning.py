@@ -15,15 +15,20 @@ from typing import Protocol, TypeVar
 from barnabas.config.settings import LogManagerSettings
 from barnabas.log import checkpoints, cleaner
 from barnabas.log.checkpoints import MalformedCheckpoint
-from barnabas.log.compaction import KEY_COST, KeyMap, TransactionTrail
+from barnabas.log.compaction import KEY_COST
+from barnabas.log.compactor import Compactor, HelpedCompactor, LocalCompactor
 from barnabas.log.config import FOREVER_MS
 from barnabas.log.directory import LogDirectory
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition_log import PartitionLog
-from barnabas.ports import Ports, Wakeup
+from barnabas.ports import HasHelper, HelperDied, Ports, Wakeup
 from barnabas.types import TopicPartition
 
 T = TypeVar("T")
+HELPED_FROM_BYTES = 4 << 20
+"""Shorter rounds are over before a helper process would have begun."""
+HELPER_DEATHS_MAX = 2
+"""In a row: then this process compacts itself."""
 
 
 class Logs(Protocol):
@@ -43,11 +48,12 @@ class Round:
 
     def __init__(self, log: PartitionLog, directory: LogDirectory, plan: cleaner.Plan) -> None:
         self.log = log
+        self.compactor: Compactor = LocalCompactor()
+        self.end = 0
+        """Up to which the round compacts."""
         self.directory = directory
         self.plan = plan
-        self.keys = KeyMap(0)
         self.groups: list[list[cleaner.Source]] = []
-        self.trail = TransactionTrail()
         self.bytes_read = self.bytes_written = self.records = 0
         self.started_ms = 0.0
 
@@ -65,6 +71,8 @@ class LogCleaner:
         self.first_dirty: dict[TopicPartition, int] = {}
         self.uncleanable: dict[TopicPartition, str] = {}
         self.rounds = 0
+        self.helped_rounds = 0
+        self.helper_deaths = 0
 
     def load(self, directory: LogDirectory) -> None:
         """Where compaction of the directory's logs, which are open, has come. Raises ``OSError``."""
@@ -83,6 +91,7 @@ class LogCleaner:
         if self._wakeup is not None:
             self._wakeup.cancel()
         self._round = None
+        self._end_helper()
 
     def forget(self, partition: TopicPartition) -> None:
         """Its log is gone; another one may come by the same name."""
@@ -109,7 +118,13 @@ class LogCleaner:
 
     def _tick(self) -> None:
         if self._round is None and not self.clean_dirtiest():
+            self._end_helper()
             self._arm(self._settings.cleaner_backoff_ms)
+
+    def _end_helper(self) -> None:
+        """Nothing to do for now: its memory goes back."""
+        if isinstance(self._ports, HasHelper):
+            self._ports.helper.close()
 
     # -- choosing --------------------------------------------------------------------------------
 
@@ -141,16 +156,26 @@ class LogCleaner:
         keys_max = max(self._settings.cleaner_dedupe_bytes // KEY_COST, 1)
         plan = work.plan
 
-        def job() -> tuple[KeyMap, TransactionTrail]:
-            return cleaner.build_map(plan, keys_max), cleaner.trail_of(plan)
+        work.compactor = compactor = self._compactor_for(plan)
 
-        def done(result: tuple[KeyMap, TransactionTrail]) -> None:
-            work.keys, work.trail = result
+        def job() -> int:
+            return compactor.begin(plan, keys_max)
+
+        def done(end: int) -> None:
+            work.end = end
             work.bytes_read = plan.dirty_bytes
-            work.groups = cleaner.groups_of(plan, work.keys.end)
+            work.groups = cleaner.groups_of(plan, end)
             self._next_group(work)
 
         self._run(work, job, done)
+
+    def _compactor_for(self, plan: cleaner.Plan) -> Compactor:
+        ports = self._ports
+        if plan.dirty_bytes + plan.clean_bytes < HELPED_FROM_BYTES:
+            return LocalCompactor()
+        if self.helper_deaths >= HELPER_DEATHS_MAX or not isinstance(ports, HasHelper):
+            return LocalCompactor()
+        return HelpedCompactor(ports.helper)
 
     # -- a round ---------------------------------------------------------------------------------
 
@@ -170,7 +195,7 @@ class LogCleaner:
             work.records += result.records
             self._after(self._throttle_ms(work), lambda: self._next_group(work))
 
-        self._run(work, lambda: cleaner.clean_group(work.plan, group, work.keys, work.trail), done)
+        self._run(work, lambda: work.compactor.clean(group), done)
 
     def _throttle_ms(self, work: Round) -> float:
         """How long to wait so that reading and writing stay below what is allowed."""
@@ -187,14 +212,17 @@ class LogCleaner:
 
     def _finish(self, work: Round) -> None:
         partition = work.log.partition
-        self.first_dirty[partition] = work.keys.end
+        self.first_dirty[partition] = work.end
         work.log.lowest_cut = FOREVER_MS
         self.rounds += 1
+        if isinstance(work.compactor, HelpedCompactor):
+            self.helped_rounds += 1
+            self.helper_deaths = 0
         self._ports.log(
             "info",
             "log.compacted",
             partition=str(partition),
-            up_to=work.keys.end,
+            up_to=work.end,
             bytes_before=work.plan.dirty_bytes + work.plan.clean_bytes,
             bytes_after=work.bytes_written,
             records=work.records,
@@ -242,8 +270,16 @@ class LogCleaner:
             self.uncleanable[partition] = str(error)
             self._ports.log("error", "log.uncleanable", partition=str(partition), reason=str(error))
             self._logs.on_corrupt(partition, error)
+        elif isinstance(error, HelperDied):
+            self._on_helper_died(error)
         elif isinstance(error, OSError):
             self._logs.fail(work.directory, f"compacting {partition} failed: {error}")
         else:
             raise error
         self._give_up(work)
+
+    def _on_helper_died(self, error: HelperDied) -> None:
+        """The round begins anew: what it has swapped already stays as it is."""
+        self.helper_deaths += 1
+        if self.helper_deaths == HELPER_DEATHS_MAX:
+            self._ports.log("warning", "log.compacting_without_helper", reason=str(error))

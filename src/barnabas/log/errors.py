@@ -16,6 +16,7 @@ class CorruptLogError(ValueError):
         super().__init__(f"{path} at position {position}: {why}")
         self.path = path
         self.position = position
+        self.why = why
 
 
 class OffsetOutOfRange(KafkaError):

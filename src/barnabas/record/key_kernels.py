@@ -91,7 +91,7 @@ def slot_of(low: np.uint64, high: np.uint64, hashes: Words, lasts: Longs) -> int
     at = np.int64(low) & mask
     while lasts[at] != 0 and (hashes[2 * at] != low or hashes[2 * at + 1] != high):
         at = (at + 1) & mask
-    return at
+    return int(at)
 
 
 @compiled

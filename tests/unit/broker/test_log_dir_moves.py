@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.broker.partition import Partition
 from barnabas.log.directory import LogDirectory
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -171,6 +172,10 @@ def test_a_target_that_dies_leaves_the_source_alone() -> None:
     assert home(cluster) is here and assigned(cluster) == here.directory_id
 
 
+def not_yet(_: object) -> None:
+    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the test holds it up")
+
+
 def test_a_source_that_dies_takes_its_replica_along_though_the_controller_had_agreed() -> None:
     cluster = Cluster(nodes=2, directories=2)
     cluster.create_topic("t", replication=2)
@@ -179,7 +184,7 @@ def test_a_source_that_dies_takes_its_replica_along_though_the_controller_had_ag
     broker, here, target = cluster.broker(node), home(cluster, node=node), other(cluster, node=node)
     futures = broker.logs.futures
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(futures, "replace_current", lambda _: broker.logs.logs[name("t")])
+        patch.setattr(futures, "replace_current", not_yet)
         assert move(cluster, target.path, node=node) == "NONE"
         cluster.until(lambda: assigned(cluster, node=node) == target.directory_id)
     broker.logs.fail(here, "the test says so")

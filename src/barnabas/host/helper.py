@@ -1,0 +1,140 @@
+"""The helper process of a node: ``ports.Helper`` here, and there ``python -m barnabas.host.helper``.
+
+Spawned, never forked: a forked one would inherit the sockets and the locks. It serves one request at a time
+over its standard input and output, gives way to everything else on the machine, and ends when its input
+does, whatever it is doing then: a node that is killed leaves nobody behind who writes into its directories.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from queue import SimpleQueue
+from struct import Struct
+from typing import IO, TYPE_CHECKING
+
+from barnabas.host.disk import HostDisk
+from barnabas.ports import HelperDied
+
+if TYPE_CHECKING:
+    import subprocess
+
+FRAME = Struct(">Q")
+NICENESS = 10
+SECRET_BYTES = 16
+
+
+class HelperProcess:
+    """``ports.Helper``. Started with the first call; one that died is started anew with the next."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+
+    @property
+    def pid(self) -> int | None:
+        process = self._process
+        return None if process is None else process.pid
+
+    def call(self, service: str, request: bytes) -> bytes:
+        name = service.encode()
+        with self._lock:
+            try:
+                process = self._process or self._start()
+                assert process.stdin is not None and process.stdout is not None
+                _write(process.stdin, name)
+                _write(process.stdin, request)
+                answer = _read(process.stdout)
+            except OSError as error:
+                self._forget()
+                raise HelperDied(str(error)) from error
+            if answer is None:
+                raise HelperDied(f"it ended with status {self._forget()}")
+            return answer
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        import subprocess  # most nodes never need it
+
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+        self.starts += 1
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "barnabas.host.helper"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # a Ctrl-C is the node's to answer
+        )
+        return self._process
+
+    def _forget(self) -> int | None:
+        """The process is gone, or soon will be; its exit status."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.kill()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        return process.wait()
+
+    def close(self) -> None:
+        process = self._process
+        if process is not None:
+            process.kill()  # whoever waits for its answer hears of it
+        if self._lock.acquire(blocking=False):
+            try:
+                self._forget()
+            finally:
+                self._lock.release()
+
+
+def _write(stream: IO[bytes], data: bytes) -> None:
+    stream.write(FRAME.pack(len(data)) + data)
+    stream.flush()
+
+
+def _read(stream: IO[bytes]) -> bytes | None:
+    """None where the stream ends."""
+    head = stream.read(FRAME.size)
+    if len(head) < FRAME.size:
+        return None
+    (size,) = FRAME.unpack(head)
+    data = stream.read(size)
+    return data if len(data) == size else None
+
+
+# -- the process itself ------------------------------------------------------------------------------
+
+
+def main() -> None:
+    requests: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    with suppress(OSError):
+        os.nice(NICENESS)
+    threading.Thread(target=_take_requests, args=(requests,), daemon=True).start()
+    services: dict[str, Callable[[bytes], bytes]] = {}
+    while True:
+        name, request = requests.get()
+        if name not in services:
+            services[name] = import_module(name).serve(HostDisk(), os.urandom(SECRET_BYTES))
+        _write(answers, services[name](request))
+
+
+def _take_requests(requests: SimpleQueue[tuple[str, bytes]]) -> None:
+    """On a thread of its own, so that the end of the node is heard at once."""
+    while True:
+        name, request = _read(sys.stdin.buffer), _read(sys.stdin.buffer)
+        if name is None or request is None:
+            os._exit(0)
+        requests.put((name.decode(), request))
+
+
+if __name__ == "__main__":
+    main()
