@@ -222,6 +222,10 @@ class PartitionChange:
         elif record.isr is not None and not record.isr:
             if leader != NO_LEADER and last_known != (leader,):
                 record.last_known_elr = (leader,)
+            elif leader == NO_LEADER and not last_known:
+                # Nobody led, and yet the ISR had members: their directories were offline. One of them
+                # is remembered, or nobody would ever be asked (seed 92).
+                record.last_known_elr = self.topic.isr[self.index][:1]
         elif last_known and (
             record.leader >= 0 or (leader != NO_LEADER and record.leader != NO_LEADER)
         ):
