@@ -430,7 +430,7 @@ class Segment:
             self.time_index.truncate(next_offset - self.base_offset)
             self._max_timestamp = None
             last = self.index.last
-            position = position if last is None else min(position, last[1])
+            position = 0 if last is None else min(position, last[1])
         self._since_index, self._rebuilt = 0, True
         self._forget_recent(0)
         return position

@@ -53,6 +53,17 @@ OPEN_BEYOND_RETENTION: list[tuple[Any, ...]] = [
 ]
 """Retention removes the first batch of a transaction that goes on."""
 
+FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT: list[tuple[Any, ...]] = [
+    ("epoch",),
+    ("append", 1, 120),
+    ("append", 1, 120),
+    ("idempotent", 1, 1),
+    ("follow_run", 0, 3, 9, "cut"),
+    ("sync",),
+    ("follow", 0, 1),
+]
+"""The largest timestamp of the last segment is before it, and no entry says so."""
+
 
 def play(model: LogModel, step: tuple[Any, ...]) -> None:
     match step:
@@ -102,6 +113,7 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
 )
 @given(seed=st.integers(0, 1 << 16), steps=st.lists(STEPS, min_size=5, max_size=30))
 @example(seed=0, steps=OPEN_BEYOND_RETENTION)
+@example(seed=40787, steps=FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT)
 def test_the_log_is_the_list(seed: int, steps: list[tuple[Any, ...]]) -> None:
     model = LogModel(seed)
     for step in steps:
