@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +57,49 @@ def test_it_starts_tells_and_stops_cleanly_and_starts_again_with_its_data(start:
     assert again.wait_for_line("bootstrap: ").removeprefix("bootstrap: ") == bootstrap
     assert meta == [(up.data / f"node-{n}/data/meta.properties").read_text() for n in (1, 2, 3)]
     again.stop(signal.SIGINT)
+    assert again.process.returncode == 0, again.logs()
+
+
+@pytest.mark.parametrize("delay_s", [0.1, 0.2, 0.3, 0.4, 0.6, 1.0])
+def test_it_ends_at_once_whenever_it_is_told_to(start: Start, delay_s: float) -> None:
+    up = start("--nodes", "3")
+    select.select([], [], [], delay_s)
+    assert up.stop() < 3, up.logs()
+    assert "Traceback" not in up.logs()
+
+
+def test_a_node_that_stands_still_does_not_hold_up_the_end(start: Start) -> None:
+    up = start("--nodes", "3")
+    up.wait_for_line("bootstrap: ")
+    pids = [pid for pid in up.pids if pid is not None]
+    os.kill(pids[0], signal.SIGSTOP)
+    assert up.stop() < 5
+    assert up.process.returncode == 1  # it did not end cleanly
+    assert up.wait_for_line("node 1 did not end")
+    assert all(has_ended(pid, 0) for pid in pids)
+
+
+def test_a_lost_node_is_made_anew_and_the_quorum_keeps_its_size(start: Start) -> None:
+    up = start("--nodes", "3")
+    bootstrap = up.wait_for_line("bootstrap: ").removeprefix("bootstrap: ")
+    created = barnabas("topics", "create", "t", "-r", "3", "--bootstrap", bootstrap)
+    assert created.returncode == 0, created.stderr
+    up.stop()
+    shutil.rmtree(up.data / "node-2")
+    (up.data / "cluster.json").write_text("")  # as a power loss may leave it
+    again = start()
+    bootstrap = again.wait_for_line("bootstrap: ").removeprefix("bootstrap: ")
+    assert [node["id"] for node in again.state["nodes"]] == [1, 2, 3]
+
+    def is_whole() -> bool:
+        shown = barnabas("topics", "describe", "t", "--json", "--bootstrap", bootstrap)
+        return shown.returncode == 0 and all(
+            sorted(partition["isr"]) == [1, 2, 3]
+            for partition in json.loads(shown.stdout)[0]["partition_list"]
+        )
+
+    wait_until(is_whole, "the lost node copied everything")
+    again.stop()
     assert again.process.returncode == 0, again.logs()
 
 

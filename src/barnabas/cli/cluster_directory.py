@@ -32,6 +32,7 @@ PORT_MIN = 10_000
 PORT_MAX = 32_768
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
+VOTERS_KEY = "controller.quorum.voters"
 KEPT_KEYS = (
     "node.id",
     "listeners",
@@ -39,7 +40,7 @@ KEPT_KEYS = (
     "listener.security.protocol.map",
     "inter.broker.listener.name",
     "controller.listener.names",
-    "controller.quorum.voters",
+    VOTERS_KEY,
     "log.dirs",
 )
 """What this module writes itself; users cannot set these."""
@@ -116,9 +117,10 @@ class ClusterDirectory:
             if key in settings:
                 raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
         present = self.nodes()
-        if count is not None and present and count != len(present):
-            raise Failure(f"{self.path} holds a cluster of {len(present)} nodes, not {count}")
-        number = len(present) or count or 1
+        known = self._known_nodes(present)
+        if count is not None and known and count != known:
+            raise Failure(f"{self.path} holds a cluster of {known} nodes, not {count}")
+        number = known or count or 1
         ports = FreePorts()
         homes = {node.node_id: node for node in present}
         nodes = []
@@ -136,6 +138,15 @@ class ClusterDirectory:
         for node in nodes:
             _write_properties(node, nodes, settings)
         return nodes
+
+    def _known_nodes(self, present: list[NodeFiles]) -> int:
+        """How many nodes the cluster has, also where somebody removed the directories of some: a
+        quorum must not become smaller because a disk was lost."""
+        ids = [node.node_id for node in present]
+        for node in present:
+            voters = parse_properties(node.properties.read_text()).get(VOTERS_KEY, "")
+            ids += [int(voter.partition("@")[0]) for voter in voters.split(",") if voter]
+        return max(ids, default=0)
 
     # -- cluster.json ------------------------------------------------------------------------------
 
@@ -162,13 +173,12 @@ class ClusterDirectory:
             self._replace(state)
 
     def read_state(self) -> dict[str, Any] | None:
-        """The file's content; None where there is none."""
+        """The file's content; None where there is none, or one that a power loss left unfinished
+        (what it says can be found out again: `up` writes it anew)."""
         try:
             state: dict[str, Any] = json.loads(self.state_file.read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             return None
-        except ValueError as error:
-            raise Failure(f"{self.state_file} is damaged: {error}") from error
         return state
 
     def set_pid(self, node_id: int, pid: int | None) -> None:
@@ -307,9 +317,7 @@ def _write_properties(node: NodeFiles, nodes: list[NodeFiles], settings: Mapping
             f"{CONTROLLER_LISTENER}:PLAINTEXT",
             "inter.broker.listener.name": CLIENT_LISTENER,
             "controller.listener.names": CONTROLLER_LISTENER,
-            "controller.quorum.voters": ",".join(
-                f"{other.node_id}@{other.controller_endpoint}" for other in nodes
-            ),
+            VOTERS_KEY: ",".join(f"{other.node_id}@{other.controller_endpoint}" for other in nodes),
             "log.dirs": str(node.data),
         }
     )

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from barnabas.cli.cluster_directory import NodeFiles
 
 _PR_SET_PDEATHSIG = 1
+_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+"""What the parent has handlers for."""
 _FIRST_DESCRIPTOR = 3
 _LAST_DESCRIPTOR = 4096
 
@@ -54,16 +56,25 @@ def load_node() -> None:
 def _fork(files: NodeFiles, go_on: Callable[[], int]) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     parent = os.getpid()
+    # A signal for the child must not find the parent's handlers in it: they would swallow it, and
+    # wake the parent by the descriptor that both have.
+    kept = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, kept)
         return pid
     status = 1
     try:
+        for number in _HANDLED:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, kept)
         os.setsid()  # Ctrl-C is for the parent, which tells us
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() == parent:
             _redirect(files)
             status = go_on()
+    except SystemExit as end:  # told to end before there was anything to shut down
+        status = end.code if isinstance(end.code, int) else 1
     except BaseException:  # noqa: BLE001 - the last frame of this process
         traceback.print_exc()
     finally:

@@ -18,8 +18,9 @@ from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles
 from barnabas.cli.spawning import execute_node, fork_node, load_node
 from barnabas.host.loop import Loop
 
-STOP_S = 5.0
-"""What a stop may take; whoever is left after it is killed."""
+STOP_S = 4.5
+"""What a stop may take, more than a node's own bound; whoever is left after it is killed, so that all is
+over within 5 s."""
 RESTART_MIN_S = 0.2
 RESTART_MAX_S = 30.0
 STEADY_S = 10.0
@@ -159,7 +160,7 @@ class Supervisor:
     def _kill_rest(self) -> None:
         for node in self.alive:
             self.killed += 1
-            self._report(f"node {node.files.node_id} did not end within {STOP_S:.0f} s: killed")
+            self._report(f"node {node.files.node_id} did not end within {STOP_S} s: killed")
             signal.pidfd_send_signal(node.pidfd, signal.SIGKILL)
 
 

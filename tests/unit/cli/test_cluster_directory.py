@@ -151,8 +151,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     directory = ClusterDirectory(tmp_path)
     nodes = directory.lay_out(1, {})
     directory.state_file.write_text("{")
-    with pytest.raises(Failure, match=r"cluster\.json is damaged"):
-        directory.read_state()
+    assert directory.read_state() is None  # `up` writes it anew
     nodes[0].properties.write_text("a=1")
     with pytest.raises(Failure, match="is not what `barnabas up` writes"):
         directory.nodes()
