@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.coordinators import java_string_hash
+from barnabas.broker.handlers.find_coordinator import NO_TRANSACTIONS, TRANSACTION
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
@@ -72,6 +73,26 @@ class TestFindCoordinator:
         three.until(lambda: self.find(three, 4, "g")[0][0] == "NONE")
         answers = self.find(three, 6, "g", "", "h")
         assert [a[0] for a in answers] == ["NONE", "INVALID_GROUP_ID", "NONE"]
+
+    @pytest.mark.parametrize(
+        ("version", "expected"),
+        [
+            (1, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),  # librdkafka, kafka-python, aiokafka
+            (3, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+            (4, "UNSUPPORTED_VERSION"),  # Java
+            (6, "UNSUPPORTED_VERSION"),
+        ],
+    )
+    def test_a_transactional_id_is_refused_for_good_with_a_sentence(
+        self, three: Cluster, version: int, expected: str
+    ) -> None:
+        keys = ["x"] if version >= 4 else []
+        request = FindCoordinatorRequest(
+            key="" if keys else "x", key_type=TRANSACTION, coordinator_keys=keys
+        )
+        response = three.ask(request, 1, version)
+        answer = response.coordinators[0] if keys else response
+        assert (code(answer.error_code), answer.error_message) == (expected, NO_TRANSACTIONS)
 
     def test_unknown_kinds_are_refused(self, three: Cluster) -> None:
         request = FindCoordinatorRequest(key_type=9, coordinator_keys=["x"])

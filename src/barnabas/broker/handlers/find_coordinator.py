@@ -1,8 +1,11 @@
 """FindCoordinator.
 
 Behaviour: a group's coordinator leads the partition of ``__consumer_offsets`` that the group's name
-hashes to, a transactional id's that of ``__transaction_state``. Where the topic does not exist yet it
-is created, and the client is told COORDINATOR_NOT_AVAILABLE and asks again.
+hashes to. Where the topic does not exist yet it is created, and the client is told
+COORDINATOR_NOT_AVAILABLE and asks again. A transactional id has no coordinator here, and its producer is
+told so for good: clients ask again for ever after most codes. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is
+the one with which librdkafka, kafka-python and aiokafka end; Java ends with any code that it does not
+know in this place, and then shows the sentence.
 
 Version notes: before 4 one key and one answer at the top; from 4 on many keys. 6 may ask for share
 groups, which this broker does not have.
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.coordinators import partition_of
-from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.types import OFFSETS_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 GROUP = 0
 TRANSACTION = 1
 MANY_KEYS_SINCE = 4
-TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
+NO_TRANSACTIONS = "this cluster has no coordinator of transactions: leave out transactional.id"
 
 
 def error_response(
@@ -63,14 +66,21 @@ def handle(
 
 
 def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) -> Coordinator:
-    name = TOPICS.get(key_type)
-    if name is None:
+    if key_type == TRANSACTION:
+        by_java = ctx.api_version >= MANY_KEYS_SINCE
+        code = (
+            ErrorCode.UNSUPPORTED_VERSION
+            if by_java
+            else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        )
+        return _refused(key, code, NO_TRANSACTIONS)
+    if key_type != GROUP:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")
-    if key_type == GROUP and not key:
+    if not key:
         return _refused(key, ErrorCode.INVALID_GROUP_ID, "a group has a name")
-    topic = broker.image.topics_by_name.get(name)
+    topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
     if topic is None:
-        broker.auto_topics.create([name], ctx)
+        broker.auto_topics.create([OFFSETS_TOPIC], ctx)
         return _not_available(key)
     index = partition_of(key, len(topic))
     leader = topic.leader[index]

@@ -1,8 +1,8 @@
 """InitProducerId.
 
 Behaviour: an idempotent producer gets a fresh producer id with epoch 0 from this broker's block. A
-transactional producer is told UNSUPPORTED_VERSION: there is no transaction coordinator that it could
-be sent to. Java's producer ends with that; librdkafka names it and retries until its time-out.
+transactional producer is told UNSUPPORTED_VERSION: there is no coordinator of transactions, which
+FindCoordinator told it before it came here.
 
 Version notes: 3 names the former id and epoch, 6 is for two-phase commit.
 """
