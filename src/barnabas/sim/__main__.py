@@ -13,6 +13,7 @@ from functools import partial
 from barnabas.sim.faults import KINDS
 from barnabas.sim.report import TRACE_LINES, failure_text, numbers_of
 from barnabas.sim.run import Plan, Result, play_seed
+from barnabas.sim.shrink import shrink
 
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "netsplits",
@@ -32,11 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
         help="kinds of fault instead of the seed's own mix, or none: " + ", ".join(KINDS),
     )
     parser.add_argument("--hours", type=float, help="virtual hours of faults per seed")
+    parser.add_argument("--faults-ms", type=float, help="the same in virtual milliseconds")
     parser.add_argument("--trace", type=int, default=TRACE_LINES, help="lines shown of a failure")
     parser.add_argument("--skip-faults", type=numbers_of, default="", help="by number: 1-4,7")
     parser.add_argument("--skip-clients", default="", help="by name: producer1,consumer0")
+    parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
     options = parser.parse_args(arguments)
-    faults_ms = None if options.hours is None else options.hours * 3_600_000
+    faults_ms = options.faults_ms if options.hours is None else options.hours * 3_600_000
     plan = Plan(
         options.nodes,
         faults_ms,
@@ -44,12 +47,24 @@ def main(arguments: list[str] | None = None) -> int:
         options.skip_faults,
         frozenset(filter(None, options.skip_clients.split(","))),
     )
+    if options.seed is not None and options.shrink:
+        return show_shrunk(options.seed, plan, options.trace)
     if options.seed is not None:
         result = play_seed(options.seed, plan)
         print(failure_text(result, plan, options.trace) if result.failure else summary(result))
         return 1 if result.failure else 0
     seeds = range(options.first, options.first + options.seeds)
     return play_many(seeds, plan, options.trace, options.jobs)
+
+
+def show_shrunk(seed: int, plan: Plan, lines: int) -> int:
+    shrunk = shrink(seed, plan)
+    if shrunk is None:
+        print(f"seed {seed} passes")
+        return 0
+    print(failure_text(shrunk.result, shrunk.plan, lines))
+    print(shrunk.text())
+    return 1
 
 
 def kinds_of(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str] | None:

@@ -37,7 +37,7 @@ def command(seed: int, plan: Plan) -> str:
     if plan.nodes is not None:
         arguments.append(f"--nodes {plan.nodes}")
     if plan.faults_ms is not None:
-        arguments.append(f"--hours {plan.faults_ms / 3_600_000!r}")
+        arguments.append(f"--faults-ms {plan.faults_ms!r}")
     if plan.faults is not None:
         arguments.append(f"--faults {','.join(sorted(plan.faults)) or 'none'}")
     if plan.skip_faults:

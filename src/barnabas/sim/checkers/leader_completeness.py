@@ -32,6 +32,12 @@ class LeaderCompleteness(QuorumRule):
         if mark <= versions.high_watermark or link.header is None:
             return
         self._check_majority(logs, member, link)
+        quorum = member.quorum
+        if quorum is not None and quorum.leader_id == member.node.id and link.epoch != quorum.epoch:
+            raise Violation(
+                f"{member.where}: leads epoch {quorum.epoch} and commits {link!r}: an entry of another"
+                " epoch commits only with one of the leader's own behind it"
+            )
         at: Link | None = link
         while at is not None and at.end not in versions.committed:
             versions.committed[at.end] = at

@@ -104,7 +104,8 @@ class QuorumLogs(Checker):
 
     def _moved(self, member: QuorumMember, quorum: QuorumReplica, leads: bool) -> None:
         machine, log = quorum.machine, log_of(quorum)
-        if quorum is not member.quorum:
+        restarted = quorum is not member.quorum
+        if restarted:
             member.quorum, member.high_watermark, member.led_epoch = quorum, -1, -1
         before = self.versions.committed.get(log.log_start_offset)
         if before is None and log.log_start_offset > 0:
@@ -112,7 +113,7 @@ class QuorumLogs(Checker):
                 f"{member.where}: begins at offset {log.log_start_offset}, which nobody committed"
             )
         dropped, _, _ = member.held.follow(member.node.machine.disk, log)
-        self._check_dropped(member, dropped)
+        self._check_dropped(member, dropped, restarted)
         member.end, member.synced = log.log_end_offset, machine.log.synced_offset
         member.durable = min(member.synced, member.held.end)
         if leads and machine.epoch != member.led_epoch:
@@ -138,9 +139,14 @@ class QuorumLogs(Checker):
             for rule in self.rules:
                 rule.on_committed(self, cluster, found)
 
-    def _check_dropped(self, member: QuorumMember, dropped: list[Link]) -> None:
+    def _check_dropped(self, member: QuorumMember, dropped: list[Link], restarted: bool) -> None:
         """What this replica itself called committed stays in its log, whatever happens to it."""
         for link in dropped:
+            if link.end <= member.durable and link.end > member.held.end and restarted:
+                raise Violation(
+                    f"{member.where}: comes back without {link!r}, though it had synced up to offset"
+                    f" {member.durable}"
+                )
             committed = self.versions.committed.get(link.end) is link
             if committed and member.held.end < link.end <= member.high_watermark:
                 raise Violation(f"{member.where}: loses {link!r}, which it knew to be committed")
