@@ -29,6 +29,7 @@ from barnabas.record.batch import (
     HEADER,
     HEADER_SIZE,
     LENGTH_PREFIX,
+    MAGIC,
     BatchHeader,
     BatchView,
     CorruptBatchError,
@@ -41,6 +42,8 @@ from barnabas.types import Buffer
 
 SCAN_BYTES = 16 * 1024
 CHECK_BYTES = 1 << 20
+PROBES_MAX = 8
+"""Headers that are read one by one for a look-up before they are read in pieces."""
 RECENT_MAX = 128
 """Batches at the end whose positions are kept in memory: what followers and consumers ask for."""
 
@@ -262,6 +265,9 @@ class Segment:
             return self._recent_positions[at] if at < len(ends) else None
         if ends and offset >= self.base_offset and not self._recent_positions[0]:
             return 0
+        found = _probe(self, offset)
+        if found is not None:
+            return found
         batch = self.locate(offset)
         return None if batch is None else batch.position
 
@@ -443,6 +449,27 @@ class Segment:
 
     def __repr__(self) -> str:
         return f"Segment({file_name(self.base_offset, LOG)}, {self.size} bytes)"
+
+
+def _probe(segment: Segment, offset: int) -> int | None:
+    """Position of the batch that holds `offset`, by a look at the first headers behind its index entry;
+    None where that does not show it, for whatever reason."""
+    index = segment.index
+    if index.last is None:
+        return None
+    file, position = segment.file(), index.position_below(offset - segment.base_offset)
+    for _ in range(PROBES_MAX):
+        if segment.size - position < HEADER_SIZE:
+            return None
+        header = read_header(file.read_at(position, HEADER_SIZE))
+        if header.magic != MAGIC or header.base_offset > offset or header.last_offset_delta < 0:
+            return None
+        if header.last_offset >= offset:
+            return position
+        if header.length < HEADER_SIZE - LENGTH_PREFIX:
+            return None
+        position += header.size
+    return None
 
 
 def relocate(segment: Segment, directory: str) -> None:
