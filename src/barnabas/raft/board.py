@@ -129,6 +129,19 @@ class Board:
             self.fetched.clear()
             self.check_deadline_ms = now_ms + self.check_ms
 
+    def silent(self, voters: VoterSet, now_ms: float) -> list[int]:
+        """Those of `voters` that do not follow at present."""
+        found = []
+        for node in voters.nodes.values():
+            last = now_ms if node.key.id == self.me.id else self._last_fetch_ms(node.key)
+            if last is None or now_ms - last > self.check_ms:
+                found.append(node.key.id)
+        return found
+
+    def _last_fetch_ms(self, key: ReplicaKey) -> float | None:
+        progress = self.voters.get(key.id) or self.observers.get(key)
+        return progress.last_fetch_ms if progress is not None else None
+
     def quorum_lost(self, now_ms: float) -> bool:
         """Whether a majority has fallen silent. A leader that is the only voter needs nobody."""
         alone = len(self.voters) == 1 and self.me.id in self.voters

@@ -25,6 +25,7 @@ from barnabas.raft.messages import (
     UpdateVoterRequest,
 )
 from barnabas.raft.outbox import Pending
+from barnabas.raft.quorum_math import majority
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.states import Follower, Leader, Observer
 from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
@@ -156,7 +157,22 @@ def on_remove_voter(m: Machine, ticket: int, request: RemoveVoterRequest) -> Non
         _answer(m, ticket, *refusal)
         return
     voters = m.voters.without(request.voter.id)
+    silent = _in_the_way(m, voters)
+    if silent:
+        why = (
+            f"voters {silent} do not follow: without {request.voter.id} nothing could be committed"
+        )
+        _answer(m, ticket, ErrorCode.REQUEST_TIMED_OUT, why)
+        return
     m.change = VoterChange(ticket, voters, None, m.now + request.timeout_ms)
+
+
+def _in_the_way(m: Machine, voters: VoterSet) -> list[int]:
+    """Who of a new set of voters does not follow, where so few do that the set could commit nothing, not
+    even itself; nobody where it could."""
+    assert isinstance(m.state, Leader)
+    silent = m.state.board.silent(voters, m.now)
+    return silent if len(voters) - len(silent) < majority(len(voters)) else []
 
 
 def on_update_voter(m: Machine, ticket: int, request: UpdateVoterRequest) -> None:
@@ -265,7 +281,7 @@ def poll(m: Machine, state: Leader) -> None:
 
 def _what_lacks(change: VoterChange) -> str:
     if change.features_known:
-        return "the new voter has not caught up with the log"
+        return "the new voter has not caught up with the log, or too few others follow"
     return "the new voter could not be asked which kraft.version it supports"
 
 
@@ -287,8 +303,10 @@ def _prepare(m: Machine, state: Leader, change: VoterChange, node: VoterNode) ->
     progress = state.board.observers.get(node.key)
     caught_up = progress.last_caught_up_ms if progress is not None else None
     if caught_up is not None and m.now - caught_up <= CAUGHT_UP_WITHIN_MS:
-        m.change = replace(change, voters=m.voters.with_voter(node))
-        poll(m, state)
+        voters = m.voters.with_voter(node)
+        if not _in_the_way(m, voters):
+            m.change = replace(change, voters=voters)
+            poll(m, state)
 
 
 def on_features_answer(m: Machine, pending: Pending, response: FeaturesResponse) -> None:
