@@ -8,8 +8,10 @@ from barnabas.broker import fetch, fetch_answers, fetcher
 from barnabas.broker.handlers import produce
 from barnabas.broker.partition import Partition
 from barnabas.broker.replica import Replica
+from barnabas.record.batch import CorruptBatchError
 from barnabas.replication import isr
 from barnabas.replication.leader import IsrProposal, LeaderState
+from barnabas.wire.errors import KafkaError
 from tests.sim.mutants.planting import Mutant, Patch
 
 
@@ -60,7 +62,10 @@ def answer_of_a_former_leader() -> list[Patch]:
         log = partition.log
         if log is not None and data.records and not data.error_code:
             state.moved_to(log.log_end_offset, log.last_epoch)
-            self._append(key, followed, data)
+            try:
+                self._append(key, followed, data)
+            except (KafkaError, CorruptBatchError) as error:
+                self._on_bad_data(key, state, partition, error)
         else:
             honest(self, key, followed, data)
 
@@ -136,7 +141,7 @@ def high_watermark_goes_back() -> list[Patch]:
         if leader is None or log is None:
             return False
         mark = honest(leader, log.log_end_offset, self.min_isr, host.now_ms(), host.lag_ms_max,
-                      host.is_eligible)  # fmt: skip
+                      self.is_eligible)  # fmt: skip
         if mark is None or mark == log.high_watermark:
             return False
         log.high_watermark = mark

@@ -1,15 +1,15 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
-The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `networks`, `clocks`,
-`disks` and `membership`; `budget` says how much may be broken at once. Every fault ends: the schedule
-repairs what it broke.
+The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `networks`,
+`clocks`, `disks` and `membership`; `budget` says how much may be broken at once. Every fault ends: the
+schedule repairs what it broke.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from barnabas.sim.faults import clocks, crashes, disks, membership, networks
+from barnabas.sim.faults import ambushes, clocks, crashes, disks, membership, networks
 from barnabas.sim.faults.strike import Strike, Struck
 
 __all__ = ["KINDS", "Strike", "Struck"]
@@ -23,6 +23,8 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "blackout": crashes.blackout,
     "restart-all": crashes.restart_all,
     "roll": crashes.roll,
+    "ambush-voters": ambushes.ambush_voters,
+    "ambush-leaders": ambushes.ambush_leaders,
     "pause": clocks.pause,
     "slow-node": clocks.slow_node,
     "slow-disk": clocks.slow_disk,
