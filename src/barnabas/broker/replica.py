@@ -120,6 +120,11 @@ class Replica:
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
 
+    def on_disk_error(self, error: OSError) -> KafkaError:
+        """The disk failed: the log's directory goes offline. What to tell the client."""
+        self._disk.on_log_failed(self.name, error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
     def on_corrupt(self, fault: CorruptLogError) -> KafkaError:
         """A batch of the log is not what was written: it is reported, and mended from another replica.
         What to tell the reader: to come again, unless nobody else can have it."""
@@ -168,8 +173,7 @@ class Replica:
         try:
             return action()
         except OSError as error:
-            self._disk.on_log_failed(self.name, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise self.on_disk_error(error) from error
         except CorruptLogError as error:
             raise self.on_corrupt(error) from error
 

@@ -50,8 +50,10 @@ class Releasable(Protocol):
 class OpenFiles:
     """At most `limit` files of one disk, opened on demand; and which index tables are in memory."""
 
-    def __init__(self, disk: Disk, limit: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, disk: Disk, limit: int = OPEN_FILES_MAX, *, create: bool = True) -> None:
+        """Missing files are made where `create`, an error where not (for who only reads)."""
         self.disk = disk
+        self._create = create
         self.limit = limit
         self._files: OrderedDict[str, File] = OrderedDict()
         self._loaded: OrderedDict[str, Releasable] = OrderedDict()
@@ -63,18 +65,18 @@ class OpenFiles:
             self._loaded.popitem(last=False)[1].release()
 
     def get(self, path: str) -> File:
-        """The open file; created where missing."""
+        """The open file. Raises ``OSError``."""
         file = self._files.get(path)
         if file is not None:
             self._files.move_to_end(path)
             return file
         try:
-            file = self.disk.open(path, create=True)
+            file = self.disk.open(path, create=self._create)
         except OSError as error:
             if error.errno not in (EMFILE, ENFILE) or not self._files:
                 raise
             self._close_oldest(len(self._files) // 2 + 1)  # others took what was ours to have
-            file = self.disk.open(path, create=True)
+            file = self.disk.open(path, create=self._create)
         self._files[path] = file
         if len(self._files) > self.limit:
             self._close_oldest(len(self._files) - self.limit)

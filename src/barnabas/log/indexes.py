@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from operator import lt
 from struct import Struct
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from barnabas.log.files import OpenFiles
 
@@ -43,6 +43,13 @@ class SparseIndex:
         else:
             disk.open(self.path, create=True).close()
         self._count, self._last, self._pending, self._table = 0, None, b"", None
+
+    def copy_for(self, files: OpenFiles) -> Self:
+        """The same index for a reader on another thread, who opens the file by `files`. It stays what
+        it is while this one grows."""
+        copy = type(self)(files, self.path)
+        copy._count, copy._last, copy._pending = self._count, self._last, self._pending
+        return copy
 
     @property
     def count(self) -> int:

@@ -125,6 +125,11 @@ class Segment:
         return self._files.get(self._prefix + LOG + self._suffix)
 
     @property
+    def known_max_timestamp(self) -> int | None:
+        """`max_timestamp` where that is known without a look at the disk."""
+        return self._max_timestamp
+
+    @property
     def max_timestamp(self) -> int:
         """Largest timestamp in it; -1 where none."""
         if self._max_timestamp is None:

@@ -11,19 +11,18 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.log import transactions
+from barnabas.log import timestamps, transactions
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import OffsetOutOfRange
 from barnabas.log.files import OpenFiles
 from barnabas.log.segment import Segment, check_run
+from barnabas.log.timestamps import Stamped
 from barnabas.ports import Disk
 from barnabas.record.batch import (
     HEADER_SIZE,
     LENGTH_PREFIX,
     OFFSET_AND_LENGTH,
-    CorruptBatchError,
 )
-from barnabas.record.decode import records_of
 from barnabas.types import Buffer, TopicPartition
 
 
@@ -161,33 +160,10 @@ class SegmentedLog:
 
     # -- by timestamp ----------------------------------------------------------------------------
 
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record at or after `timestamp` (ms); None where none.
-        Raises :class:`CorruptLogError`, ``OSError``."""
-        for at, segment in enumerate(self.segments):
-            if segment.max_timestamp < timestamp:
-                continue
-            start = segment.base_offset + segment.time_index.offset_below(timestamp)
-            for batch in segment.headers(segment.position_of_batch_with(start) or 0):
-                if batch.header.max_timestamp < timestamp or batch.header.is_control:
-                    continue
-                view = segment.view(batch)
-                segment.check_read(batch.position, view.data, self.end_of_segment(at))
-                try:
-                    for record in records_of(view):
-                        if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
-                            return record.timestamp, record.offset
-                except CorruptBatchError:
-                    continue  # a count that lies: no consumer can read its records either
-        return None
-
-    def max_timestamp(self) -> tuple[int, int]:
-        """(largest timestamp, offset of the first record that has it); (-1, -1) where none."""
-        best = max(self.segments, key=lambda segment: segment.max_timestamp)
-        if best.max_timestamp < 0:
-            return -1, -1
-        found = self.offset_for_timestamp(best.max_timestamp)
-        return found if found is not None else (-1, -1)
+    def search_job(self, timestamp: int | None) -> Callable[[], Stamped | None]:
+        """A blocking job that finds the first record at or after `timestamp` (ms), or the first one with
+        the largest timestamp where None. See :func:`barnabas.log.timestamps.search_job`."""
+        return timestamps.search_job(self, timestamp)
 
     # -- by transaction --------------------------------------------------------------------------
 

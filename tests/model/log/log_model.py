@@ -330,7 +330,6 @@ class LogModel:
         records = [
             record
             for entry in visible
-            if not entry.header.is_control
             for batch in iterate(entry.data)
             for record in records_of(batch)
             if record.offset >= self.log_start
@@ -338,7 +337,10 @@ class LogModel:
         for record in self.rng.sample(records, min(len(records), 3)):
             wanted = record.timestamp + self.rng.randrange(-1, 2)
             first = next(((r.timestamp, r.offset) for r in records if r.timestamp >= wanted), None)
-            assert self.log.offset_for_timestamp(wanted) == first
+            assert self.log.search_job(wanted)() == first
+        largest = max((record.timestamp for record in records), default=-1)
+        newest = next(((r.timestamp, r.offset) for r in records if r.timestamp == largest), None)
+        assert self.log.search_job(None)() == newest
 
     def _check_indexes(self) -> None:
         for segment in self.log.segments:

@@ -4,7 +4,8 @@ Behaviour: the offset of the first record at or after a timestamp, or one of the
 (-1: the high watermark, the last stable offset with read_committed, the log's end for followers and
 for tools that debug a replica), earliest (-2), the record with the largest timestamp (-3), earliest
 local (-4, the same as earliest without a remote tier), latest tiered (-5) and earliest pending upload
-(-6): none. OFFSET_NOT_AVAILABLE while the high watermark of a new leader lags behind its epoch.
+(-6): none. Searches by timestamp read the disk on another thread. OFFSET_NOT_AVAILABLE while the high
+watermark of a new leader lags behind its epoch.
 
 Version notes: 2 isolation, 4 leader epochs, 5 knows OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before),
 7 the largest timestamp, 8 earliest local, 9 latest tiered, 11 earliest pending upload.
@@ -12,10 +13,13 @@ Version notes: 2 isolation, 4 leader epochs, 5 knows OFFSET_NOT_AVAILABLE (LEADE
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.partition import Partition
+from barnabas.broker.timestamp_search import Search, run_searches
 from barnabas.log.partition_log import PartitionLog
+from barnabas.log.timestamps import Stamped
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
@@ -24,7 +28,7 @@ from barnabas.wire.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.wire.request import Api, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -45,6 +49,26 @@ class Found(NamedTuple):
     timestamp: int
     offset: int
     leader_epoch: int
+
+
+class Wanted(NamedTuple):
+    """A search by timestamp, and what its answer rests on."""
+
+    timestamp: int | None
+    """None: the largest one."""
+    partition: Partition
+    consumer: bool
+    isolation: int
+
+    def found(self, stamped: Stamped | None) -> Found:
+        """What to answer, by the marks that hold now. Raises KafkaError."""
+        log = self.partition.online_log()
+        end = _visible_end(log, self.isolation) if self.consumer else log.log_end_offset
+        if stamped is not None and stamped.offset < end:
+            return Found(*stamped, log.epochs.epoch_of(stamped.offset))
+        if self.consumer and _lags(self.partition, log):
+            raise _not_available(self.partition)
+        return NOTHING
 
 
 NOTHING = Found(-1, -1, -1)
@@ -70,97 +94,105 @@ def error_response(request: ListOffsetsRequest, code: int, message: str) -> List
 API = Api(ApiKey.LIST_OFFSETS, ListOffsetsRequest, error_response, "topic", "describe")
 
 
-def handle(request: ListOffsetsRequest, ctx: RequestContext, broker: Broker) -> ListOffsetsResponse:
+def handle(
+    request: ListOffsetsRequest, ctx: RequestContext, broker: Broker
+) -> ListOffsetsResponse | Parked:
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
         for asked in topic.partitions:
             key = (topic.name, asked.partition_index)
             (twice if key in seen else seen).add(key)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _answer(
-                        broker, request, ctx, topic.name, asked,
-                        (topic.name, asked.partition_index) in twice,
-                    )
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )  # fmt: skip
+    searches: list[Search] = []
+    topics: list[ListOffsetsTopicResponse] = []
+    for topic in request.topics:
+        answers: list[ListOffsetsPartitionResponse] = []
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        for asked in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            answers.append(answer)
+            try:
+                if (topic.name, asked.partition_index) in twice:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands there twice")
+                found = _find(broker, request, ctx.api_version, topic.name, asked)
+                if isinstance(found, Wanted):
+                    settle = partial(_settle, answer, ctx.api_version, found)
+                    searches.append(Search(found.partition, found.timestamp, settle))
+                else:
+                    _write(answer, ctx.api_version, found)
+            except KafkaError as error:
+                _refuse(answer, ctx.api_version, error)
+    response = ListOffsetsResponse(topics=topics)
+    return run_searches(broker.ports, searches, response) if searches else response
 
 
-def _answer(
+def _settle(
+    answer: ListOffsetsPartitionResponse,
+    version: int,
+    wanted: Wanted,
+    result: Stamped | KafkaError | None,
+) -> None:
+    """Fill in what a search found."""
+    try:
+        if isinstance(result, KafkaError):
+            raise result
+        _write(answer, version, wanted.found(result))
+    except KafkaError as error:
+        _refuse(answer, version, error)
+
+
+def _write(answer: ListOffsetsPartitionResponse, version: int, found: Found) -> None:
+    answer.timestamp = found.timestamp
+    answer.offset = found.offset
+    answer.leader_epoch = found.leader_epoch if version >= 4 else -1
+
+
+def _refuse(answer: ListOffsetsPartitionResponse, version: int, error: KafkaError) -> None:
+    code = ErrorCode(error.code)
+    if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    answer.error_code = code
+
+
+def _find(
     broker: Broker,
     request: ListOffsetsRequest,
-    ctx: RequestContext,
+    version: int,
     topic: str,
     asked: ListOffsetsPartition,
-    twice: bool,
-) -> ListOffsetsPartitionResponse:
-    index = asked.partition_index
-    try:
-        if twice:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands there twice")
-        if asked.timestamp < 0 and ctx.api_version < SPECIAL_SINCE.get(asked.timestamp, 0):
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the timestamp is of a later version")
-        partition, code = broker.replicas.find((topic, index))
-        if partition is None:
-            raise KafkaError(code, "no replica here")
-        found = _find(partition, request, asked)
-    except KafkaError as error:
-        code = ErrorCode(error.code)
-        if code is ErrorCode.OFFSET_NOT_AVAILABLE and ctx.api_version < 5:
-            code = ErrorCode.LEADER_NOT_AVAILABLE
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
-    except OSError:
-        return ListOffsetsPartitionResponse(
-            partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR
-        )
-    return ListOffsetsPartitionResponse(
-        partition_index=index,
-        timestamp=found.timestamp,
-        offset=found.offset,
-        leader_epoch=found.leader_epoch if ctx.api_version >= 4 else -1,
-    )
-
-
-def _find(partition: Partition, request: ListOffsetsRequest, asked: ListOffsetsPartition) -> Found:
+) -> Found | Wanted:
+    """What memory knows; else what to search for on disk. Raises KafkaError."""
+    timestamp = asked.timestamp
+    if timestamp < 0 and version < SPECIAL_SINCE.get(timestamp, 0):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the timestamp is of a later version")
+    partition, code = broker.replicas.find((topic, asked.partition_index))
+    if partition is None:
+        raise KafkaError(code, "no replica here")
     debugging = request.replica_id == DEBUGGING_REPLICA
     log = partition.readable_log(asked.current_leader_epoch, leader_only=not debugging)
-    consumer = request.replica_id == CONSUMER
-    end = log.log_end_offset
-    if consumer:
-        end = (
-            log.last_stable_offset
-            if request.isolation_level == READ_COMMITTED
-            else log.high_watermark
-        )
-    leader = partition.leader
-    # Until the high watermark has reached this leader's epoch, what lies behind it is unknown.
-    lags = consumer and leader is not None and leader.epoch_start_offset > log.high_watermark
-    timestamp = asked.timestamp
+    consumer, isolation = request.replica_id == CONSUMER, request.isolation_level
     if timestamp == LATEST:
-        if lags:
+        if consumer and _lags(partition, log):
             raise _not_available(partition)
-        epoch = leader.epoch if leader is not None else log.last_epoch
-        return Found(-1, end, epoch)
+        leader = partition.leader
+        end = _visible_end(log, isolation) if consumer else log.log_end_offset
+        return Found(-1, end, leader.epoch if leader is not None else log.last_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(-1, log.log_start_offset, _earliest_epoch(log))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
-    found = (
-        log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    )
-    if found is None or found[1] < 0 or found[1] >= end:
-        if lags:
-            raise _not_available(partition)
-        return NOTHING
-    return Found(found[0], found[1], log.epochs.epoch_of(found[1]))
+    wanted = None if timestamp == MAX_TIMESTAMP else timestamp
+    return Wanted(wanted, partition, consumer, isolation)
+
+
+def _visible_end(log: PartitionLog, isolation: int) -> int:
+    return log.last_stable_offset if isolation == READ_COMMITTED else log.high_watermark
+
+
+def _lags(partition: Partition, log: PartitionLog) -> bool:
+    """Until the high watermark has reached this leader's epoch, what lies behind it is unknown."""
+    leader = partition.leader
+    return leader is not None and leader.epoch_start_offset > log.high_watermark
 
 
 def _earliest_epoch(log: PartitionLog) -> int:
