@@ -289,21 +289,7 @@ class LogDirectories:
         """Write one kind of checkpoint of every directory, in the background."""
         for directory in self.directories:
             if directory.is_online:
-                self._checkpoint(directory, name)
-
-    def _checkpoint(self, directory: LogDirectory, name: str) -> None:
-        queue = f"checkpoint {directory.path}"
-        write = directory.checkpoint_job(name)
-
-        def finish(result: object) -> None:
-            try:
-                if isinstance(result, BaseException):
-                    raise OSError(str(result))
-                write.finish()
-            except OSError as error:
-                self.fail(directory, f"writing {name} failed: {error}")
-
-        self.ports.background.run(queue, write.job, finish)
+                _checkpoint(self, directory, name)
 
     # -- upkeep ----------------------------------------------------------------------------------
 
@@ -403,7 +389,8 @@ class LogDirectories:
         writes. The periodic work ends here."""
         if self._wakeup is not None:
             self._wakeup.cancel()
-        waiting = {f"{kind} {d.path}" for d in self.directories for kind in ("sync", "checkpoint")}
+        kinds = ("sync", "flush", "checkpoint")
+        waiting = {f"{kind} {d.path}" for d in self.directories for kind in kinds}
 
         def over(queue: str) -> None:
             waiting.discard(queue)
@@ -444,6 +431,20 @@ class LogDirectories:
                 for directory in self.directories
             },
         }
+
+
+def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> None:
+    write = directory.checkpoint_job(name)
+
+    def finish(result: object) -> None:
+        try:
+            if isinstance(result, BaseException):
+                raise OSError(str(result))
+            write.finish()
+        except OSError as error:
+            logs.fail(directory, f"writing {name} failed: {error}")
+
+    logs.ports.background.run(f"checkpoint {directory.path}", write.job, finish)
 
 
 def _nothing() -> None:

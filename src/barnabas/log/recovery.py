@@ -96,7 +96,8 @@ def open_log(
         disk.make_dirs(directory)
         cutting.start_empty(log, log_start_offset)
         return Opened(log, 0, "")
-    for name in clear_leftovers(disk, directory):
+    names = clear_leftovers(disk, directory)
+    for name in names:
         base = offset_of(name)
         if base is not None and name == file_name(base, LOG):
             size = disk.size(f"{directory}/{name}")
@@ -105,6 +106,7 @@ def open_log(
     if not log.segments:
         cutting.truncate_fully_and_start_at(log, log_start_offset)
         return Opened(log, 0, "")
+    _make_missing_indexes(log, set(names))
     epochs_usable = log.epochs.load()
     # After a crash nobody knows what was made durable besides what the recovery point says.
     log.new_files = log.new_directory = log.epochs.is_dirty = not clean
@@ -172,6 +174,16 @@ def end_of_batches(disk: Disk, path: str) -> int:
     finally:
         file.close()
     return end
+
+
+def _make_missing_indexes(log: PartitionLog, names: set[str]) -> None:
+    """Retention and searches by timestamp believe what the indexes say: one that is gone is made anew."""
+    for segment in log.segments:
+        base = segment.base_offset
+        wanted = {file_name(base, INDEX), file_name(base, TIME_INDEX)}
+        if segment.size and not wanted <= names:
+            with suppress(CorruptLogError):  # a batch rotted: told when it is read
+                segment.rebuild_indexes()
 
 
 def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:

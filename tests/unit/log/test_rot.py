@@ -77,3 +77,20 @@ def test_a_follower_heals_a_corrupt_batch_from_its_leader() -> None:
         assert found is not None
         log.append_as_follower(found.records)
     assert follower.content() == leader.content()
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_that_is_gone_is_made_anew(suffix: str, clean: bool) -> None:
+    model = written(4)
+    model.log.close()
+    model.recovery_point = model.log.log_end_offset
+    model.device.process_died()
+    gone = [path for path in model.device.names if path.endswith(suffix)]
+    assert gone
+    for path in gone:
+        del model.device.names[path]
+    model.reopen(clean=clean)
+    model.check()
+    for path in gone[:-1]:
+        assert model.device.file(path).data
