@@ -130,6 +130,8 @@ def test_a_full_disk_takes_its_directory_offline_and_nothing_else(
         full, other = topics.on_small[0], topics.elsewhere[0]
         acknowledged = write(trio, full, 0, 180)  # 45 MB
         check_offline(trio, topics, small, "No space left on device")
+        # A leader does not offer, nor wait for, a replica whose directory is gone.
+        assert sum(trio.output(n).count("isr.change_refused") for n in trio.nodes) < 4
         beside = write(trio, other, 0, 20)
         assert read(trio, full) == acknowledged == list(range(180))
         assert read(trio, other) == beside == list(range(20))

@@ -38,7 +38,7 @@ class PartitionHost(ReplicaHost, Protocol):
 
     def now_ms(self) -> float: ...
     def wall_ms(self) -> int: ...
-    def is_eligible(self, broker: int, broker_epoch: int) -> bool: ...
+    def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool: ...
     def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None: ...
     def wake(self, session: FetchSession[Partition]) -> None: ...
 
@@ -223,7 +223,7 @@ class Partition(Replica):
             self.min_isr,
             host.now_ms(),
             host.lag_ms_max,
-            host.is_eligible,
+            self.is_eligible,
         )
         if mark is None or mark <= log.high_watermark:
             return False
@@ -315,7 +315,7 @@ class Partition(Replica):
             host.now_ms(),
         )
         if follower.broker not in leader.isr_state.maximal:
-            proposal = leader.propose_expand(follower, log.high_watermark, host.is_eligible)
+            proposal = leader.propose_expand(follower, log.high_watermark, self.is_eligible)
             if proposal is not None:
                 host.propose_isr(self, proposal)
         if moved:
@@ -347,6 +347,10 @@ class Partition(Replica):
         self.advance_high_watermark()
         self.maybe_expand_isr()
 
+    def is_eligible(self, broker: int, broker_epoch: int) -> bool:
+        """Whether `broker`, in the life that fetched (-1: in whichever), may be in the ISR."""
+        return self._host.is_eligible(self, broker, broker_epoch)
+
     def maybe_expand_isr(self) -> None:
         """Ask to take in a follower that has caught up. Its fetches alone do not bring this about:
         they name only what moved, and it may have become eligible (unfenced) since its last one."""
@@ -359,7 +363,7 @@ class Partition(Replica):
                 log.log_end_offset, now_ms, self._host.lag_ms_max
             ):
                 continue
-            proposal = leader.propose_expand(follower, log.high_watermark, self._host.is_eligible)
+            proposal = leader.propose_expand(follower, log.high_watermark, self.is_eligible)
             if proposal is not None:
                 self._host.propose_isr(self, proposal)
                 return
@@ -404,7 +408,7 @@ class Partition(Replica):
             return -1
         starts = [log.log_start_offset]
         for follower in leader.followers.values():
-            if self._host.is_eligible(follower.broker, -1):
+            if self.is_eligible(follower.broker, -1):
                 starts.append(follower.log_start_offset)
         return min(starts)
 

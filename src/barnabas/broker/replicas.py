@@ -125,10 +125,17 @@ class ReplicaTable:
 
     # -- what a partition needs ------------------------------------------------------------------
 
-    def is_eligible(self, broker: int, broker_epoch: int) -> bool:
-        """May be in an ISR: unfenced, not shutting down, and the incarnation that fetched."""
+    def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
+        """May be in an ISR: unfenced, not shutting down, the incarnation that fetched, and the log
+        directory of its replica works (else the high watermark would wait for it)."""
         known = self.image.brokers.get(broker)
-        return known is not None and known.active and broker_epoch in (-1, known.epoch)
+        if known is None or not known.active or broker_epoch not in (-1, known.epoch):
+            return False
+        topic = self.image.topics_by_id.get(partition.topic_id)
+        if topic is None or broker not in topic.replicas[partition.index]:
+            return False
+        position = topic.replicas[partition.index].index(broker)
+        return known.has_directory(topic.directories[partition.index][position])
 
     def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None:
         self.isr_changes.submit(partition, proposal)

@@ -50,7 +50,7 @@ class Host:
         self.now_ms = ports.clock.now_ms
         self.wall_ms = ports.clock.wall_ms
 
-    def is_eligible(self, broker: int, broker_epoch: int) -> bool:
+    def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
         return True
 
     def propose_isr(self, partition: Partition, proposal: object) -> None:
