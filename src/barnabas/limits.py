@@ -27,6 +27,9 @@ TURN_MS_MAX = 20
 """A turn of the loop longer than this is logged: others waited."""
 SLICE_MS = 5
 """Long computations give way after this much."""
+UNPACKED_BYTES_MAX = 64 * 1024 * 1024
+"""What a client's compressed batch may unpack to where its records must be looked at, unless
+`max.message.bytes` is larger: 33 kB of zstd can claim a gigabyte, and the node would stand still."""
 LOG_LINE_CHARS_MAX = 4096
 SHUTDOWN_MS_MAX = 4_000
 """A controlled shutdown that takes longer is cut short, so that a node is gone within 5 s."""

@@ -89,8 +89,10 @@ def _bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int)
             used = into(data, target)
         except cramjam.DecompressionError as error:
             # Only a buffer that was too small is worth a larger one: broken bytes stay broken.
-            if size >= limit or TARGET_TOO_SMALL not in str(error):
+            if TARGET_TOO_SMALL not in str(error):
                 raise
+            if size >= limit:
+                raise CompressionError(f"it unpacks to more than {limit} bytes") from error
             size *= 8
             continue
         if used < size or size >= limit:

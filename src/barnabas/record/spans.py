@@ -7,7 +7,7 @@ clients produce (keys, offsets, timestamps). Checks everything that reading the 
 from __future__ import annotations
 
 from barnabas.record.batch import BatchHeader, BatchView, CorruptBatchError
-from barnabas.record.compression import CompressionError, decompress
+from barnabas.record.compression import DECOMPRESSED_BYTES_MAX, CompressionError, decompress
 from barnabas.record.decode import read_varint
 
 Span = tuple[int, int, int, int, bytes | None, bool]
@@ -15,10 +15,11 @@ Span = tuple[int, int, int, int, bytes | None, bool]
 has a value. A plain tuple: there is one per record."""
 
 
-def section_of(batch: BatchView) -> memoryview:
-    """The records of a batch in plain. Raises :class:`CorruptBatchError`."""
+def section_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> memoryview:
+    """The records of a batch in plain, at most `limit` bytes of them. Raises
+    :class:`CorruptBatchError`."""
     try:
-        return memoryview(decompress(batch.header.codec, batch.payload))
+        return memoryview(decompress(batch.header.codec, batch.payload, limit))
     except CompressionError as error:
         raise CorruptBatchError(batch.position, str(error)) from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from barnabas.limits import UNPACKED_BYTES_MAX
 from barnabas.record.batch import (
     CODEC_MASK,
     CRC_AT,
@@ -28,11 +29,13 @@ from barnabas.record.batch import (
     seal,
     write_header,
 )
-from barnabas.record.compression import Codec, compress
+from barnabas.record.compression import DECOMPRESSED_BYTES_MAX, Codec, compress
 from barnabas.record.spans import section_of, spans_of
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL
+RECORD_SIZE_MIN = 7
+"""Length, attributes, two deltas, two lengths, number of headers: a byte each."""
 CODEC_NAMES = {
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
@@ -145,6 +148,11 @@ def _check_header(header: BatchHeader) -> None:
             ErrorCode.INVALID_RECORD,
             f"{header.record_count} records do not fit a last offset delta of {header.last_offset_delta}",
         )
+    room = header.size - HEADER_SIZE if header.codec == Codec.NONE else DECOMPRESSED_BYTES_MAX
+    if header.record_count * RECORD_SIZE_MIN > room:
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD, f"{room} bytes have no room for {header.record_count} records"
+        )
     if header.codec > Codec.ZSTD:
         raise InvalidRecordsError(ErrorCode.INVALID_RECORD, f"there is no codec {header.codec}")
     if header.is_log_append_time:
@@ -199,7 +207,8 @@ def _walk(
     """Look at every record; the records in plain, and the largest timestamp. Raises
     :class:`InvalidRecordsError` that names the bad ones."""
     try:
-        section = section_of(BatchView(header, 0, records))
+        unpacked_max = max(UNPACKED_BYTES_MAX, rules.max_message_bytes)
+        section = section_of(BatchView(header, 0, records), unpacked_max)
         spans = spans_of(section, header)
     except CorruptBatchError as error:
         raise InvalidRecordsError(ErrorCode.INVALID_RECORD, error.why) from error

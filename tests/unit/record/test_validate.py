@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.record.batch import CRC_FROM, iterate, read_header, seal
 from barnabas.record.builder import build_batch, end_transaction_marker
-from barnabas.record.compression import Codec
+from barnabas.record.compression import Codec, compress
 from barnabas.record.decode import records_of
 from barnabas.record.validate import InvalidRecordsError, Rules, validate
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -145,3 +145,28 @@ def test_a_header_that_lies_about_its_largest_timestamp_is_put_right(rules: Rule
     (view,) = iterate(found.data, crc=True, partial_tail=False)
     assert view.header.max_timestamp == NOW
     assert [r.key for r in records_of(view)] == [b"k", b"l"]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_count_that_no_bytes_could_hold_is_refused(codec: Codec) -> None:
+    """It would use up as many offsets, for records that nobody can read."""
+    data = batch(codec=codec)
+    data[57:61] = (2**31 - 1).to_bytes(4, "big")
+    data[23:27] = (2**31 - 2).to_bytes(4, "big")
+    seal(data)
+    error = refused(data)
+    assert error.code == ErrorCode.INVALID_RECORD
+    assert "have no room for" in str(error)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_a_small_batch_that_unpacks_to_very_much_is_refused(codec: Codec) -> None:
+    """Where records are looked at: 33 kB of zstd took 2 GB and 3.6 s of everybody's time before."""
+    data = bytearray(batch(codec=codec)[:61]) + compress(codec, bytes(65 << 20))
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    seal(data)
+    error = refused(data, Rules(max_message_bytes=1_048_588, compact=True))
+    assert error.code == ErrorCode.INVALID_RECORD
+    assert "unpacks to more than" in str(error)
+    error = refused(data, Rules(max_message_bytes=70 << 20, compact=True))
+    assert "its fields do not fit" in str(error)  # unpacked, as messages may have this size
