@@ -20,6 +20,8 @@ from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Buffer, TopicParti
 
 DIRECTORY = f"{METADATA_TOPIC}-0"
 SCAN_BYTES = 4 * 1024 * 1024
+TAIL_BYTES_MAX = 64 * 1024
+"""What was appended last is kept in memory up to this size: followers ask for it next."""
 
 
 class RaftLog(Protocol):
@@ -63,6 +65,9 @@ class MetadataLog:
         self._disk = disk
         self._files = files
         self._log = log
+        self._tail = b""
+        self._tail_offset = -1
+        """Where the tail begins; it ends with the log."""
 
     @classmethod
     def open(
@@ -116,16 +121,29 @@ class MetadataLog:
         return self._log.size
 
     def append(self, records: Buffer) -> None:
+        offset = self._log.log_end_offset
+        self._tail_offset = -1
         self._log.append_as_follower(records)
+        # A leader's own batch: what was fetched is a view of somebody else's buffer.
+        if isinstance(records, bytes) and len(records) <= TAIL_BYTES_MAX:
+            self._tail, self._tail_offset = records, offset
 
     def read(self, offset: int, max_bytes: int, up_to: int) -> Buffer:
+        if (
+            offset == self._tail_offset
+            and len(self._tail) <= max_bytes
+            and up_to >= self.end_offset
+        ):
+            return self._tail
         result = self._log.read(offset, max_bytes, up_to=up_to)
         return result.records if result is not None else b""
 
     def truncate_to(self, offset: int) -> None:
+        self._tail_offset = -1
         self._log.truncate_to(offset)
 
     def restart_at(self, offset: int) -> None:
+        self._tail_offset = -1
         self._log.truncate_fully_and_start_at(offset)
 
     def delete_before(self, offset: int) -> int:
