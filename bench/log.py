@@ -1,10 +1,12 @@
 """One partition's log against the limit of the same machine: a plain ``writev`` or ``pread`` loop.
 
-Append and read 1 KB records in batches of several sizes, CPU time per append, opening by number of
-partitions, memory of an idle partition, compaction. Ratios are medians of rounds in which the plain loop
-and the log take turns. The data stay in the page cache: what is measured is the log, not the device.
+Append and read 1 KB records in batches of several sizes, CPU time per append, compaction, opening by
+number of partitions, memory of an idle partition. Ratios are medians of rounds in which the plain loop and
+the log take turns, by the clock and in CPU time, which says more on a busy machine. The data stay in the
+page cache: what is measured is the log, not the device. Prints its lines and writes them to
+``bench/results/log.txt``.
 
-    python -m bench.log [--directory DIR] [--rounds 5] [--partitions 10000]
+    python -m bench.log [--directory DIR] [--rounds 9] [--partitions 10000] [--only sizes]
 """
 
 from __future__ import annotations
@@ -18,20 +20,28 @@ import sys
 import tempfile
 import time
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from barnabas.host.disk import HostDisk
-from barnabas.log import cleaner
 from barnabas.log.config import DEFAULT_CONFIG, LogConfig
 from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.recovery import open_log
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
+from bench import compaction
 
 NOW = 1_750_000_000_000
 ROUND_BYTES = 96 << 20
 FETCH_BYTES = 1 << 20
+READS = 3
+"""Of each round."""
+RESULTS = Path(__file__).parent / "results" / "log.txt"
+Tell = Callable[[str], None]
 
 
 def open_at(
@@ -44,74 +54,88 @@ def open_at(
     ).log
 
 
-def plain_write(directory: str, data: bytes, total: int) -> float:
-    """Seconds for writing `total` bytes in pieces of `data`."""
-    path = f"{directory}/plain"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-    start, done = time.perf_counter(), 0
+class Taken(NamedTuple):
+    """Seconds by the clock, and of CPU."""
+
+    wall: float
+    cpu: float
+
+    def over(self, other: Taken) -> Taken:
+        return Taken(self.wall / other.wall, self.cpu / other.cpu)
+
+
+def timed(work: Callable[[], object]) -> Taken:
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return Taken(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def plain_write(fd: int, data: bytes, total: int) -> None:
+    done = 0
     while done < total:
         done += os.writev(fd, [data])
-    took = time.perf_counter() - start
-    os.close(fd)
-    os.unlink(path)
-    return took
 
 
-def plain_read(path: str) -> float:
-    fd = os.open(path, os.O_RDONLY)
-    size, position, start = os.fstat(fd).st_size, 0, time.perf_counter()
+def plain_read(fd: int) -> None:
+    size, position = os.fstat(fd).st_size, 0
     while position < size:
         position += len(os.pread(fd, FETCH_BYTES, position))
-    took = time.perf_counter() - start
-    os.close(fd)
-    return took
 
 
-def append_all(log: PartitionLog, batch: bytes, total: int) -> tuple[float, float, int]:
-    """(seconds, CPU seconds, appends)."""
-    start, cpu, count = time.perf_counter(), time.process_time(), 0
-    while count * len(batch) < total:
+def append_all(log: PartitionLog, batch: bytes, total: int) -> None:
+    for _ in range(-(-total // len(batch))):
         log.append_as_leader(batch, leader_epoch=1, wall_ms=NOW)
-        count += 1
-    return time.perf_counter() - start, time.process_time() - cpu, count
 
 
-def read_all(log: PartitionLog, batch_bytes: int, records: int) -> float:
-    start, offset = time.perf_counter(), 0
+def read_all(log: PartitionLog, batch_bytes: int, records: int) -> None:
+    offset = 0
     while offset < log.log_end_offset:
         found = log.read(offset, FETCH_BYTES, block=False) or log.read(offset, FETCH_BYTES)
         assert found is not None
         offset += len(found.records) // batch_bytes * records
-    return time.perf_counter() - start
 
 
-def measure_size(directory: str, records: int, rounds: int) -> None:
+def measure_size(directory: str, records: int, rounds: int) -> str:
     rng = random.Random(1)
     batch = build_batch([(None, rng.randbytes(1000)) for _ in range(records)], timestamp_ms=NOW)
     total = ROUND_BYTES if records > 1 else ROUND_BYTES // 8
-    appends, reads, cpus, rates = [], [], [], []
+    appends, reads, appended = list[Taken](), list[Taken](), list[Taken]()
     for _ in range(rounds + 1):
-        limit = plain_write(directory, batch, total)
+        path = f"{directory}/plain"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        limit = timed(lambda: plain_write(fd, batch, total))  # noqa: B023 - called at once
+        os.close(fd)
+        os.unlink(path)
         log = open_at(directory)
-        took, cpu, count = append_all(log, batch, total)
-        path = log.segments[0].path
-        plain = plain_read(path)
-        reads.append(plain / read_all(log, len(batch), records))
-        appends.append(limit / took)
-        cpus.append(cpu / count * 1e6)
-        rates.append(total / took / 1e6)
+        took = timed(lambda: append_all(log, batch, total))  # noqa: B023
+        appends.append(limit.over(took))
+        appended.append(took)
+        fd = os.open(log.segments[0].path, os.O_RDONLY)
+        for _ in range(READS):
+            limit = timed(lambda: plain_read(fd))  # noqa: B023
+            took = timed(lambda: read_all(log, len(batch), records))  # noqa: B023
+            reads.append(limit.over(took))
+        os.close(fd)
         log.close(clean=False)
         shutil.rmtree(log.directory)
-    print(
-        f"batches of {records:5} KB  append {median(appends[1:]):5.2f} of the limit"
-        f" ({min(appends[1:]):.2f} to {max(appends[1:]):.2f}), {median(rates[1:]):6.0f} MB/s,"
-        f" {median(cpus[1:]):6.1f} us CPU each   read {median(reads[1:]):5.2f} of the limit"
-        f" ({min(reads[1:]):.2f} to {max(reads[1:]):.2f})",
-        flush=True,
+    count = -(-total // len(batch))
+    rate = median(total / took.wall for took in appended[1:]) / 1e6
+    cpu_us = median(took.cpu for took in appended[1:]) / count * 1e6
+    return (
+        f"batches of {records:4} KiB  append {ratio(appends[1:])}, {rate:5.0f} MB/s,"
+        f" {cpu_us:6.1f} us CPU each   read {ratio(reads[READS:])}"
     )
 
 
-def measure_opening(directory: str, partitions: int) -> None:
+def ratio(taken: list[Taken]) -> str:
+    walls = [item.wall for item in taken]
+    return (
+        f"{median(walls):.2f} of the limit ({min(walls):.2f} to {max(walls):.2f},"
+        f" in CPU time {median(item.cpu for item in taken):.2f})"
+    )
+
+
+def measure_opening(directory: str, partitions: int, tell: Tell) -> None:
     batch = build_batch([(None, b"x" * 1000)] * 10, timestamp_ms=NOW)
     for number in range(partitions):
         log = open_at(directory, number)
@@ -121,80 +145,70 @@ def measure_opening(directory: str, partitions: int) -> None:
         log.epochs.write(durable=False)
         log.write_producer_snapshot(log.log_end_offset)
         log.close(clean=False)
-    for count in sorted({min(1000, partitions), partitions}):
-        disk = HostDisk()
-        files = OpenFiles(disk, limit=2000)
+    for count in sorted({min(1000, partitions), min(3000, partitions), partitions}):
+        files = OpenFiles(HostDisk(), limit=2000)
         gc.collect()
-        start, logs = time.perf_counter(), []
-        for number in range(count):
-            partition = TopicPartition("t", number)
-            path = f"{directory}/{partition}"
-            logs.append(open_log(disk, files, path, partition, DEFAULT_CONFIG, clean=True).log)
-        print(
-            f"open {count} cleanly closed partitions  {time.perf_counter() - start:.2f} s",
-            flush=True,
+        took = timed(partial(open_many, directory, count, files))
+        tell(
+            f"open {count:5} cleanly closed partitions  {took.wall:.2f} s ({took.cpu:.2f} s of CPU)"
         )
         files.close_all()
-        del logs
-    measure_memory(directory, min(1000, partitions))
+    tell(measure_memory(directory, min(1000, partitions)))
 
 
-def measure_memory(directory: str, count: int) -> None:
-    disk = HostDisk()
-    files = OpenFiles(disk, limit=50)
-    tracemalloc.start()
+def open_many(directory: str, count: int, files: OpenFiles) -> list[PartitionLog]:
     logs = []
     for number in range(count):
         partition = TopicPartition("t", number)
         path = f"{directory}/{partition}"
-        logs.append(open_log(disk, files, path, partition, DEFAULT_CONFIG, clean=True).log)
+        logs.append(open_log(files.disk, files, path, partition, DEFAULT_CONFIG, clean=True).log)
+    return logs
+
+
+def measure_memory(directory: str, count: int) -> str:
+    files = OpenFiles(HostDisk(), limit=50)
+    tracemalloc.start()
+    logs = open_many(directory, count, files)
     used = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    print(f"memory of an idle partition  {used / count:.0f} bytes", flush=True)
     files.close_all()
-
-
-def measure_compaction(directory: str, records: int) -> None:
-    """Uncompressed records of 100 bytes, four of each key."""
-    config = LogConfig(segment_bytes=16 << 20, cleanup_policy=("compact",))
-    log = open_at(directory, 0, config)
-    keys = records // 4
-    for start in range(0, records, 1000):
-        pairs = [(b"key-%08d" % (n % keys), b"v" * 80) for n in range(start, start + 1000)]
-        log.append_as_leader(build_batch(pairs, timestamp_ms=NOW), leader_epoch=1, wall_ms=NOW)
-    log.roll()
-    log.flush()
-    log.checkpointed_recovery_point = log.recovery_point
-    log.high_watermark = log.log_end_offset
-    start_s = time.perf_counter()
-    plan = cleaner.make_plan(log, 0, NOW)
-    key_map = cleaner.build_map(plan, records)
-    trail = cleaner.trail_of(plan)
-    for group in cleaner.groups_of(plan, key_map.end):
-        assert cleaner.swap(log, plan, cleaner.clean_group(plan, group, key_map, trail))
-    took = time.perf_counter() - start_s
-    print(f"compaction  {records / took / 1000:.0f} thousand records/s", flush=True)
-    log.close(clean=False)
+    del logs
+    return f"memory of an idle partition  {used / count:.0f} bytes"
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--directory", default=None)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--only", choices=("sizes", "compaction", "opening"), default=None)
     given = parser.parse_args(arguments)
+    lines = list[str]()
+
+    def tell(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
+    tell(
+        f"# python -m bench.log {' '.join(arguments)}: {os.cpu_count()} cores, load average"
+        f" {os.getloadavg()[0]:.1f} at the beginning; medians of {given.rounds} rounds"
+    )
     for name in ("sizes", "compaction", "opening"):
+        if given.only not in (None, name):
+            continue
         directory = tempfile.mkdtemp(prefix="bench-log-", dir=given.directory)
         try:
             if name == "sizes":
                 for records in (1, 16, 64, 1024):
-                    measure_size(directory, records, given.rounds)
+                    tell(measure_size(directory, records, given.rounds))
             elif name == "compaction":
-                measure_compaction(directory, 400_000)
+                compaction.measure_all(directory, tell)
             else:
-                measure_opening(directory, given.partitions)
+                measure_opening(directory, given.partitions, tell)
         finally:
             shutil.rmtree(directory)
+    if given.only is None:
+        RESULTS.write_text("\n".join([*lines, ""]))
 
 
 if __name__ == "__main__":

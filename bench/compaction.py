@@ -1,0 +1,121 @@
+"""Compaction of uncompressed records by the helper process, in machine code and in plain Python, and what the
+node's own thread feels of it. Called by :mod:`bench.log`.
+
+100-byte records, four of each key, in batches of 1000, 100 and 10. The rate is records per second of one
+core: CPU time of the helper, which nothing else uses; wall time beside it. Loading the machine code is
+measured apart: it happens once per helper, compiling once per installation.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from barnabas.host.disk import HostDisk
+from barnabas.host.helper import HelperProcess
+from barnabas.log import cleaner
+from barnabas.log.compaction import KeyMap
+from barnabas.log.compactor import Compactor, HelpedCompactor, LocalCompactor, answering
+from barnabas.log.config import LogConfig
+from barnabas.log.files import OpenFiles
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.ports import Disk
+from barnabas.record.builder import build_batch
+from barnabas.types import TopicPartition
+
+NOW = 1_750_000_000_000
+CONFIG = LogConfig(segment_bytes=64 << 20, cleanup_policy=("compact",))
+KEYS_MAX = (128 << 20) // 160
+"""By the default of ``log.cleaner.dedupe.buffer.size``."""
+MACHINE_CODE, PLAIN, THIS_PROCESS = "machine code", "plain Python", "this process"
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def written(directory: str, records: int, per_batch: int) -> PartitionLog:
+    disk, partition = HostDisk(), TopicPartition("compacted", 0)
+    path = f"{directory}/{partition}"
+    log = open_log(disk, OpenFiles(disk), path, partition, CONFIG, clean=False).log
+    keys = min(records // 4, KEYS_MAX)
+    for start in range(0, records, per_batch):
+        numbers = range(start, start + per_batch)
+        pairs = [(b"key-%08d" % (number % keys), b"v" * 80) for number in numbers]
+        log.append_as_leader(build_batch(pairs, timestamp_ms=NOW), leader_epoch=1, wall_ms=NOW)
+    log.roll()
+    log.flush()
+    log.checkpointed_recovery_point = log.recovery_point
+    log.high_watermark = log.log_end_offset
+    return log
+
+
+def one_round(log: PartitionLog, compactor: Compactor) -> None:
+    plan = cleaner.make_plan(log, 0, NOW)
+    end = compactor.begin(plan, KEYS_MAX)
+    for group in cleaner.groups_of(plan, end):
+        assert cleaner.swap(log, plan, compactor.clean(group))
+    assert end == log.log_end_offset
+
+
+def cpu_of(pid: int | None) -> float:
+    """Seconds of CPU that a process has used; this one's own where None."""
+    if pid is None:
+        return time.process_time()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def longest_stall_ms(work: Callable[[], None]) -> float:
+    """Run `work` on a thread, as the node does, and see how long this thread is held up at worst."""
+    thread = threading.Thread(target=work)
+    worst, last = 0.0, time.perf_counter()
+    thread.start()
+    while thread.is_alive():
+        time.sleep(0.0005)
+        now = time.perf_counter()
+        worst, last = max(worst, now - last), now
+    return worst * 1000
+
+
+def measure(directory: str, records: int, per_batch: int, kind: str) -> str:
+    log = written(directory, records, per_batch)
+    helper = HelperProcess() if kind == MACHINE_CODE else PlainHelper()
+    compactor: Compactor = HelpedCompactor(helper) if kind != THIS_PROCESS else LocalCompactor()
+    empty = cleaner.make_plan(log, 0, NOW)._replace(sources=())
+    began = time.perf_counter()
+    compactor.begin(empty, 1)
+    loading = time.perf_counter() - began
+    cpu, began = cpu_of(helper.pid), time.perf_counter()
+    stall = longest_stall_ms(lambda: one_round(log, compactor))
+    wall, cpu = time.perf_counter() - began, cpu_of(helper.pid) - cpu
+    helper.close()
+    log.close(clean=False)
+    shutil.rmtree(log.directory)
+    return (
+        f"compaction, {kind:12}  batches of {per_batch:4}  {records / cpu / 1000:5.0f} thousand records"
+        f" per second of a core ({records / wall / 1000:.0f} by the clock), loading"
+        f" {loading:.1f} s, longest stall of this thread {stall:.0f} ms"
+    )
+
+
+def measure_all(directory: str, tell: Callable[[str], None], scale: float = 1.0) -> None:
+    for per_batch in (1000, 100, 10):
+        for kind in (MACHINE_CODE, PLAIN, THIS_PROCESS):
+            full = {1000: 2_000_000, 100: 1_000_000, 10: 200_000}[per_batch]
+            records = int(full * scale * (1 if kind == MACHINE_CODE else 0.2))
+            tell(measure(directory, records - records % (4 * per_batch), per_batch, kind))
+
+
+class PlainHelper(HelperProcess):
+    """As where the extra ``[fast]`` is not installed."""
+
+    def call(self, service: str, request: bytes) -> bytes:
+        return super().call(__name__, request)
+
+
+def serve(disk: Disk, secret: bytes) -> Callable[[bytes], bytes]:
+    """What `PlainHelper`'s process answers."""
+    return answering(disk, KeyMap)
