@@ -91,6 +91,8 @@ class Run:
         self.faults = FaultSchedule(
             self.cluster, weights, self.world.rng, drawn.interval_ms, plan.skip_faults
         )
+        self.missing = ""
+        """What the run waits for, in words."""
         self.story = Story(self.world)
         self.checkers = all_checkers(self.history, self.story)
         self.world.note(f"seed {seed}: {drawn.topology}")
@@ -131,31 +133,45 @@ class Run:
 
     def _until(self, done: Callable[[], bool], what: str) -> None:
         if not self.world.run(self.world.now_ms + HEAL_MS, done):
+            missing = f" ({self.missing})" if self.missing else ""
             raise Violation(
-                f"no progress: waited {HEAL_MS:.0f} virtual ms after healing for {what}"
+                f"no progress: waited {HEAL_MS:.0f} virtual ms after healing for {what}{missing}"
             )
+        self.missing = ""
 
     def _whole(self) -> bool:
         """Whether everybody is there, and every partition has its leader and its whole ISR."""
-        active = self.cluster.active_controller()
-        if active is None or len(self.cluster.up()) < len(self.cluster.nodes):
+        down = sorted(self.cluster.nodes.keys() - {node.id for node in self.cluster.up()})
+        image = self.faults.budget.image()
+        if down or image is None:
+            self.missing = f"nodes {down} are down" if down else "nobody has the newest metadata"
             return False
-        assert active.node is not None
-        image = active.node.metadata.image
         for topic in image.topics_by_id.values():
             for index in range(len(topic)):
                 state = topic.partition(index)
                 if state.leader < 0 or len(state.isr) < len(state.replicas):
+                    self.missing = (
+                        f"{topic.name}-{index}: leader {state.leader}, ISR {state.isr},"
+                        f" replicas {state.replicas}"
+                    )
                     return False
         return True
 
     def _agreed(self) -> bool:
-        active = self.cluster.active_controller()
-        if active is None or active.node is None:
+        """Whether all know the newest metadata, and lead by it to their logs' ends."""
+        image = self.faults.budget.image()
+        nodes = [node.node for node in self.cluster.up() if node.node is not None]
+        if image is None or any(n.quorum.high_watermark < image.offset for n in nodes):
             return False
-        newest = active.node.metadata.image.offset
-        images = [node.node.metadata.image for node in self.cluster.up() if node.node is not None]
-        return all(image.offset >= newest - 1 for image in images)
+        led: dict[str, bool] = {}
+        for node in nodes:
+            if node.broker is not None and node.metadata.image.offset >= image.offset - 1:
+                for partition, _, high_watermark, end in led_partitions(node.broker):
+                    led[str(partition)] = high_watermark == end
+        wanted = [f"{t}-{p}" for t, count in self.workload.topics.items() for p in range(count)]
+        late = [name for name in wanted if not led.get(name)]
+        self.missing = f"{late[0]}: no leader has all of it committed" if late else ""
+        return not late
 
     def _read_everything(self) -> None:
         for topic, partitions in sorted(self.workload.topics.items()):

@@ -33,13 +33,17 @@ class Budget:
         self._newest = -1
 
     def image(self) -> MetadataImage | None:
-        """The newest metadata that anybody had; None while nobody has them."""
-        images = [node.node.metadata.image for node in self.cluster.up() if node.node is not None]
-        newest = max(images, key=lambda image: image.offset, default=None)
-        if newest is None or newest.offset < self._newest:
-            return None
-        self._newest = newest.offset
-        return newest
+        """The newest metadata of which anybody ever knew that they are committed; None while no broker
+        has them."""
+        newest = None
+        for node in self.cluster.up():
+            if node.node is None:
+                continue
+            self._newest = max(self._newest, node.node.quorum.high_watermark - 1)
+            image = node.node.metadata.image  # a controller alone does not fill it
+            if node.node.broker is not None and (newest is None or image.offset > newest.offset):
+                newest = image
+        return newest if newest is not None and newest.offset >= self._newest else None
 
     def may_lose_data(self, node: SimNode) -> bool:
         """Whether `node` may lose what it has not synced, or a whole directory of partitions."""
