@@ -7,6 +7,7 @@ after it, or a shorter one, never less than the recovery point, never anything e
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -54,7 +55,44 @@ def open_again(model: LogModel) -> None:
     model.reopen()
 
 
+def read_everything(model: LogModel) -> None:
+    model.files.close_all()
+    for segment in model.log.segments:
+        segment.index.release()
+    model.content()
+    model.log.read_transactions(0, model.end)
+
+
+def search(model: LogModel) -> None:
+    model.files.close_all()
+    model.log.search_job(model.now - 1)()
+    model.log.search_job(None)()
+
+
+def delete_records(model: LogModel) -> None:
+    model.advance_start(model.end - 2)
+    model.log.high_watermark = model.end
+    model.log.delete_old_segments(model.now)
+
+
+def snapshot_producers(model: LogModel) -> None:
+    model.append_idempotent(5, 1, False)
+    model.log.write_producer_snapshot(model.end)
+
+
+def preallocate_and_roll(model: LogModel) -> None:
+    model.log.reconfigure(replace(model.config, preallocate=True))
+    model.roll()
+    model.append(1, 20)
+    model.roll()
+
+
 OPERATIONS: dict[str, Operation] = {
+    "read": read_everything,
+    "search_by_timestamp": search,
+    "delete_records": delete_records,
+    "snapshot_producers": snapshot_producers,
+    "preallocate_and_roll": preallocate_and_roll,
     "append": lambda model: model.append(2, 50),
     "append_into_a_new_segment": append_into_a_new_segment,
     "abort_a_transaction": abort_a_transaction,
