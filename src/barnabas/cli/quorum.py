@@ -12,8 +12,9 @@ from rich.table import Table
 
 from barnabas.cli import voters
 from barnabas.cli.failure import Failure
+from barnabas.cli.quorum_reaching import Controllers, quorum_client
 from barnabas.cli.quorum_view import QuorumView, ReplicaRow, metrics_of, view_of
-from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
+from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, show, table_of
 
 app = typer.Typer(help="The quorum that holds the cluster's metadata.", no_args_is_help=True)
 
@@ -39,6 +40,7 @@ def describe(
         False, "--human-readable", help="Timestamps as how long ago that was."
     ),
     bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -46,9 +48,9 @@ def describe(
     each replica is, where no part is chosen."""
     if status + replication + metrics > 1:
         raise Failure("choose one of --status, --replication and --metrics", USAGE)
-    with cluster(bootstrap, data) as connected:
-        response = connected.call(voters.described(connected, metrics=metrics))
-        view = view_of(response, connected.client.cluster.cluster_id or "")
+    with quorum_client(bootstrap, controllers, data) as client:
+        response = client.describe(metrics=metrics)
+        view = view_of(response, client.cluster_id)
     if metrics:
         told = metrics_of(response)
         show(as_json, told, _pairs((name, str(value)) for name, value in told.items()))

@@ -76,15 +76,19 @@ def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
 
 
 @contextmanager
-def cluster(bootstrap: str | None, data: Path | None) -> Iterator[Connected]:
-    """A client of the cluster; what it raises becomes one sentence and an exit status."""
+def cluster(
+    bootstrap: str | None, data: Path | None, *, refresh: bool = True
+) -> Iterator[Connected]:
+    """A client of the cluster; what it raises becomes one sentence and an exit status. Without `refresh`
+    nothing has been asked yet."""
     where = find_bootstrap(bootstrap, data)
     try:
         connected = connect(where, client_id="barnabas-cli")
     except ValueError as error:
         raise Failure(str(error), USAGE) from error
     try:
-        connected.call(connected.client.cluster.refresh(timeout_ms=CONNECT_TIMEOUT_MS))
+        if refresh:
+            connected.call(connected.client.cluster.refresh(timeout_ms=CONNECT_TIMEOUT_MS))
         yield connected
     except KafkaError as error:
         raise Failure(sentence(error), REFUSED) from error

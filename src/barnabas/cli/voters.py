@@ -13,10 +13,10 @@ from typing import Any
 import typer
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.quorum_reaching import Controllers, quorum_client
 from barnabas.cli.quorum_view import QuorumView, view_of
-from barnabas.cli.reaching import USAGE, Bootstrap, Data, cluster
+from barnabas.cli.reaching import USAGE, Bootstrap, Data
 from barnabas.cli.storage import load_node_file
-from barnabas.client.client import raise_for
 from barnabas.client.tasks import Outcome
 from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
@@ -26,14 +26,9 @@ from barnabas.raft.election_state import QuorumStateError
 from barnabas.raft.recovery import RecoveryRefusedError, assess, recover
 from barnabas.raft.settings import ReplicaSettings, settings_from_node
 from barnabas.raft.snapshots import CorruptSnapshotError
-from barnabas.types import METADATA_TOPIC, Endpoint, Uuid, uuid_from_text, uuid_text
+from barnabas.types import Endpoint, Uuid, uuid_from_text, uuid_text
 from barnabas.wire.errors import code_of
 from barnabas.wire.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
-from barnabas.wire.messages.describe_quorum_request import (
-    DescribeQuorumRequest,
-    PartitionData,
-    TopicData,
-)
 from barnabas.wire.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 
 CHANGE_TIMEOUT_MS = 60_000
@@ -43,14 +38,18 @@ _DRY = typer.Option(False, "--dry-run", help="Say what would be done, and do not
 
 
 def add_controller(
-    file: Path = _FILE, bootstrap: Bootstrap = None, data: Data = None, dry_run: bool = _DRY
+    file: Path = _FILE,
+    bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
+    data: Data = None,
+    dry_run: bool = _DRY,
 ) -> None:
     """Make a running controller a voter. It must have caught up with the metadata log."""
     config = load_node_file(file)
     meta = _identity(config)
     listeners = config.controller_listeners
-    with cluster(bootstrap, data) as connected:
-        quorum = connected.call(described(connected))
+    with quorum_client(bootstrap, controllers, data) as client:
+        quorum = client.describe()
         where = ", ".join(map(str, listeners))
         print(f"voter to add: {meta.node_id}, directory {uuid_text(meta.directory_id)}, {where}")
         view = _print_voters(quorum)
@@ -64,7 +63,7 @@ def add_controller(
             voter_directory_id=meta.directory_id,
             listeners=[Listener(name=s.name, host=s.host, port=s.port) for s in listeners],
         )
-        _ask_leader(connected, quorum, request)
+        _ask_leader(client.connected, quorum, request)
     print(f"node {meta.node_id} votes now")
 
 
@@ -74,12 +73,13 @@ def remove_controller(
         "", "--directory-id", help="Of which incarnation; the present voter's where not given."
     ),
     bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
     data: Data = None,
     dry_run: bool = _DRY,
 ) -> None:
     """Take a voter out of the quorum; it goes on as an observer."""
-    with cluster(bootstrap, data) as connected:
-        quorum = connected.call(described(connected))
+    with quorum_client(bootstrap, controllers, data) as client:
+        quorum = client.describe()
         voters = {v.replica_id: v for v in quorum.topics[0].partitions[0].current_voters}
         if node not in voters:
             raise Failure(f"node {node} does not vote; voters are {sorted(voters)}")
@@ -91,7 +91,7 @@ def remove_controller(
             _check_changeable(view)
             return
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node, voter_directory_id=key)
-        _ask_leader(connected, quorum, request)
+        _ask_leader(client.connected, quorum, request)
     print(f"node {node} votes no longer")
 
 
@@ -145,22 +145,6 @@ def _identity(config: NodeConfig) -> MetaProperties:
 def _settings(config: NodeConfig, meta: MetaProperties) -> ReplicaSettings:
     listeners = {spec.name: Endpoint(spec.host, spec.port) for spec in config.controller_listeners}
     return settings_from_node(config, meta, listeners)
-
-
-async def described(connected: Connected, *, metrics: bool = False) -> Any:
-    """The leader's `DescribeQuorumResponse`; waits for a leader where there is none. Raises `KafkaError`."""
-
-    def request() -> DescribeQuorumRequest:
-        topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
-        return DescribeQuorumRequest(topics=[topic], include_metrics=metrics)
-
-    def check(response: Any) -> None:
-        raise_for(response.error_code, response.error_message)
-        for topic in response.topics:
-            for partition in topic.partitions:
-                raise_for(partition.error_code, partition.error_message)
-
-    return await connected.client.ask_any(request, check)
 
 
 def _print_voters(quorum: Any) -> QuorumView:

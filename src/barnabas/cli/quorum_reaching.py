@@ -1,0 +1,112 @@
+"""How a command asks the quorum: through any broker, or at the controllers themselves.
+
+`--bootstrap` asks a broker, which forwards to the active controller. `--bootstrap-controller` asks the
+controllers' own listener, also where no broker runs: any of them says who leads and where (KIP-919),
+and the leader describes the quorum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from barnabas.cli.failure import Failure
+from barnabas.cli.reaching import USAGE, cluster
+from barnabas.client.client import raise_for
+from barnabas.client.connection import ChannelError
+from barnabas.host.client import Connected
+from barnabas.types import METADATA_TOPIC, Endpoint
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.wire.messages.describe_quorum_request import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
+
+CONTROLLERS = 2
+"""Endpoint type of DescribeCluster."""
+PATIENCE_MS = 10_000.0
+ANSWER_MS = 3_000.0
+
+Controllers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-controller",
+        "-C",
+        metavar="HOST:PORT,...",
+        help="Controllers to ask instead of brokers.",
+    ),
+]
+
+
+class QuorumClient:
+    """Asks one quorum. `cluster_id` is known once it has answered."""
+
+    def __init__(self, connected: Connected, controllers: list[Endpoint]) -> None:
+        self.connected = connected
+        self._controllers = controllers
+        self.cluster_id = ""
+
+    def describe(self, *, metrics: bool = False) -> Any:
+        """The leader's `DescribeQuorumResponse`; waits for a leader where there is none. Raises
+        `KafkaError`, `ChannelError`."""
+
+        def request() -> DescribeQuorumRequest:
+            topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
+            return DescribeQuorumRequest(topics=[topic], include_metrics=metrics)
+
+        client = self.connected.client
+        if not self._controllers:
+            response = self.connected.call(client.ask_any(request, _check))
+            self.cluster_id = client.cluster.cluster_id or ""
+            return response
+
+        async def attempt() -> Any:
+            leader = await self._find_leader()
+            response = await client.send(leader, request(), timeout_ms=ANSWER_MS)
+            _check(response)
+            return response
+
+        return self.connected.call(client.retry(attempt, timeout_ms=PATIENCE_MS))
+
+    async def _find_leader(self) -> Endpoint:
+        """Where the active controller listens, as any controller says that answers."""
+        failure: Exception | None = None
+        for endpoint in self._controllers:
+            asked = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+            try:
+                told = await self.connected.client.send(endpoint, asked, timeout_ms=ANSWER_MS)
+                raise_for(told.error_code, told.error_message)
+            except (ChannelError, KafkaError) as error:
+                failure = error
+                continue
+            self.cluster_id = told.cluster_id
+            for node in told.brokers:
+                if node.broker_id == told.controller_id:
+                    return Endpoint(node.host, node.port)
+            failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the quorum has no leader at present")
+        assert failure is not None
+        raise failure
+
+
+@contextmanager
+def quorum_client(
+    bootstrap: str | None, controllers: str | None, data: Path | None
+) -> Iterator[QuorumClient]:
+    """What is raised becomes one sentence and an exit status."""
+    if controllers and bootstrap:
+        raise Failure("choose --bootstrap or --bootstrap-controller", USAGE)
+    with cluster(controllers or bootstrap, data, refresh=not controllers) as connected:
+        yield QuorumClient(connected, connected.client.cluster.candidates() if controllers else [])
+
+
+def _check(response: Any) -> None:
+    raise_for(response.error_code, response.error_message)
+    for topic in response.topics:
+        for partition in topic.partitions:
+            raise_for(partition.error_code, partition.error_message)
