@@ -133,7 +133,7 @@ class LogDirectories:
         log = opened.log
         log.high_watermark = directory.high_watermarks.get(partition, 0)
         if topic_id is None and log.log_end_offset > 0:
-            directory.previous_broker_epoch = -1  # whose it is cannot be said: it will be set aside
+            directory.on_lost_topic_id(str(partition))
         if opened.fault:
             # Shorter than it was when it closed cleanly: what the controller is told must not say so.
             directory.previous_broker_epoch = -1

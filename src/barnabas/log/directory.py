@@ -120,8 +120,7 @@ class LogDirectory:
         return [name for name in self.disk.list_dir(self.path) if name.endswith(DELETE_SUFFIX)]
 
     def _topic_id(self, name: str) -> Uuid | None:
-        """Whose log the directory `name` holds; None where that was lost. Raises ``OSError`` where the
-        file is not what was written: an empty log in its place would be a lie."""
+        """Whose log the directory `name` holds; None where that was lost."""
         path = f"{self.path}/{name}/{PARTITION_METADATA}"
         if not self.disk.exists(path):
             return None
@@ -130,10 +129,18 @@ class LogDirectory:
         if entries.get("version") == "0":
             with suppress(ValueError):
                 return uuid_from_text(entries.get("topic_id", ""))
-        if self.was_clean:
-            # After a crash it may not have come to the device; then the log has not either.
-            raise OSError(f"{path} is malformed")
         return None
+
+    def on_lost_topic_id(self, name: str) -> None:
+        """Nobody knows whose the log in directory `name` is: it will be set aside. Raises ``OSError``
+        where that is rot: the file is durable with the log's first sync, and an empty log in its place
+        would be a lie. After a crash it may just not have come to the device."""
+        self.previous_broker_epoch = -1
+        path = f"{self.path}/{name}/{PARTITION_METADATA}"
+        if self.disk.exists(path):
+            if self.was_clean:
+                raise OSError(f"{path} is malformed")
+            self.disk.remove(path)
 
     def write_topic_id(self, name: str, topic_id: Uuid) -> None:
         text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"

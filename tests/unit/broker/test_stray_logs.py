@@ -92,3 +92,22 @@ def test_a_directory_with_a_corrupt_topic_id_goes_offline() -> None:
     cluster.sim.nodes[node].start()
     assert not cluster.sim.nodes[node].is_up  # its only directory
     assert names(cluster, node) == ["t-0"]
+
+
+@pytest.mark.parametrize("nonempty", [False, True])
+def test_a_topic_id_that_a_power_loss_tore_takes_no_directory_offline(nonempty: bool) -> None:
+    """Also not where the node ended cleanly before it was in the cluster again (seed 51003)."""
+    cluster, node = cluster_with_a_follower_down()
+    disk = cluster.sim.nodes[node].machine.disk
+    disk.file("/data/t-0/partition.metadata").data[:] = bytes(20)
+    if nonempty:
+        del disk.names["/data/.kafka_cleanshutdown"]  # it was no clean shutdown
+    else:
+        for path in [p for p in disk.names if p.startswith("/data/t-0/0000")]:
+            del disk.names[path]
+    start(cluster, node)
+    assert cluster.broker(node).logs.directories[0].is_online
+    log = cluster.partition(node).log
+    assert log is not None
+    cluster.until(lambda: log.log_end_offset == 1)
+    assert sum(found.endswith("-stray") for found in names(cluster, node)) == nonempty
