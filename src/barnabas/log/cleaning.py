@@ -226,6 +226,7 @@ class LogCleaner:
             bytes_before=work.plan.dirty_bytes + work.plan.clean_bytes,
             bytes_after=work.bytes_written,
             records=work.records,
+            helped=isinstance(work.compactor, HelpedCompactor),
             took_ms=round(self._ports.clock.now_ms() - work.started_ms),
         )
         here = work.directory.logs
