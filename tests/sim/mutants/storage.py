@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.log import cutting, recovery
+from barnabas.log import cutting, segment
 from barnabas.log.epoch_cache import EpochCache
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import ProducerStates
@@ -41,7 +41,7 @@ def epochs_not_cut() -> list[Patch]:
 
 def recovery_trusts_the_disk() -> list[Patch]:
     """The end of the log after a crash is what the file's length says."""
-    return [(recovery, "check_crc", lambda header, data, position=0: None)]
+    return [(segment, "check_crc", lambda header, data, position=0: None)]
 
 
 MUTANTS = (

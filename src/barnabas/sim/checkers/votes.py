@@ -5,6 +5,7 @@ A vote counts once it may have been spoken of, that is when nothing waits for it
 
 from __future__ import annotations
 
+from barnabas.raft.election_state import NOBODY, ElectionState
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
@@ -14,6 +15,8 @@ class OneVotePerEpoch(Checker):
     def __init__(self) -> None:
         self._votes: dict[tuple[int, int], int] = {}
         """(node, quorum epoch) → the candidate."""
+        self._latest: dict[int, int] = {}
+        """Node → the last epoch in which it voted."""
         self._seen: dict[int, object] = {}
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
@@ -24,10 +27,21 @@ class OneVotePerEpoch(Checker):
             return
         self._seen[node.id] = saved
         if saved.voted is None:
+            self._check_memory(node, saved)
             return
         known = self._votes.setdefault((node.id, saved.epoch), saved.voted.id)
+        self._latest[node.id] = max(saved.epoch, self._latest.get(node.id, -1))
         if known != saved.voted.id:
             raise Violation(
                 f"node {node.id} voted for {known} and for {saved.voted.id} in quorum epoch"
                 f" {saved.epoch}"
+            )
+
+    def _check_memory(self, node: SimNode, saved: ElectionState) -> None:
+        """It goes by no vote: it must not be free to give one again where it gave one."""
+        latest = self._latest.get(node.id, -1)
+        if saved.epoch < latest or (saved.epoch == latest and saved.leader_id == NOBODY):
+            raise Violation(
+                f"node {node.id} voted for {self._votes[node.id, latest]} in quorum epoch {latest} and"
+                f" has forgotten it: it goes on in epoch {saved.epoch} without a vote"
             )

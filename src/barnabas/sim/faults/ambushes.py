@@ -18,11 +18,13 @@ WAITS_MS = 6_000.0
 
 
 def ambush_voters(s: Strike) -> bool:
-    """The active controller is killed, and each voter once right after it has given its vote. It is
-    there again while the election still goes on."""
+    """The active controller or every node is killed, and each voter once more right after it has given
+    its vote. It is there again while the election still goes on, which a slow network draws out: several
+    stand in the same epoch, and ask by connections that are new."""
     leader = s.cluster.active_controller()
     if leader is None:
         return False
+    victims = s.cluster.up() if s.rng.random() < 0.7 else [leader]
     before = {node.id: _vote(node) for node in s.cluster.up()}
 
     def has_voted(node: SimNode) -> bool:
@@ -30,9 +32,21 @@ def ambush_voters(s: Strike) -> bool:
         return vote is not None and vote != before.get(node.id)
 
     _lie_in_wait(s, has_voted, len(before), (1, 5, 20))
-    leader.kill()
-    s.restart_later(leader)
+    _slow_down(s)
+    for node in victims:
+        node.kill()
+        s.world.after(s.wait_ms(1, 20), node.start)
     return True
+
+
+def _slow_down(s: Strike) -> None:
+    conditions = s.cluster.network.conditions
+    conditions.slow_chance, conditions.slow_ms_max = 0.6, s.rng.choice([30.0, 100.0, 300.0])
+
+    def heal() -> None:
+        conditions.slow_chance = 0.0
+
+    s.repair_later(s.rng.uniform(300, 1500), heal)
 
 
 def ambush_leaders(s: Strike) -> bool:
