@@ -61,14 +61,17 @@ class Board:
         self.check_deadline_ms = now_ms + self.check_ms
         self.fetched: set[int] = set()
         """Voters that fetched since the check's deadline was set."""
-        self.set_voters(voters)
+        self.set_voters(voters, now_ms)
 
     def __repr__(self) -> str:
         ends = {node: progress.end_offset for node, progress in self.voters.items()}
         return f"Board(voters {ends}, {len(self.observers)} observers, {len(self.parked)} parked)"
 
-    def set_voters(self, voters: VoterSet) -> None:
-        """The voter set changed: who was an observer keeps its progress."""
+    def set_voters(self, voters: VoterSet, now_ms: float) -> None:
+        """The voter set changed: who was an observer keeps its progress. A leader that needed nobody
+        has the whole time from now on for the first of the others to fetch as a voter."""
+        if self._needs_nobody:
+            self.check_deadline_ms = now_ms + self.check_ms
         before = {progress.key: progress for progress in self.voters.values()}
         self.voters = {}
         for node in voters.nodes.values():
@@ -81,6 +84,11 @@ class Board:
                 self.observers[key] = progress
         if self.me.id in self.voters:
             self.voters[self.me.id].acknowledged = True
+        self.fetched &= self.voters.keys()
+
+    @property
+    def _needs_nobody(self) -> bool:
+        return len(self.voters) == 1 and self.me.id in self.voters
 
     def _promoted(self, key: ReplicaKey) -> Progress:
         known = next((k for k in self.observers if k.matches(key)), None)
@@ -144,8 +152,7 @@ class Board:
 
     def quorum_lost(self, now_ms: float) -> bool:
         """Whether a majority has fallen silent. A leader that is the only voter needs nobody."""
-        alone = len(self.voters) == 1 and self.me.id in self.voters
-        return not alone and now_ms >= self.check_deadline_ms
+        return not self._needs_nobody and now_ms >= self.check_deadline_ms
 
     def high_watermark(self, own_end: int, start_offset: int, present: int) -> int:
         """From the voters' positions; the leader's own is what is durable (`own_end`)."""

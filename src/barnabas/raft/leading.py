@@ -158,7 +158,7 @@ def on_synced(m: Machine, event: on.Synced) -> None:
 
 
 def voters_changed(m: Machine, state: Leader) -> None:
-    state.board.set_voters(m.voters)
+    state.board.set_voters(m.voters, m.now)
     _move_high_watermark(m, state)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from barnabas.raft import messages
 from barnabas.raft.voters import ReplicaKey
 from barnabas.types import Endpoint, Uuid
@@ -138,6 +140,19 @@ def test_a_node_that_lost_its_disk_joins_again_by_itself() -> None:
     quorum.commit(b"2")
     quorum.settle()
     assert lost.journal.values == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_leader_that_was_alone_for_long_waits_for_its_first_follower(seed: int) -> None:
+    quorum = Quorum(seed, first_voters=1)
+    quorum.start()
+    quorum.commit(b"1")
+    leader = quorum.elect()
+    assert leader.replica is not None
+    epoch = leader.replica.epoch
+    quorum.world.run(quorum.world.now_ms + 60_000)
+    assert quorum.add_voter(2).error is ErrorCode.NONE
+    assert quorum.elect() is leader and leader.replica.epoch == epoch
 
 
 def test_new_controllers_join_by_themselves_where_they_may() -> None:
