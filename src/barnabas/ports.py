@@ -158,6 +158,10 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
+    @property
+    def unsent_bytes(self) -> int:
+        """Sent on any connection and not yet taken by the network."""
+
     def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> Listener:
         """Raises ``OSError`` where the address is taken. `accept` is called per connection;
         `on_connected` follows on what it returns."""

@@ -35,6 +35,7 @@ from barnabas.broker.fetch_answers import (
 from barnabas.broker.leaders import LEADERSHIP
 from barnabas.broker.partition import Partition
 from barnabas.broker.replication_throttle import ReplicationThrottle
+from barnabas.limits import UNSENT_BYTES_TOTAL
 from barnabas.ports import Ports, Rng
 from barnabas.replication.leader import UNKNOWN
 from barnabas.replication.sessions import (
@@ -347,6 +348,8 @@ class FetchService:
         look = Look(fetch.version, fetch.isolation, whole, fetch.cold_reads >= COLD_READS_MAX, cold)
         answers: list[tuple[Watched, PartitionData]] = []
         left = min(fetch.max_bytes, self._limits.response_bytes_max)
+        if not session.is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
+            left = 0  # one batch
         size, urgent, throttled = 0, False, 0
         for watched in list(session.dirty):
             try:

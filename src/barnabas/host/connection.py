@@ -28,15 +28,18 @@ LINGER_S = 5.0
 class Traffic:
     """Totals over all connections of a node."""
 
-    __slots__ = ("bytes_in", "bytes_out", "closed", "faults", "opened")
+    __slots__ = ("bytes_in", "bytes_out", "closed", "faults", "opened", "unsent")
 
     def __init__(self) -> None:
         self.bytes_in = self.bytes_out = self.opened = self.closed = self.faults = 0
+        self.unsent = 0
+        """Bytes queued now."""
 
     def describe(self) -> dict[str, int]:
         return {
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
+            "bytes_unsent": self.unsent,
             "connections_opened": self.opened,
             "connections_closed": self.closed,
             "connection_faults": self.faults,
@@ -125,14 +128,12 @@ class HostConnection:
         if not self._open or self._closing:
             return
         if self._queue:
-            self._queue.extend(parts)
-            self._unsent += sum(map(len, parts))
+            self._put_off(parts, sum(map(len, parts)))
             return
         size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         sent = self._try_send(parts)
         if sent != size and self._open:
-            self._queue.extend(parts)
-            self._unsent = size
+            self._put_off(parts, size)
             self._drop(sent)
             self._loop.add_writer(self._fd, self._on_writable)
 
@@ -216,10 +217,16 @@ class HostConnection:
         self._traffic.bytes_out += sent
         return sent
 
+    def _put_off(self, parts: Sequence[Buffer], size: int) -> None:
+        self._queue.extend(parts)
+        self._unsent += size
+        self._traffic.unsent += size
+
     def _drop(self, sent: int) -> None:
         """Take `sent` bytes, and empty parts behind them, off the front of the queue."""
         queue = self._queue
         self._unsent -= sent
+        self._traffic.unsent -= sent
         while queue:
             first = queue[0]
             if len(first) > sent:
@@ -243,6 +250,7 @@ class HostConnection:
         if self._linger is not None:
             self._linger.cancel()
         self._queue.clear()
+        self._traffic.unsent -= self._unsent
         self._unsent = 0
         with contextlib.suppress(OSError):  # the peer may have closed first
             self._socket.shutdown(socket.SHUT_RDWR)

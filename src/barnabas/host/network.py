@@ -57,6 +57,10 @@ class HostNetwork:
 
     # -- ports.Network -----------------------------------------------------------------------------
 
+    @property
+    def unsent_bytes(self) -> int:
+        return self.traffic.unsent
+
     def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> HostListener:
         family, address = _listen_address(endpoint)
         sock = socket.socket(family, socket.SOCK_STREAM)

@@ -198,6 +198,7 @@ class SimClock:
 class ProcessNetwork:
     def __init__(self, process: SimProcess) -> None:
         self._process = process
+        self.unsent_bytes = 0  # simulated messages are small
 
     def listen(self, endpoint: Endpoint, accept: Callable[[], Receiver]) -> Listener:
         here = Endpoint(self._process.host, endpoint.port)

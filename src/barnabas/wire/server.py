@@ -46,6 +46,7 @@ from barnabas.wire.schema import Message
 
 NOBODY = Endpoint("", 0)
 STALL_CHECK_MS = 10.0
+FETCH_KEY = ApiKey.FETCH.to_bytes(2, "big")
 FLUSH_BYTES = 256 * 1024
 """Answers to requests that came together leave together, up to this size."""
 
@@ -252,6 +253,9 @@ class ServerConnection:
         self._corked = False
         self._paused = False
         self._client_id: tuple[bytes | None, str | None] = (None, None)
+        self._fetch: _Turn | None = None
+        """A fetch without an answer yet. The next one waits: what they give is as large as answers get,
+        and all of it would be held until the first has its turn."""
 
     def __repr__(self) -> str:
         return f"ServerConnection({self.id} {self.peer} on {self.server.listener})"
@@ -300,6 +304,7 @@ class ServerConnection:
             if turn.parked is not None:
                 turn.parked.abandon()
         self._turns.clear()
+        self._fetch = None
         self._backlog.clear()
         self._out.clear()
         self._out_bytes = 0
@@ -335,11 +340,14 @@ class ServerConnection:
     # -- requests --------------------------------------------------------------------------------
 
     def _on_frame(self, frame: memoryview) -> None:
-        if self._backlog or self._is_full():
+        if self._backlog or self._must_wait(frame):
             self._backlog.append(frame)
             self._pause()
         else:
             self._serve(frame)
+
+    def _must_wait(self, frame: memoryview) -> bool:
+        return self._is_full() or (self._fetch is not None and frame[:2] == FETCH_KEY)
 
     def _is_full(self) -> bool:
         bounds, connection = self.server.limits, self._connection
@@ -366,7 +374,7 @@ class ServerConnection:
             return
         was_corked, self._corked = self._corked, True
         try:
-            while self._backlog and self.is_open and not self._is_full():
+            while self._backlog and self.is_open and not self._must_wait(self._backlog[0]):
                 self._serve(self._backlog.popleft())
         except MalformedError as error:
             self.end("connection.malformed", error=str(error))
@@ -405,6 +413,8 @@ class ServerConnection:
             turn = _Turn(self, entry, request, ctx)
             turn.parked = result
             self._turns.append(turn)
+            if header.api_key == ApiKey.FETCH:
+                self._fetch = turn
             result.attach(turn.reply)
         elif self._turns:
             turn = _Turn(self, entry, request, ctx)
@@ -505,6 +515,8 @@ class ServerConnection:
                 self.end("connection.unanswerable", request=repr(ctx))
                 return
         turn.done = True
+        if turn is self._fetch:
+            self._fetch = None
         turns = self._turns
         while turns and turns[0].done:
             parts = turns.popleft().parts

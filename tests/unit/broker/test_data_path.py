@@ -135,6 +135,15 @@ class TestFetch:
         assert len(values_of(shared.fetch(topic=name, max_bytes=10))) == 1
         assert len(values_of(shared.fetch(topic=name, partition_bytes=10))) == 1
 
+    def test_where_peers_do_not_take_what_they_asked_for_a_fetch_gets_one_batch(
+        self, shared: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name = topic(shared, "pressed")
+        for _ in range(4):
+            shared.produce([b"x" * 500], topic=name)
+        monkeypatch.setattr("barnabas.broker.fetch.UNSENT_BYTES_TOTAL", -1)
+        assert len(values_of(shared.fetch(topic=name))) == 1
+
     def test_epochs_are_checked(self, shared: Cluster) -> None:
         name = topic(shared, "epochs")
         shared.produce([b"a"], topic=name)

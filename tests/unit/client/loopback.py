@@ -83,6 +83,7 @@ class World:
         self._order = itertools.count()
         self._pumping = False
         self.clock = self.network = self.wakeups = self
+        self.unsent_bytes = 0
         self.disk: Disk = None  # type: ignore[assignment]
         self.background: Background = None  # type: ignore[assignment]
 

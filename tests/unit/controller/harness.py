@@ -106,6 +106,8 @@ class FakeConnection:
 
 
 class FakeNetwork:
+    unsent_bytes = 0
+
     def __init__(self) -> None:
         self.refusing: set[Endpoint] = set()
         self.asked: list[Endpoint] = []

@@ -112,10 +112,22 @@ def test_what_the_network_does_not_take_is_counted_and_sent_later(world: World) 
     for _ in range(16):
         client.send(block[:100], block[100:])
     assert client.connection.unsent_bytes > 0
+    assert world.network.unsent_bytes == client.connection.unsent_bytes
     server.connection.resume_reading()
     world.until(lambda: len(server.received) == 16 * len(block))
     assert bytes(server.received) == block * 16
-    assert client.connection.unsent_bytes == 0
+    assert client.connection.unsent_bytes == world.network.unsent_bytes == 0
+
+
+def test_what_a_closed_connection_had_queued_counts_no_longer(world: World) -> None:
+    client, server = pair(world, room=1 << 16)
+    assert server.connection is not None
+    assert client.connection is not None
+    server.connection.pause_reading()
+    client.send(bytes(32 << 20))
+    assert world.network.unsent_bytes > 0
+    client.connection.abort()
+    assert world.network.unsent_bytes == 0
 
 
 def test_close_sends_what_is_queued_first(world: World) -> None:

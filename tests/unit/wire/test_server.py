@@ -14,7 +14,9 @@ from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
-from barnabas.wire.request import Api
+from barnabas.wire.messages.fetch_request import FetchRequest
+from barnabas.wire.messages.fetch_response import FetchResponse
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.server import RequestServer, ServerConnection
 from tests.unit.client.fake_cluster import FakeCluster
 from tests.unit.client.loopback import Stream, World
@@ -100,6 +102,27 @@ def test_features_stand_from_version_3_and_zero_from_4() -> None:
         ]
         assert [(f.max_version_level) for f in told.finalized_features] == [2]
         assert told.finalized_features_epoch == 9
+
+
+def test_a_fetch_waits_for_the_one_before_it_on_its_connection() -> None:
+    """Sixty fetches sent at once would otherwise be read into memory together."""
+    world, waiting = World(), list[Parked]()
+
+    def park(request: FetchRequest, ctx: RequestContext, role: None) -> Parked:
+        waiting.append(Parked())
+        return waiting[-1]
+
+    api = Api(ApiKey.FETCH, FetchRequest, lambda request, code, text: None)
+    server = RequestServer(world, "P", ApiTable().add_handler(api, park, None))
+    connection, stream = open_connection(server)
+    fetch = frame(ApiKey.FETCH, 12, encode_bytes(FetchRequest(), 12))
+    versions = frame(ApiKey.API_VERSIONS, 0, b"")
+    feed(connection, fetch + versions + fetch + fetch)
+    for served in (1, 2, 3):
+        assert (len(waiting), connection.in_flight) == (served, 2 if served == 1 else 1)
+        waiting[-1].complete(FetchResponse())
+    assert connection.in_flight == 0
+    assert len(stream.unsent) >= 3
 
 
 def test_no_bytes_bring_a_listener_down() -> None:
