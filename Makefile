@@ -10,12 +10,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # The part of the code that people write: formatters and linters leave generated modules alone.
-CODE := src tests tools bench
+CODE := src tests tools bench examples
 
 # Nodes start three times as fast from compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo test check format lint types layers tidy unit sim bench interop peers messages golden docs lock clean
+.PHONY: help venv demo test check format lint types layers tidy unit sim sim-mutants bench interop peers messages golden docs lock clean
 
 help: ## These lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,9 @@ SEEDS ?= 1000
 FROM ?= 1
 sim: venv ## SEED=n replays one, FROM=n SEEDS=m runs many
 	$(BIN)/python -m barnabas.sim $(if $(SEED),--seed $(SEED),--from $(FROM) --seeds $(SEEDS)) $(ARGS)
+
+sim-mutants: venv ## Plant each of the known bugs, play seeds until it is found (minutes), print the table
+	$(BIN)/python -m tests.sim.mutants $(ARGS)
 
 bench: venv ## Figures beside Kafka's (where `make peers` brought it), written to bench/results
 	$(BIN)/python -m bench.cluster $(ARGS)

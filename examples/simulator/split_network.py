@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from barnabas.sim.cluster import SimCluster, SimNode, Topology
-from barnabas.sim.history import Violation
-from barnabas.sim.world import World
+from barnabas.sim import SimCluster, SimNode, Topology, Violation, World
 
 READY_MS = 30_000.0
 
