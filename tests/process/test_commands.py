@@ -71,6 +71,8 @@ def test_lines_go_in_and_come_out(run: Command, tmp_path: Path) -> None:
     assert sum(row["committed"] for row in described["partitions"]) == 10_000
     assert {row["lag"] for row in described["partitions"]} == {0}
     assert [g["group_id"] for g in json.loads(run("groups", "list", "--json"))] == ["g"]
+    assert len(run("consume", "lines", "--group", "h", "--exit").split()) == 10_000
+    assert run("consume", "lines", "--group", "h", "--exit") == ""
 
 
 def test_the_cluster_describes_itself(run: Command) -> None:

@@ -46,14 +46,14 @@ def command(
     )
     with cluster(bootstrap, data) as connected:
         consumer = connected.consumer(group, settings)
+        # A group may wait for topics that nobody has created yet.
+        partitions = chosen(connected, topics, partition) if exit_at_end or not group else []
+        ends = ends_of(connected, partitions) if exit_at_end else {}
         if group:
             consumer.inner.subscribe(topics)
-            ends: dict[TopicPartition, int] = {}
         else:
-            partitions = chosen(connected, topics, partition)
             begin = offset if offset is not None else EARLIEST if reset == "earliest" else LATEST
             consumer.inner.assign(dict.fromkeys(partitions, begin))
-            ends = ends_of(connected, partitions) if exit_at_end else {}
         pump(connected, consumer, ends, max_records, timeout_s, as_json, show_keys, bool(group))
 
 
@@ -84,7 +84,7 @@ def pump(
     write = sys.stdout.buffer.write
     try:
         while max_records is None or printed < max_records:
-            if ends and all(_at_end(consumer, tp, end) for tp, end in ends.items()):
+            if ends and _is_at(ends, consumer, in_group=commits):
                 break
             limit = 500 if max_records is None else min(500, max_records - printed)
             records = consumer.poll(POLL_MS, limit)
@@ -102,9 +102,16 @@ def pump(
     consumer.close()
 
 
-def _at_end(consumer: BlockingConsumer, tp: TopicPartition, end: int) -> bool:
-    position = consumer.inner.position(tp)
-    return position is not None and position >= end
+def _is_at(ends: dict[TopicPartition, int], consumer: BlockingConsumer, *, in_group: bool) -> bool:
+    """Whether everything was read: in a group all that this member was given."""
+    inner = consumer.inner
+    if in_group and not inner.is_stable:
+        return False
+    for tp in inner.assignment if in_group else ends:
+        position = inner.position(tp)
+        if position is None or position < ends.get(tp, 0):
+            return False
+    return True
 
 
 def line_of(record: ConsumerRecord, as_json: bool, show_keys: bool) -> bytes:
