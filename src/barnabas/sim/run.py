@@ -165,7 +165,7 @@ class Run:
             return False
         led: dict[str, bool] = {}
         for node in nodes:
-            if node.broker is not None and node.metadata.image.offset >= image.offset - 1:
+            if node.broker is not None and node.metadata.image.offset >= image.offset:
                 for partition, _, high_watermark, end in led_partitions(node.broker):
                     led[str(partition)] = high_watermark == end
         wanted = [f"{t}-{p}" for t, count in self.workload.topics.items() for p in range(count)]

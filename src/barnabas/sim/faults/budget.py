@@ -35,15 +35,12 @@ class Budget:
     def image(self) -> MetadataImage | None:
         """The newest metadata of which anybody ever knew that they are committed; None while no broker
         has them."""
-        newest = None
-        for node in self.cluster.up():
-            if node.node is None:
-                continue
-            self._newest = max(self._newest, node.node.quorum.high_watermark - 1)
-            image = node.node.metadata.image  # a controller alone does not fill it
-            if node.node.broker is not None and (newest is None or image.offset > newest.offset):
-                newest = image
-        return newest if newest is not None and newest.offset >= self._newest else None
+        nodes = [node.node for node in self.cluster.up() if node.node is not None]
+        self._newest = max([self._newest, *(node.quorum.high_watermark for node in nodes)])
+        for node in nodes:  # a controller alone does not fill that image
+            if node.broker is not None and node.quorum.applied_offset >= self._newest:
+                return node.metadata.image
+        return None
 
     def may_lose_data(self, node: SimNode) -> bool:
         """Whether `node` may lose what it has not synced, or a whole directory of partitions."""
