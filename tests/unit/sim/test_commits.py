@@ -1,0 +1,60 @@
+"""What a coordinator may hold as a group's committed offset, and what it may not."""
+
+from __future__ import annotations
+
+from barnabas.sim.commits import Commits
+
+PLACE = ("t", 0)
+
+
+def test_the_last_acknowledged_commit_is_right() -> None:
+    commits = Commits()
+    commits.acknowledge(commits.begin("g", {PLACE: 5}))
+    commits.acknowledge(commits.begin("g", {PLACE: 9}))
+    assert commits.check("g", {PLACE: 9}) == ""
+
+
+def test_an_older_commit_went_back_unasked() -> None:
+    commits = Commits()
+    commits.acknowledge(commits.begin("g", {PLACE: 5}))
+    commits.acknowledge(commits.begin("g", {PLACE: 9}))
+    assert "older than what was acknowledged" in commits.check("g", {PLACE: 5})
+
+
+def test_a_commit_without_an_answer_may_have_arrived_or_not() -> None:
+    commits = Commits()
+    commits.acknowledge(commits.begin("g", {PLACE: 5}))
+    commits.begin("g", {PLACE: 9})
+    assert commits.check("g", {PLACE: 5}) == ""
+    assert commits.check("g", {PLACE: 9}) == ""
+
+
+def test_of_two_commits_under_way_at_once_either_may_be_last() -> None:
+    commits = Commits()
+    first, second = commits.begin("g", {PLACE: 5}), commits.begin("g", {PLACE: 3})
+    commits.acknowledge(second)
+    commits.acknowledge(first)
+    assert commits.check("g", {PLACE: 5}) == ""
+    assert commits.check("g", {PLACE: 3}) == ""
+
+
+def test_going_back_is_right_where_a_member_asked_for_it() -> None:
+    commits = Commits()
+    commits.acknowledge(commits.begin("g", {PLACE: 9}))
+    commits.acknowledge(commits.begin("g", {PLACE: 2}))
+    assert commits.check("g", {PLACE: 2}) == ""
+
+
+def test_what_nobody_committed_and_what_is_missing() -> None:
+    commits = Commits()
+    commits.acknowledge(commits.begin("g", {PLACE: 5}))
+    assert "nobody committed" in commits.check("g", {PLACE: 6})
+    assert "has no offset" in commits.check("g", {})
+    assert commits.check("another", {}) == ""
+
+
+def test_a_deleted_group_has_nothing_to_keep() -> None:
+    commits = Commits()
+    commits.acknowledge(commits.begin("g", {PLACE: 5}))
+    commits.forget("g")
+    assert commits.check("g", {}) == ""
