@@ -21,6 +21,7 @@ from barnabas.client.fetching import FetchedRun, FetchPosition, FetchSettings, a
 from barnabas.client.group_member import GroupMember, GroupSettings
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity
 from barnabas.client.records import ConsumerRecord
+from barnabas.record.batch import CorruptBatchError
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 
@@ -166,17 +167,24 @@ class Consumer:
         run = reading.runs[0]
         assert reading.position is not None
         done = True
-        for record in run.records(reading.position):
-            if len(taken) >= limit:
-                done = False
-                break
-            taken.append(
-                ConsumerRecord(
-                    tp.topic, tp.partition, record.offset, record.timestamp, record.key,
-                    record.value, record.headers,
-                )
-            )  # fmt: skip
-            reading.position = record.offset + 1
+        try:
+            for record in run.records(reading.position):
+                if len(taken) >= limit:
+                    done = False
+                    break
+                taken.append(
+                    ConsumerRecord(
+                        tp.topic, tp.partition, record.offset, record.timestamp, record.key,
+                        record.value, record.headers,
+                    )
+                )  # fmt: skip
+                reading.position = record.offset + 1
+        except CorruptBatchError as error:
+            # Damaged on its way or on the broker's disk, which mends it: it is asked for again.
+            self.buffered_bytes -= sum(len(run.data) for run in reading.runs)
+            reading.seek(reading.position)
+            self._put_off([reading], KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)))
+            return
         if done:
             reading.position = run.next_offset
             reading.runs.popleft()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import API_TIMEOUT_MS, Client, raise_for
-from barnabas.record.batch import iterate
+from barnabas.record.batch import CorruptBatchError, iterate
 from barnabas.record.decode import Record, records_of
 from barnabas.types import Buffer, Endpoint, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -65,9 +65,13 @@ class FetchedRun:
         records: Buffer = told.records if isinstance(told.records, memoryview) else b""
         self.next_offset = offset
         size = 0
-        for batch in iterate(records):
-            self.next_offset = batch.header.next_offset
-            size = batch.position + batch.header.size
+        try:
+            for batch in iterate(records):
+                self.next_offset = batch.header.next_offset
+                size = batch.position + batch.header.size
+        except CorruptBatchError as error:
+            if not size:  # else what stands before it comes first
+                self.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
         self.data = memoryview(records)[:size]
         self._aborted = (
             sorted((t.first_offset, t.producer_id) for t in told.aborted_transactions or ())

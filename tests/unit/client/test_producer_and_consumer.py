@@ -168,6 +168,29 @@ def test_a_seek_drops_what_was_on_its_way() -> None:
     assert consumer.position(T0) == 5
 
 
+def test_a_damaged_batch_is_asked_for_again() -> None:
+    cluster = FakeCluster(partitions=1)
+    producer = Producer(cluster.client())
+    write(cluster, producer, 6, 0)
+    cluster.world.run(100)
+    partition = cluster.partitions[0]
+    whole, times = partition.read, 0
+
+    def read(offset: int) -> bytes:
+        nonlocal times
+        times += 1
+        data = bytearray(whole(offset))
+        if data and times < 4:
+            data[-1 if times % 2 else 16] ^= 0x40  # in a record, in the header
+        return bytes(data)
+
+    partition.read = read  # type: ignore[method-assign]
+    consumer = Consumer(cluster.client())
+    consumer.assign({T0: 0})
+    assert [r.offset for r in read_all(cluster, consumer, 6)] == list(range(6))
+    assert times >= 4
+
+
 def test_the_consumer_survives_the_death_of_a_leader() -> None:
     cluster = FakeCluster(nodes=2, partitions=1)
     producer = Producer(cluster.client())

@@ -59,8 +59,9 @@ def disk_full(s: Strike) -> bool:
 
 
 def rot(s: Strike) -> bool:
-    """A bit flips in a full segment of one replica, below its high watermark: in the log or in an index.
-    Others hold the same records, and whoever reads it gives them back."""
+    """A process is killed, and while it is away a bit flips in a full segment of one replica, below its high
+    watermark: in the log or in an index. Others hold the same records and give them back. (What a running
+    process wrote itself it believes: it is in memory.)"""
     node = s.any_broker()
     if node is None or not s.budget.may_lose_data(node):
         return False
@@ -78,6 +79,8 @@ def rot(s: Strike) -> bool:
     position, bit = s.rng.randrange(len(disk.content(path))), s.rng.randrange(8)
     if path.endswith(".log") and _is_unguarded(disk.content(path), position):
         return False
+    node.kill()
+    s.restart_later(node)
     s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
     disk.rot(path, position, bit)
     s.budget.on_rot(disk, path, position)
