@@ -21,9 +21,10 @@ from enum import Enum
 from barnabas.broker.directory_assignments import DirectoryAssignments
 from barnabas.broker.partition import Partition
 from barnabas.broker.replicas import ReplicaTable
+from barnabas.log.config import FOREVER_MS
 from barnabas.log.copying import align, append_run
 from barnabas.log.directory import LogDirectory
-from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
+from barnabas.log.errors import OffsetOutOfRange
 from barnabas.log.partition_log import PartitionLog
 from barnabas.ports import Ports, Wakeup
 from barnabas.record.batch import CorruptBatchError
@@ -208,7 +209,7 @@ class LogDirMoves:
             return self._step(move)
         except KafkaError as error:
             self._retry(move, error.message or error.code.name)
-        except (CorruptLogError, CorruptBatchError) as error:
+        except CorruptBatchError as error:
             self._retry(move, str(error))
         except OSError as error:
             # The current log's own calls tell of it themselves: this is the copy's.
@@ -260,15 +261,12 @@ class LogDirMoves:
 
     def _read(self, move: Move) -> Buffer | None:
         """What comes next; None where the disk has to be waited for."""
-        source, offset = move.source, move.copy.log_end_offset
+        offset = move.copy.log_end_offset
         try:
-            found = source.read(offset, SLICE_BYTES, block=False)
+            found = move.partition.read(offset, SLICE_BYTES, None, at_least_one=True, block=False)
         except OffsetOutOfRange:
             move.cuts = -1  # aligned with the next step
             return None
-        except OSError as error:
-            self._logs.fail_log(source.partition, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         if found is None:
             self._read_in_background(move, offset)
             return None
@@ -290,7 +288,10 @@ class LogDirMoves:
     def _on_caught_up(self, move: Move) -> None:
         """What is missing until the logs may change places, one after the other."""
         source, copy, name = move.source, move.copy, move.partition.name
-        if not move.syncs or copy.recovery_point < source.recovery_point:
+        # With ``flush.messages`` all counts as written that the new log has; else what the old one synced.
+        waits = source.config.flush_messages < FOREVER_MS
+        durable = source.log_end_offset if waits else source.recovery_point
+        if not move.syncs or copy.recovery_point < durable:
             if move.syncs < SYNCS_BEFORE_BLOCKING:
                 self._sync(move)
                 return

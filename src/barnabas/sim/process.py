@@ -23,6 +23,7 @@ COUNTED = {
     "raft.snapshot_installed": "snapshots installed",
     "raft.truncate": "quorum truncations",
     "log.directory_offline": "directories offline",
+    "log.moved": "logs moved to another directory",
     "log.mended": "batches mended",
 }
 """Events of a node's log that the totals of a run count."""

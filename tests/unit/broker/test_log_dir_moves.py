@@ -121,6 +121,26 @@ def test_a_move_goes_on_after_a_crash_and_replication_with_it() -> None:
     assert ends == {21}
 
 
+def test_what_flush_messages_promises_holds_through_a_move_and_a_power_loss() -> None:
+    cluster = Cluster(directories=2)
+    cluster.create_topic("t", flush_messages="1")
+    acknowledged = 0
+    target = other(cluster)
+    assert move(cluster, target.path) == "NONE"
+    while home(cluster) is not target or acknowledged < 20:
+        assert cluster.produce([b"x" * 5000], acks=1).error_code == 0
+        acknowledged += 1
+        assert acknowledged < 1000
+    assert cluster.produce([b"last"], acks=1).error_code == 0
+    node = cluster.sim.nodes[1]
+    node.kill(power_loss=True)
+    node.start()
+    cluster.leader("t")
+    log = cluster.partition(1).log
+    assert log is not None and log.log_end_offset == acknowledged + 1
+    assert home(cluster).path == target.path
+
+
 def test_refusals_are_kafkas() -> None:
     cluster = Cluster(directories=2)
     cluster.create_topic("t")

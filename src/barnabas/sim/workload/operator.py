@@ -18,6 +18,11 @@ from barnabas.wire.messages.alter_partition_reassignments_request import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from barnabas.wire.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from barnabas.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -129,6 +134,24 @@ async def reassign(o: Operator) -> None:
     )
 
 
+async def change_directory(o: Operator) -> None:
+    """Another log directory for a replica of some broker, or the one that it is in."""
+    topology = o.workload.cluster.topology
+    if topology.directories < 2:
+        return
+    topic, partition = o.any_partition()
+    node = o.rng.choice(list(topology.broker_ids))
+    number = o.rng.randrange(1, topology.directories + 1)
+    path = "/data" if number == 1 else f"/data{number}"
+    topics = [AlterReplicaLogDirTopic(name=topic, partitions=[partition])]
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
+    answer = await o.client.ask_node(node, request)
+    o.workload.cluster.world.note(
+        f"{o.name}: {topic}-{partition} of n{node} to be in {path}:"
+        f" {[p.error_code for t in answer.results for p in t.partitions]}"
+    )
+
+
 async def prefer(o: Operator) -> None:
     """Every preferred replica that can shall lead."""
     await o.ask(lambda: ElectLeadersRequest(election_type=0, topic_partitions=None))
@@ -198,6 +221,7 @@ HABITS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "deletes topics": delete_topic,
     "grows topics": grow_topic,
     "moves replicas": reassign,
+    "changes directories": change_directory,
     "prefers leaders": prefer,
     "configures topics": configure_topic,
     "configures brokers": configure_brokers,
