@@ -172,18 +172,21 @@ def _note_producers(
 
 
 def load_producer_snapshot(log: PartitionLog) -> int:
-    """Become what the newest usable snapshot says; the offset from which to go on."""
+    """Become what the newest usable snapshot says; the offset from which to go on. What the log still has
+    below its start counts: a transaction that ended there must not stay open for ever. A snapshot of
+    before the first segment says nothing of the batches in between, which are gone."""
+    first = log.segments[0].base_offset
     for offset in reversed(snapshot_offsets(log.disk, log.directory)):
         path = f"{log.directory}/{file_name(offset, SNAPSHOT)}"
-        if offset <= log.log_end_offset:
+        if first <= offset <= log.log_end_offset:
             try:
                 log.producers.load(log.disk.read_file(path), offset)
             except ValueError:
                 pass  # corrupt: the one before, or the batches, say the same
             else:
                 log.snapshot_offset = offset
-                return max(offset, log.log_start_offset)
+                return offset
         log.disk.remove(path)
     log.snapshot_offset = -1
-    log.producers.clear(log.log_start_offset)
-    return log.log_start_offset
+    log.producers.clear(first)
+    return first

@@ -116,6 +116,9 @@ def open_log(
     if later_cut is not None:
         cut, seen = later_cut, None
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
+    if not clean and log.recovery_point in log.bases[1:]:
+        # The indexes of the segment before were completed, now or by a roll, and have to be synced.
+        log.recovery_point -= 1
     unknown_from = log.log_end_offset if clean else recovery_point
     _fit_epochs(log, unknown_from if epochs_usable else 0, seen)
     log.high_watermark = log.log_start_offset

@@ -64,6 +64,17 @@ FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT: list[tuple[Any, ...]] = [
 ]
 """The largest timestamp of the last segment is before it, and no entry says so."""
 
+ENDED_BELOW_THE_LOG_START: list[tuple[Any, ...]] = [
+    ("transactional", 3, 1),
+    ("roll",),
+    ("sync",),
+    ("end_transaction", 3, False),
+    ("advance", 2),
+    ("transactional", 3, 1),
+]
+"""The snapshot knows an open transaction, and its marker is below the log's start: after a crash it stayed
+open for ever."""
+
 
 def play(model: LogModel, step: tuple[Any, ...]) -> None:
     match step:
@@ -113,6 +124,8 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
 )
 @given(seed=st.integers(0, 1 << 16), steps=st.lists(STEPS, min_size=5, max_size=30))
 @example(seed=0, steps=OPEN_BEYOND_RETENTION)
+@example(seed=0, steps=ENDED_BELOW_THE_LOG_START)
+@example(seed=0, steps=[("append", 1, 1), ("sync",), ("roll",), ("kill",), ("restart", True)])
 @example(seed=40787, steps=FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT)
 def test_the_log_is_the_list(seed: int, steps: list[tuple[Any, ...]]) -> None:
     model = LogModel(seed)
