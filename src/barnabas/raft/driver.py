@@ -23,6 +23,7 @@ from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.performing import Performer
 from barnabas.raft.proposing import Proposals
+from barnabas.raft.reading import AnswerReader
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.snapshotting import Snapshotting
@@ -84,12 +85,14 @@ class QuorumReplica:
             self.step,
             self._on_disk_failed,
         )
+        reader = AnswerReader(ports.disk, self.directory, opened.log, self._snapshotting.on_rot)
         self._performer = Performer(
             ports,
             settings,
             self.directory,
             transport,
             opened.log,
+            reader,
             machine,
             self._applier,
             self.metrics,

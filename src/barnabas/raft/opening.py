@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Disk
 from barnabas.raft import snapshots
 from barnabas.raft.batches import ControlRecord
@@ -40,7 +41,7 @@ class Opened:
 
 
 def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opened:
-    """Raises ``OSError``, ``QuorumStateError``, ``CorruptSnapshotError``."""
+    """Raises ``OSError``, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
     path = f"{directory}/{DIRECTORY}"
     disk.make_dirs(path)
     snapshots.remove_leftovers(disk, path)
@@ -63,7 +64,15 @@ def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opene
         raise snapshots.CorruptSnapshotError(
             f"{path} begins at offset {log.start_offset} and has no snapshot of what was before"
         )
-    shape, controls = scan(log)
+    try:
+        shape, controls = scan(log)
+    except CorruptLogError:
+        if latest is None or latest.offset <= log.start_offset:
+            raise
+        # What lies behind the snapshot was checked when the log was opened: the damage is before it.
+        log.delete_before(latest.offset)
+        earliest = latest
+        shape, controls = scan(log)
     if latest is not None and _contradicts(shape, latest):
         log.restart_at(latest.offset)
         earliest = latest

@@ -20,21 +20,14 @@ from barnabas.raft.batches import control_batch
 from barnabas.raft.election_state import FILE_NAME
 from barnabas.raft.fetched_snapshot import FetchedSnapshot
 from barnabas.raft.machine import Machine
-from barnabas.raft.messages import (
-    FetchRequest,
-    FetchResponse,
-    ReadLog,
-    ReadSnapshot,
-    Response,
-    SnapshotResponse,
-)
+from barnabas.raft.messages import FetchRequest, Response
 from barnabas.raft.metrics import QuorumMetrics
+from barnabas.raft.reading import AnswerReader
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.transport import Transport
 from barnabas.raft.watching import LeaderWatch
 from barnabas.raft.wire_form import request_to_wire, response_from_wire
-from barnabas.wire.errors import ErrorCode
 from barnabas.wire.schema import Message
 
 Step = Callable[[on.Event], None]
@@ -50,6 +43,7 @@ class Performer:
         directory: str,
         transport: Transport,
         log: RaftLog,
+        reader: AnswerReader,
         machine: Machine,
         applier: Applier,
         metrics: QuorumMetrics,
@@ -68,6 +62,7 @@ class Performer:
         self._on_failed = on_failed
         self._watch = LeaderWatch(transport, lambda endpoint: step(on.PeerGone(endpoint)))
         self._fetched = FetchedSnapshot(ports.disk, directory)
+        self._reader = reader
         self._effects: deque[do.Effect] = deque()
         self._waiting_for_disk = False
         self._performing = False
@@ -117,7 +112,11 @@ class Performer:
             if self._closed or self._failed(result):
                 return
             self._waiting_for_disk = False
-            then()
+            try:
+                then()
+            except (OSError, snapshots.CorruptSnapshotError) as error:
+                self._failed(error)
+                return
             self._step(on.Tick())
 
         self._ports.background.run(queue, job, done)
@@ -225,28 +224,7 @@ class Performer:
         waiter = self.tickets.pop(effect.ticket, None)
         if waiter is None:
             return
-        response = effect.response
-        if isinstance(response, FetchResponse) and isinstance(response.records, ReadLog):
-            read = response.records
-            records = self._log.read(read.offset, read.max_bytes, read.end_offset)
-            response = response._replace(records=records)
-        elif isinstance(response, SnapshotResponse) and isinstance(response.data, ReadSnapshot):
-            response = self._read_snapshot(response, response.data)
-        waiter(response)
-
-    def _read_snapshot(self, response: SnapshotResponse, read: ReadSnapshot) -> SnapshotResponse:
-        disk = self._ports.disk
-        path = f"{self._directory}/{snapshots.file_name(read.snapshot)}"
-        if not disk.exists(path):
-            return response._replace(error=ErrorCode.SNAPSHOT_NOT_FOUND, data=b"")
-        file = disk.open(path)
-        try:
-            size = file.size()
-            if not 0 <= read.position < size:
-                return response._replace(error=ErrorCode.POSITION_OUT_OF_RANGE, data=b"")
-            return response._replace(size=size, data=file.read_at(read.position, read.max_bytes))
-        finally:
-            file.close()
+        waiter(self._reader.resolved(effect.response))
 
     # -- the state machine -----------------------------------------------------------------------
 

@@ -42,6 +42,9 @@ class RaftLog(Protocol):
         """Whole batches from the one that holds `offset` on, the last one perhaps cut off; below
         offset `up_to`; at least one batch where there is one."""
 
+    def is_tail(self, offset: int) -> bool:
+        """Whether reading from `offset` on gives what was appended last, from memory."""
+
     def truncate_to(self, offset: int) -> None: ...
 
     def restart_at(self, offset: int) -> None:
@@ -137,6 +140,9 @@ class MetadataLog:
             return self._tail
         result = self._log.read(offset, max_bytes, up_to=up_to)
         return result.records if result is not None else b""
+
+    def is_tail(self, offset: int) -> bool:
+        return offset == self._tail_offset
 
     def truncate_to(self, offset: int) -> None:
         self._tail_offset = -1

@@ -169,6 +169,18 @@ class Snapshotting:
         for snapshot in known[:oldest]:
             disk.remove(f"{directory}/{snapshots.file_name(snapshot)}")
 
+    def on_rot(self, offset: int, error: Exception) -> None:
+        """The log is damaged behind `offset`. What a snapshot covers is not needed any more. What none covers
+        yet will be by the next one, which is begun; meanwhile another should lead. Raises ``OSError``."""
+        node, latest = self._settings.node_id, self._machine.log.latest_snapshot
+        self._ports.log("error", "raft.log_corrupt", node=node, offset=offset, reason=str(error))
+        if latest is not None and offset < latest.offset:
+            self._log.delete_before(latest.offset)
+            self._step(on.LogCleaned(self._log.start_offset, latest))
+        else:
+            self.begin()
+            self._step(on.Resign())
+
     def _may_go(self, snapshot: OffsetAndEpoch, total: int) -> bool:
         limit, age = self._settings.retention_bytes, self._settings.retention_ms
         if 0 <= limit < total:

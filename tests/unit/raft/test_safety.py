@@ -119,3 +119,50 @@ def test_a_log_that_contradicts_an_installed_snapshot_is_dropped() -> None:
     opened = open_replica(disk, replace(settings), "/data")
     assert (opened.shape.start_offset, opened.shape.end_offset) == (10, 10)
     assert opened.shape.last == other
+
+
+def rot_for(late: QuorumNode, end: int) -> None:
+    """Damage what `late` needs next, on everybody else."""
+    for node in late.quorum.nodes.values():
+        disk = node.machine.disk
+        if node is not late:
+            names = [name for name in disk.names if name.endswith(".log")]
+            path = max(name for name in names if int(name[-24:-4]) <= end + 5)
+            disk.rot(path, len(disk.content(path)) - 5)
+
+
+@pytest.mark.parametrize(
+    ("snapshot_bytes", "restart_after"), [(1_500, False), (1_500, True), (1 << 30, False)]
+)
+def test_rotten_log_is_not_handed_on_and_its_readers_get_a_snapshot(
+    snapshot_bytes: int, restart_after: bool
+) -> None:
+    """Noticed when it is read for a follower, or opened; also where no snapshot covers it yet."""
+    quorum = Quorum(
+        bytes_between_snapshots=snapshot_bytes, segment_bytes=1_024, retention_bytes=1 << 30
+    )
+    quorum.start()
+    for number in range(30):
+        quorum.commit(b"%90d" % number)
+    quorum.settle()
+    late = next(node for node in quorum.nodes.values() if node is not quorum.elect())
+    assert late.replica is not None
+    end = late.replica.log_end_offset
+    late.kill()
+    for number in range(30, 90):
+        quorum.commit(b"%90d" % number)
+    quorum.world.run(quorum.world.now_ms + 100)
+    others = [node for node in quorum.nodes.values() if node is not late]
+    for node in others:
+        node.kill()
+        node.start()
+    quorum.elect()
+    rot_for(late, end)
+    for node in others if restart_after else []:
+        node.kill()
+        node.start()
+    quorum.elect()
+    late.start()
+    quorum.settle()
+    assert [int(value) for value in late.journal.values] == list(range(90))
+    assert late.installed == 1 and not quorum.halts

@@ -1,0 +1,72 @@
+"""Puts bytes of the log and of snapshots into answers, where the machine only said which.
+
+Bytes that rotted on the disk are not handed on, for they would hold a follower up for ever: whoever asked is
+told that the storage failed, and the log that a snapshot covers is given up, so that the next answer is
+the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
+from barnabas.ports import Disk
+from barnabas.raft.batches import iter_runs
+from barnabas.raft.messages import (
+    FetchResponse,
+    ReadLog,
+    ReadSnapshot,
+    Response,
+    SnapshotResponse,
+)
+from barnabas.raft.replica_log import RaftLog
+from barnabas.raft.snapshots import file_name
+from barnabas.record.batch import CorruptBatchError
+from barnabas.wire.errors import ErrorCode
+
+
+class AnswerReader:
+    """Of one replica. `on_rot` is told from where on log is damaged."""
+
+    def __init__(
+        self, disk: Disk, directory: str, log: RaftLog, on_rot: Callable[[int, Exception], None]
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._log = log
+        self._on_rot = on_rot
+
+    def resolved(self, response: Response) -> Response:
+        """`response` with its bytes. Raises ``OSError``."""
+        if isinstance(response, FetchResponse) and isinstance(response.records, ReadLog):
+            return self._with_records(response, response.records)
+        if isinstance(response, SnapshotResponse) and isinstance(response.data, ReadSnapshot):
+            return self._with_piece(response, response.data)
+        return response
+
+    def _with_records(self, response: FetchResponse, read: ReadLog) -> FetchResponse:
+        good = read.offset
+        try:
+            records = self._log.read(read.offset, read.max_bytes, read.end_offset)
+            if not self._log.is_tail(read.offset):
+                for run in iter_runs(records):
+                    good = run.end_offset
+        except OffsetOutOfRange:  # deleted since the machine decided: the next answer is a snapshot
+            return response._replace(error=ErrorCode.UNKNOWN_SERVER_ERROR, records=b"")
+        except (CorruptLogError, CorruptBatchError) as error:
+            self._on_rot(good, error)
+            return response._replace(error=ErrorCode.KAFKA_STORAGE_ERROR, records=b"")
+        return response._replace(records=records)
+
+    def _with_piece(self, response: SnapshotResponse, read: ReadSnapshot) -> SnapshotResponse:
+        path = f"{self._directory}/{file_name(read.snapshot)}"
+        if not self._disk.exists(path):
+            return response._replace(error=ErrorCode.SNAPSHOT_NOT_FOUND, data=b"")
+        file = self._disk.open(path)
+        try:
+            size = file.size()
+            if not 0 <= read.position < size:
+                return response._replace(error=ErrorCode.POSITION_OUT_OF_RANGE, data=b"")
+            return response._replace(size=size, data=file.read_at(read.position, read.max_bytes))
+        finally:
+            file.close()
