@@ -69,7 +69,9 @@ bench: venv ## Figures beside Kafka's (where `make peers` brought it), written t
 	$(BIN)/python -m bench.cluster $(ARGS)
 
 interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing
-	BARNABAS_PEERS=required $(PYTEST) -v -m interop --durations=10 $(or $(PATHS),tests) $(ARGS)
+	mkdir -p build
+	BARNABAS_PEERS=required $(PYTEST) -v -m interop --durations=10 --junitxml=build/interop.xml tests $(ARGS) \
+	  && code=0 || code=$$?; $(BIN)/python -m tools.interop_report build/interop.xml; exit $$code
 
 peers: ## Apache Kafka 4.3.0 into peers/libs, for benchmarks and comparisons
 	$(PYTHON) tools/peers.py

@@ -91,7 +91,9 @@ class Trio:
     def start(self, node_id: int, system: System) -> None:
         node = self.nodes[node_id]
         if system == "kafka":
-            command = [*self._java(), "kafka.Kafka", str(node.properties)]
+            # Where all stop at once it would wait five minutes for a controller.
+            override = ["--override", "controlled.shutdown.enable=false"]
+            command = [*self._java(), "kafka.Kafka", str(node.properties), *override]
         else:
             command = [sys.executable, "-m", "barnabas", "node", "start", str(node.properties)]
         self._starts += 1

@@ -1,254 +1,155 @@
-"""Controllers of Apache Kafka and of ours in one quorum: each votes, follows, leads and installs snapshots.
+"""One quorum of both systems: a guest among two hosts, Kafka's with ours and ours with Kafka's.
 
-The nodes are controllers only; their NoOp records keep the log growing, and small limits make snapshots and
-deleted log after a few seconds.
+The guest votes, follows, leads while the hosts are stopped in turn and follow it, steps back, and
+installs the hosts' snapshot after its directory was emptied. And as observers: a broker of one system
+under a controller of the other.
 """
 
 from __future__ import annotations
 
-import shutil
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.client.channels import Channels
-from barnabas.host.journal import Journal
-from barnabas.host.loop import new_loop
-from barnabas.host.ports import HostPorts
-from barnabas.types import METADATA_TOPIC, Endpoint
-from barnabas.wire.messages.describe_quorum_request import (
-    DescribeQuorumRequest,
-    PartitionData,
-    TopicData,
-)
-from barnabas.wire.messages.describe_quorum_response import DescribeQuorumResponse
-from tests.peers import LIBS
+from tests.interop.quorum_nodes import QuorumNodes
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.peers("kafka"),
     pytest.mark.java,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(600),
 ]
-PATIENCE_S = 90.0
-CLUSTER_ID = "bWl4ZWQtcXVvcnVtLXRlcw"
-
-
-def free_ports(count: int) -> list[int]:
-    """Below the range that outgoing connections take."""
-    found: list[int] = []
-    for port in range(23_000, 31_000):
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise AssertionError("no free ports")
-
-
-class Controllers:
-    """Three controllers; `java` says which are Apache Kafka's."""
-
-    def __init__(self, directory: Path, java: set[int]) -> None:
-        self.directory = directory
-        self.java = java
-        ports = free_ports(3)
-        self.endpoints = {n: Endpoint("127.0.0.1", ports[n - 1]) for n in (1, 2, 3)}
-        self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.started_ms: dict[int, float] = {}
-        for node, endpoint in self.endpoints.items():
-            voters = ",".join(f"{n}@{at}" for n, at in self.endpoints.items())
-            self.file(node).write_text(
-                "process.roles=controller\n"
-                f"node.id={node}\n"
-                f"controller.quorum.voters={voters}\n"
-                "controller.listener.names=CONTROLLER\n"
-                f"listeners=CONTROLLER://{endpoint}\n"
-                f"log.dirs={self.data(node)}\n"
-                "metadata.log.max.record.bytes.between.snapshots=1000\n"
-                "metadata.max.retention.bytes=2000\n"
-            )
-            self.format(node)
-
-    def file(self, node: int) -> Path:
-        return self.directory / f"{node}.properties"
-
-    def data(self, node: int) -> Path:
-        return self.directory / str(node)
-
-    def log_directory(self, node: int) -> Path:
-        return self.data(node) / f"{METADATA_TOPIC}-0"
-
-    def format(self, node: int) -> None:
-        if node in self.java:
-            command = ["java", "-cp", f"{LIBS}/*", "kafka.tools.StorageTool", "format"]
-            command += ["-t", CLUSTER_ID, "-c", str(self.file(node))]
-        else:
-            command = [sys.executable, "-m", "barnabas", "storage", "format"]
-            command += ["--cluster-id", CLUSTER_ID, str(self.file(node))]
-        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
-
-    def start(self, node: int) -> None:
-        if node in self.java:
-            command = ["java", "-Xmx300m", "-cp", f"{LIBS}/*", "kafka.Kafka", str(self.file(node))]
-        else:
-            command = [sys.executable, "-m", "barnabas", "node", "start", str(self.file(node))]
-        self.started_ms[node] = time.time() * 1000
-        with open(self.directory / f"{node}.log", "ab") as log:
-            self.processes[node] = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def stop(self, node: int, how: signal.Signals = signal.SIGKILL) -> None:
-        process = self.processes.pop(node)
-        process.send_signal(how)
-        process.wait(PATIENCE_S)
-
-    def empty(self, node: int) -> None:
-        """A new disk for a stopped node."""
-        shutil.rmtree(self.data(node))
-        self.format(node)
-
-    def describe(self, node: int) -> DescribeQuorumResponse | None:
-        """What `node` says of the quorum; None where it does not lead or says nothing."""
-        loop = new_loop()
-        channels = Channels(HostPorts(loop, Journal(level="error")), "test")
-        answers: list[object] = []
-
-        def done(answer: object) -> None:
-            answers.append(answer)
-            loop.stop()
-
-        topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])
-        request = DescribeQuorumRequest(topics=[topic])
-        channels.send(self.endpoints[node], request, done, timeout_ms=5_000)
-        loop.run_forever()
-        channels.close()
-        loop.close()
-        answer = answers[0]
-        if not isinstance(answer, DescribeQuorumResponse) or answer.error_code:
-            return None
-        return None if answer.topics[0].partitions[0].error_code else answer
-
-    def leader(self) -> int | None:
-        for node in self.processes:
-            answer = self.describe(node)
-            if answer is not None:
-                return answer.topics[0].partitions[0].leader_id
-        return None
-
-    def follows(self, node: int) -> bool:
-        """Whether `node` has fetched in its present life and lacks next to nothing."""
-        leader = self.leader()
-        answer = self.describe(leader) if leader is not None else None
-        if answer is None:
-            return False
-        voters = {v.replica_id: v for v in answer.topics[0].partitions[0].current_voters}
-        end, voter = voters[answer.topics[0].partitions[0].leader_id], voters[node]
-        fetched = node == leader or voter.last_fetch_timestamp > self.started_ms[node]
-        return fetched and 0 <= end.log_end_offset - voter.log_end_offset <= 3
-
-    def wait_for(self, what: str, condition: Callable[[], bool]) -> None:
-        begun = time.monotonic()
-        while not condition():
-            if time.monotonic() - begun > PATIENCE_S:
-                logs = [f"{node}: {self._tail(node)}" for node in self.endpoints]
-                raise AssertionError("\n".join([what, *logs]))
-            time.sleep(0.1)
-
-    def _tail(self, node: int) -> str:
-        path = self.directory / f"{node}.log"
-        return path.read_text()[-2_000:] if path.exists() else ""
-
-    def snapshots(self, node: int) -> list[str]:
-        return sorted(path.name for path in self.log_directory(node).glob("*.checkpoint"))
-
-    def close(self) -> None:
-        for node in list(self.processes):
-            self.stop(node)
+HOSTS = (1, 2)
+GUEST = 3
+CONTROLLER, OBSERVER = 1, 4
+FETCH_WAIT_S = 0.5
+"""How long a leader keeps a replica's fetch at most where nothing is new."""
+SYSTEMS = [
+    pytest.param({GUEST}, id="Kafka as guest"),
+    pytest.param(set(HOSTS), id="Kafka as hosts"),
+]
 
 
 @pytest.fixture
-def controllers(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Controllers]:
-    controllers = Controllers(tmp_path, request.param)
+def nodes(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[QuorumNodes]:
+    nodes = QuorumNodes(tmp_path, request.param)
     try:
-        yield controllers
+        yield nodes
     finally:
-        controllers.close()
+        nodes.close()
 
 
-@pytest.mark.parametrize("controllers", [{3}], indirect=True)
-def test_a_java_controller_beside_two_of_ours(controllers: Controllers) -> None:
-    for node in (1, 2, 3):
-        controllers.start(node)
-    controllers.wait_for("all follow one leader", lambda: all(map(controllers.follows, (1, 2, 3))))
-
-    # It leads where nobody else has the whole log, and ours follow it.
-    if controllers.leader() == 3:
-        controllers.stop(3)
-        controllers.wait_for("one of ours leads", lambda: controllers.leader() in (1, 2))
-        controllers.start(3)
-        controllers.wait_for("the Java node is back", lambda: controllers.follows(3))
-    first = controllers.leader()
-    assert first in (1, 2)
-    behind = 3 - first
-    controllers.stop(behind)
-    controllers.stop(3)
-    controllers.start(3)  # its registration is a record that the stopped node does not get
-    controllers.wait_for("the Java node has it", lambda: controllers.follows(3))
-    time.sleep(1)
-    controllers.stop(first)
-    controllers.start(behind)
-    controllers.wait_for("the Java node leads", lambda: controllers.leader() == 3)
-    controllers.start(first)
-    controllers.wait_for("ours follow it", lambda: all(map(controllers.follows, (1, 2))))
-
-    # Its NoOp records let the log grow; ours take snapshots of it and delete what is before.
-    controllers.wait_for("ours took snapshots", lambda: all(map(controllers.snapshots, (1, 2))))
-    controllers.wait_for(
-        "our logs begin later",
-        lambda: not any((controllers.log_directory(n) / f"{0:020d}.log").exists() for n in (1, 2)),
-    )
-
-    # It steps back when it is stopped in a controlled way.
-    controllers.stop(3, signal.SIGTERM)
-    controllers.wait_for("one of ours leads", lambda: controllers.leader() in (1, 2))
-
-    # With an empty disk it installs our snapshot.
-    controllers.empty(3)
-    controllers.start(3)
-    controllers.wait_for("the Java node is back", lambda: controllers.follows(3))
-    assert controllers.snapshots(3)
-    assert not (controllers.log_directory(3) / f"{0:020d}.log").exists()
+def a_host_leads(nodes: QuorumNodes) -> tuple[int, int]:
+    """All three follow one of the hosts; the leading one and the other."""
+    if nodes.wait_for_leader(*HOSTS, GUEST) == GUEST:
+        nodes.stop(GUEST, signal.SIGTERM)
+        nodes.wait_for_leader(*HOSTS)
+        nodes.start(GUEST)
+    nodes.all_follow()
+    first = nodes.wait_for_leader(*HOSTS)
+    return first, HOSTS[0] + HOSTS[1] - first
 
 
-@pytest.mark.parametrize("controllers", [{2, 3}], indirect=True)
-def test_one_of_ours_beside_two_java_controllers(controllers: Controllers) -> None:
-    for node in (1, 2, 3):
-        controllers.start(node)
-    controllers.wait_for("all follow one leader", lambda: all(map(controllers.follows, (1, 2, 3))))
-    controllers.stop(1)
-    controllers.wait_for("a Java node leads", lambda: controllers.leader() in (2, 3))
-    leader = controllers.leader()
-    assert leader is not None
-    controllers.wait_for(
-        "its log begins with a snapshot",
-        lambda: (
-            not (controllers.log_directory(leader) / f"{0:020d}.log").exists()
-            or len(controllers.snapshots(leader)) > 1
-        ),
-    )
-    controllers.empty(1)
-    controllers.start(1)
-    controllers.wait_for("ours is back", lambda: controllers.follows(1))
-    controllers.stop(leader, signal.SIGTERM)
-    controllers.wait_for("there is a leader", lambda: controllers.leader() is not None)
-    controllers.start(leader)
-    controllers.wait_for("all follow", lambda: all(map(controllers.follows, (1, 2, 3))))
+@pytest.mark.parametrize("nodes", SYSTEMS, indirect=True)
+def test_a_guest_in_a_quorum(nodes: QuorumNodes) -> None:
+    for node in (*HOSTS, GUEST):
+        nodes.start(node)
+    nodes.all_follow()
+    guest_votes(nodes)
+    guest_leads(nodes)
+    guest_steps_back(nodes)
+    guest_installs_a_snapshot(nodes)
+
+
+def guest_votes(nodes: QuorumNodes) -> None:
+    """The leader died, the guest lacks a record of the other host's: only that one can lead, and only with
+    the guest's vote."""
+    leader, other = a_host_leads(nodes)
+    nodes.pause(GUEST)
+    time.sleep(3 * FETCH_WAIT_S)  # what it finds when it goes on is an empty answer
+    nodes.restart(other)
+    nodes.stop(leader)
+    nodes.resume(GUEST)
+    assert nodes.wait_for_leader(other, GUEST) == other
+    nodes.start(leader)
+    nodes.all_follow()
+
+
+def guest_leads(nodes: QuorumNodes) -> None:
+    """Where a host lacks a record; then the hosts are stopped in turn and the others go on following it."""
+    leader, behind = a_host_leads(nodes)
+    nodes.stop(behind)
+    nodes.restart(GUEST)
+    nodes.stop(leader)
+    nodes.start(behind)
+    assert nodes.wait_for_leader(GUEST, behind) == GUEST
+    nodes.start(leader)
+    nodes.all_follow()
+    for host in HOSTS:
+        nodes.stop(host)
+        nodes.all_follow(HOSTS[0] + HOSTS[1] - host)
+        assert nodes.leader() == GUEST
+        nodes.start(host)
+        nodes.all_follow()
+        assert nodes.leader() == GUEST
+
+
+def guest_steps_back(nodes: QuorumNodes) -> None:
+    """Stopped in order, it hands over; back again, it follows."""
+    nodes.stop(GUEST, signal.SIGTERM)
+    nodes.wait_for_leader(*HOSTS)
+    nodes.start(GUEST)
+    nodes.all_follow()
+    assert nodes.leader() in HOSTS
+
+
+def guest_installs_a_snapshot(nodes: QuorumNodes) -> None:
+    nodes.stop(GUEST)
+    leader = nodes.wait_for_leader(*HOSTS)
+    for _ in range(20):  # records, where the leader writes none by itself
+        if nodes.snapshots(leader):
+            break
+        other = HOSTS[0] + HOSTS[1] - leader
+        nodes.restart(other)
+    nodes.wait_for("the leader's log begins later", lambda: nodes.begins_later(leader))
+    nodes.empty(GUEST)
+    nodes.start(GUEST)
+    nodes.all_follow()
+    assert nodes.begins_later(GUEST)
+    assert nodes.leader() in HOSTS
+
+
+@pytest.mark.parametrize(
+    "java",
+    [pytest.param({OBSERVER}, id="Kafka observes"), pytest.param({CONTROLLER}, id="Kafka leads")],
+)
+def test_an_observer_follows_and_installs_a_snapshot(tmp_path: Path, java: set[int]) -> None:
+    nodes = QuorumNodes(tmp_path, java, voters=1, observers=(OBSERVER,))
+    try:
+        nodes.start(CONTROLLER)
+        nodes.start(OBSERVER)
+        nodes.all_follow(OBSERVER)
+        client = AdminClient({"bootstrap.servers": str(nodes.endpoints[OBSERVER]), "log_level": 0})
+        for number in range(12):
+            topic = NewTopic(f"t{number}", 3, 1)
+            client.create_topics([topic])[topic.topic].result(30)
+        nodes.all_follow(OBSERVER)
+        nodes.stop(OBSERVER)
+        nodes.wait_for("the log begins later", lambda: nodes.begins_later(CONTROLLER))
+        nodes.empty(OBSERVER)
+        nodes.start(OBSERVER)
+        nodes.all_follow(OBSERVER)
+        assert nodes.begins_later(OBSERVER)
+
+        def sees_all() -> bool:
+            known = set(client.list_topics(timeout=10).topics)
+            return {f"t{n}" for n in range(12)} <= known
+
+        nodes.wait_for("it knows every topic", sees_all)
+    finally:
+        nodes.close()

@@ -1,0 +1,105 @@
+"""The result of ``make interop`` into docs/interop.md: ``python -m tools.interop_report RESULTS.xml``.
+
+Replaces what stands between the two marks of that page: the commit, the versions of everybody who took part,
+and a row for each module of tests with what it shows (the first sentence of its docstring).
+"""
+
+from __future__ import annotations
+
+import ast
+import platform
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "interop.md"
+BEGIN, END = "<!-- result: begin -->", "<!-- result: end -->"
+CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka")
+
+
+class Case(NamedTuple):
+    module: str
+    name: str
+    passed: bool
+    seconds: float
+
+
+def cases(results: Path) -> list[Case]:
+    """Of a JUnit file as pytest writes it."""
+    found = []
+    for case in ET.parse(results).getroot().iter("testcase"):
+        bad = any(child.tag in ("failure", "error", "skipped") for child in case)
+        found.append(
+            Case(
+                case.get("classname", ""), case.get("name", ""), not bad, float(case.get("time", 0))
+            )
+        )
+    return found
+
+
+def said_by(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    return (done.stdout + done.stderr).strip()
+
+
+def versions() -> list[str]:
+    java = re.search(r'version "([^"]+)"', said_by("java", "-version"))
+    kcat = re.search(r"Version (\S+).*librdkafka (\S+)", said_by("kcat", "-V"), re.DOTALL)
+    return [
+        "Apache Kafka 4.3.0 (brokers, controllers, Java clients, tools)",
+        f"Java {java[1] if java else '?'}",
+        f"kcat {kcat[1]} with librdkafka {kcat[2]}" if kcat else "kcat ?",
+        *(f"{name} {version(name)}" for name in CLIENTS),
+        f"Python {platform.python_version()}",
+    ]
+
+
+def commit() -> str:
+    changed = said_by("git", "status", "--porcelain", "--untracked-files=no", "src", "tests")
+    return said_by("git", "rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+
+
+def purpose(module: str) -> str:
+    """What its docstring begins with."""
+    path = ROOT / (module.replace(".", "/") + ".py")
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return re.split(r"(?<=[.:])\s", " ".join(text.split()))[0].rstrip(".:")
+
+
+def table(found: list[Case]) -> str:
+    by_module: dict[str, list[Case]] = defaultdict(list)
+    for case in found:
+        by_module[case.module].append(case)
+    lines = ["| tests | what they show | passed | failed | s |", "|---|---|---|---|---|"]
+    for module, rows in sorted(by_module.items()):
+        passed = sum(row.passed for row in rows)
+        name = module.removeprefix("tests.").replace(".", "/")
+        lines.append(
+            f"| `{name}` | {purpose(module)} | {passed} | {len(rows) - passed or ''} |"
+            f" {sum(row.seconds for row in rows):.0f} |"
+        )
+    passed = sum(case.passed for case in found)
+    lines.append(
+        f"| all | | {passed} | {len(found) - passed or ''} | {sum(c.seconds for c in found):.0f} |"
+    )
+    failed = [f"* failed: `{case.module}::{case.name}`" for case in found if not case.passed]
+    return "\n".join([*lines, "", *failed]) if failed else "\n".join(lines)
+
+
+def main(results: Path) -> None:
+    found = cases(results)
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    told = f"Commit `{commit()}`; {'; '.join(versions())}.\n\n{table(found)}"
+    PAGE.write_text(f"{before}{BEGIN}\n{told}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
