@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.raft.chaos import Chaos
@@ -16,7 +18,14 @@ TIGHT = {
 """So small that snapshots are taken, fetched in pieces and installed all the time."""
 
 
-@pytest.mark.parametrize("seed", range(6))
+def seeds(first: int, quick: int, slow: int) -> list[Any]:
+    """So many from `first` on for every commit, and more for the whole suite."""
+    later = range(first + quick, first + quick + slow)
+    marked = [pytest.param(seed, marks=pytest.mark.slow) for seed in later]
+    return [*range(first, first + quick), *marked]
+
+
+@pytest.mark.parametrize("seed", seeds(0, 1, 9))
 def test_a_static_quorum_under_random_faults_keeps_its_promises(seed: int) -> None:
     chaos = Chaos(Quorum(seed, voters=5 if seed % 4 == 3 else 3, observers=seed % 2))
     chaos.play()
@@ -24,14 +33,14 @@ def test_a_static_quorum_under_random_faults_keeps_its_promises(seed: int) -> No
     assert chaos.totals["committed"] > 50
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", seeds(100, 1, 7))
 def test_a_quorum_that_takes_snapshots_all_the_time_keeps_its_promises(seed: int) -> None:
     chaos = Chaos(Quorum(seed, observers=1, **TIGHT))
     chaos.play()
     assert chaos.totals["committed"] > 50
 
 
-@pytest.mark.parametrize("seed", range(200, 205))
+@pytest.mark.parametrize("seed", seeds(200, 1, 9))
 def test_a_quorum_whose_voters_change_keeps_its_promises(seed: int) -> None:
     chaos = Chaos(Quorum(seed, voters=4, first_voters=1 + seed % 3, **(TIGHT if seed % 2 else {})))
     chaos.play()
