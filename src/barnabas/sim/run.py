@@ -9,6 +9,7 @@ A seed is dense rather than long: it ends soon after it delivered `MESSAGES_MIN`
 
 from __future__ import annotations
 
+import gc
 import time
 import traceback
 from collections import Counter
@@ -202,12 +203,16 @@ def play_seed(seed: int, plan: Plan = Plan()) -> Result:
     began = time.perf_counter()
     run = Run(seed, plan)
     failure = judge = ""
+    gc.collect()
+    gc.disable()  # a seed is short; looking for garbage again and again costs more than it holds
     try:
         run.play()
     except Violation as error:
         failure, judge = f"Violation: {error}", _judge(error)
     except Exception:  # noqa: BLE001 - any fault of a node is a finding
         failure, judge = traceback.format_exc(), "an exception"
+    finally:
+        gc.enable()
     world = run.world
     for machine in run.cluster.machines.values():
         world.totals.update({f"disk {k}": v for k, v in machine.disk.totals.items()})

@@ -23,17 +23,10 @@ TRACE_LINES = 4000
 class Event:
     """One thing to happen. Cancelled events stay in the heap and are passed over."""
 
-    __slots__ = ("action", "order", "when_ms")
+    __slots__ = ("action",)
 
-    def __init__(self, when_ms: float, order: int, action: Callable[[], None] | None) -> None:
-        self.when_ms = when_ms
-        self.order = order
+    def __init__(self, action: Callable[[], None] | None) -> None:
         self.action = action
-
-    def __lt__(self, other: Event) -> bool:
-        if self.when_ms != other.when_ms:
-            return self.when_ms < other.when_ms
-        return self.order < other.order
 
     def cancel(self) -> None:
         self.action = None
@@ -50,7 +43,8 @@ class World:
         self.after_event: list[Callable[[], None]] = []
         self.touched: object = None
         """Whose process the last event ran on; checkers look there."""
-        self._heap: list[Event] = []
+        self._heap: list[tuple[float, int, Event]] = []
+        """(instant, order of scheduling, event): no two are equal, so events are never compared."""
         self._order = 0
         self._digest = blake2b(digest_size=16)
 
@@ -61,16 +55,16 @@ class World:
     def at(self, when_ms: float, action: Callable[[], None]) -> Event:
         """Schedule `action`; an instant that has passed means as soon as possible."""
         self._order += 1
-        event = Event(max(when_ms, self.now_ms), self._order, action)
-        heappush(self._heap, event)
+        event = Event(action)
+        now_ms = self.now_ms
+        heappush(self._heap, (when_ms if when_ms > now_ms else now_ms, self._order, event))
         return event
 
     def again(self, event: Event, when_ms: float, action: Callable[[], None]) -> None:
         """Let an event that has just run happen once more; who holds it can still cancel it."""
         self._order += 1
-        event.when_ms, event.order = max(when_ms, self.now_ms), self._order
         event.action = action
-        heappush(self._heap, event)
+        heappush(self._heap, (max(when_ms, self.now_ms), self._order, event))
 
     def after(self, delay_ms: float, action: Callable[[], None]) -> Event:
         return self.at(self.now_ms + delay_ms, action)
@@ -79,11 +73,11 @@ class World:
         """Run the next event. False where nothing is left to happen."""
         heap = self._heap
         while heap:
-            event = heappop(heap)
+            when_ms, _, event = heappop(heap)
             action = event.action
             if action is None:
                 continue
-            self.now_ms = event.when_ms
+            self.now_ms = when_ms
             event.action = None
             action()
             for check in self.after_event:
@@ -93,7 +87,7 @@ class World:
 
     def run(self, until_ms: float, done: Callable[[], bool] | None = None) -> bool:
         """Run to virtual instant `until_ms`, or until `done`. True where `done` came true."""
-        while self._heap and self._heap[0].when_ms <= until_ms:
+        while self._heap and self._heap[0][0] <= until_ms:
             if not self.step():
                 break
             if done is not None and done():
