@@ -15,6 +15,7 @@ Source: Kafka's Partition; KIP-966 for the high watermark below min.insync.repli
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from barnabas.broker.replica import Replica, ReplicaHost
@@ -223,7 +224,7 @@ class Partition(Replica):
             self.min_isr,
             host.now_ms(),
             host.lag_ms_max,
-            self.is_eligible,
+            partial(host.is_eligible, self),
         )
         if mark is None or mark <= log.high_watermark:
             return False
@@ -315,7 +316,8 @@ class Partition(Replica):
             host.now_ms(),
         )
         if follower.broker not in leader.isr_state.maximal:
-            proposal = leader.propose_expand(follower, log.high_watermark, self.is_eligible)
+            eligible = partial(host.is_eligible, self)
+            proposal = leader.propose_expand(follower, log.high_watermark, eligible)
             if proposal is not None:
                 host.propose_isr(self, proposal)
         if moved:
@@ -347,23 +349,19 @@ class Partition(Replica):
         self.advance_high_watermark()
         self.maybe_expand_isr()
 
-    def is_eligible(self, broker: int, broker_epoch: int) -> bool:
-        """Whether `broker`, in the life that fetched (-1: in whichever), may be in the ISR."""
-        return self._host.is_eligible(self, broker, broker_epoch)
-
     def maybe_expand_isr(self) -> None:
         """Ask to take in a follower that has caught up. Its fetches alone do not bring this about:
         they name only what moved, and it may have become eligible (unfenced) since its last one."""
         leader, log = self.leader, self.log
         if leader is None or log is None or leader.isr_state.in_flight:
             return
-        now_ms = self._host.now_ms()
+        now_ms, eligible = self._host.now_ms(), partial(self._host.is_eligible, self)
         for follower in leader.followers.values():
             if follower.broker in leader.isr or not follower.is_caught_up(
                 log.log_end_offset, now_ms, self._host.lag_ms_max
             ):
                 continue
-            proposal = leader.propose_expand(follower, log.high_watermark, self.is_eligible)
+            proposal = leader.propose_expand(follower, log.high_watermark, eligible)
             if proposal is not None:
                 self._host.propose_isr(self, proposal)
                 return
@@ -408,7 +406,7 @@ class Partition(Replica):
             return -1
         starts = [log.log_start_offset]
         for follower in leader.followers.values():
-            if self.is_eligible(follower.broker, -1):
+            if self._host.is_eligible(self, follower.broker, -1):
                 starts.append(follower.log_start_offset)
         return min(starts)
 

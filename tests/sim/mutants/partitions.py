@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from barnabas.broker import fetch, fetch_answers, fetcher
@@ -141,7 +142,7 @@ def high_watermark_goes_back() -> list[Patch]:
         if leader is None or log is None:
             return False
         mark = honest(leader, log.log_end_offset, self.min_isr, host.now_ms(), host.lag_ms_max,
-                      self.is_eligible)  # fmt: skip
+                      partial(host.is_eligible, self))  # fmt: skip
         if mark is None or mark == log.high_watermark:
             return False
         log.high_watermark = mark
