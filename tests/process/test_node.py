@@ -152,6 +152,19 @@ def test_a_directory_of_another_node(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe"])
+def test_a_vote_that_cannot_be_read(tmp_path: Path, content: bytes) -> None:
+    file = write_properties(tmp_path)
+    format_storage(file)
+    state = tmp_path / "data/__cluster_metadata-0/quorum-state"
+    state.parent.mkdir(exist_ok=True)
+    state.write_bytes(content)
+    result = barnabas("node", "start", str(file))
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"{state}: it cannot be read")
+    assert result.stderr.count("\n") == 1
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     file = tmp_path / "none.properties"
     assert refused(file) == f"{file} cannot be read: No such file or directory"

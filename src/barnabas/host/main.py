@@ -26,9 +26,14 @@ from barnabas.host.disk import HostDisk
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.formatting import format_node
 from barnabas.node.node import Node
+from barnabas.raft.election_state import QuorumStateError
+from barnabas.raft.snapshots import CorruptSnapshotError
 
+DAMAGES = (QuorumStateError, CorruptSnapshotError, CorruptLogError)
+"""Files of the quorum without which this replica could break a promise."""
 LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
 GC_YOUNG_THRESHOLD = 50_000
 """Allocations between two looks at young objects: what a request leaves behind is freed by counting,
@@ -86,7 +91,7 @@ class NodeProcess:
             self.ports.log("warning", "config.unknown_key", key=name)
         try:
             self._node.start()
-        except (DirectoryError, ConfigError) as error:
+        except (DirectoryError, ConfigError, *DAMAGES) as error:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(_os_sentence(error)) from error

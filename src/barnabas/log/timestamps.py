@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.limits import UNPACKED_BYTES_MAX
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import OpenFiles
 from barnabas.log.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segment import Segment, check_run
 from barnabas.record.batch import CorruptBatchError
+from barnabas.record.compression import UnpacksTooFarError
 from barnabas.record.decode import records_of
 
 if TYPE_CHECKING:
@@ -111,9 +113,12 @@ def _largest_from(segment: Segment, probe: _Probe, start: int) -> int:
         if batch.header.base_offset >= start:
             largest = batch.header.max_timestamp
         else:
-            records = records_of(segment.view(batch))
+            records = records_of(segment.view(batch), UNPACKED_BYTES_MAX)
             stamps = (record.timestamp for record in records if record.offset >= start)
-            largest = max(stamps, default=largest)
+            try:
+                largest = max(stamps, default=largest)
+            except CorruptBatchError:
+                largest = batch.header.max_timestamp
     return largest
 
 
@@ -126,10 +131,13 @@ def _search(segment: Segment, probe: _Probe, timestamp: int, start: int) -> Stam
         view = segment.view(batch)
         check_run(segment.path, segment.base_offset, batch.position, view.data)
         try:
-            for record in records_of(view):
+            for record in records_of(view, UNPACKED_BYTES_MAX):
                 if record.timestamp >= timestamp and record.offset >= start:
                     return Stamped(record.timestamp, record.offset)
-        except CorruptBatchError:
+        except CorruptBatchError as error:
+            if isinstance(error.__cause__, UnpacksTooFarError):
+                # Too much to look for the record: whoever begins with its batch misses nothing.
+                return Stamped(batch.header.base_timestamp, max(batch.header.base_offset, start))
             continue  # a count that lies: no consumer can read its records either
     return None
 

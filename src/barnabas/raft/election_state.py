@@ -59,7 +59,7 @@ class ElectionState(NamedTuple):
             fields = json.loads(data)
             version = fields.get("data_version")
             if version not in (0, 1):
-                raise QuorumStateError(f"quorum-state has data_version {version!r}, not 0 or 1")
+                raise QuorumStateError(f"data_version is {version!r}, not 0 or 1")
             voted_id = int(fields.get("votedId", NOBODY))
             directory = fields.get("votedDirectoryId")
             key = ReplicaKey(voted_id, uuid_from_text(directory) if directory else ZERO_UUID)
@@ -71,4 +71,4 @@ class ElectionState(NamedTuple):
         except QuorumStateError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise QuorumStateError(f"quorum-state cannot be read: {error}") from error
+            raise QuorumStateError(f"it cannot be read ({error})") from error

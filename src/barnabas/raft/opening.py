@@ -14,7 +14,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Disk
 from barnabas.raft import snapshots
 from barnabas.raft.batches import ControlRecord
-from barnabas.raft.election_state import FILE_NAME, ElectionState
+from barnabas.raft.election_state import FILE_NAME, ElectionState, QuorumStateError
 from barnabas.raft.log_shape import LogShape
 from barnabas.raft.replica_log import DIRECTORY, MetadataLog, RaftLog, scan
 from barnabas.raft.settings import ReplicaSettings
@@ -24,6 +24,8 @@ from barnabas.raft.voters import VoterHistory, VoterSet
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.wire.messages.voters_record import VotersRecord
 from barnabas.wire.schema import Message
+
+WITHOUT_IT = "without it this replica could vote twice in one epoch, so it does not start"
 
 
 @dataclass(slots=True)
@@ -91,7 +93,10 @@ def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opene
     state_path = f"{path}/{FILE_NAME}"
     election = ElectionState()
     if disk.exists(state_path):
-        election = ElectionState.from_json(disk.read_file(state_path))
+        try:
+            election = ElectionState.from_json(disk.read_file(state_path))
+        except QuorumStateError as error:
+            raise QuorumStateError(f"{state_path}: {error}; {WITHOUT_IT}") from error
     return Opened(path, log, shape, history, election, file, controls)
 
 

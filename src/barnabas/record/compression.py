@@ -32,6 +32,10 @@ class CompressionError(ValueError):
     """The bytes are not of this codec, or unpack to more than allowed."""
 
 
+class UnpacksTooFarError(CompressionError):
+    """The bytes are perhaps sound, but unpack to more than allowed."""
+
+
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
@@ -92,7 +96,7 @@ def _bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int)
             if TARGET_TOO_SMALL not in str(error):
                 raise
             if size >= limit:
-                raise CompressionError(f"it unpacks to more than {limit} bytes") from error
+                raise UnpacksTooFarError(f"it unpacks to more than {limit} bytes") from error
             size *= 8
             continue
         if used < size or size >= limit:
@@ -143,6 +147,8 @@ def _snappy_decompress(data: memoryview, limit: int) -> bytes:
 def _snappy_block(data: memoryview, limit: int) -> bytes:
     size = cramjam.snappy.decompress_raw_len(data)
     # Three bytes stand for 64 at most: a larger claim would only cost memory.
-    if size > limit or size > 64 * max(len(data), 1):
-        raise CompressionError(f"snappy: {len(data)} bytes claim {size}, {limit} are allowed")
+    if size > 64 * max(len(data), 1):
+        raise CompressionError(f"snappy: {len(data)} bytes claim {size}")
+    if size > limit:
+        raise UnpacksTooFarError(f"snappy: {len(data)} bytes claim {size}, {limit} are allowed")
     return bytes(cramjam.snappy.decompress_raw(data))

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.client.connection import ChannelError
 from barnabas.record.builder import build_batch
+from barnabas.record.compression import Codec
 from barnabas.types import Uuid
 from barnabas.wire.messages.fetch_request import FetchPartition, FetchTopic, ForgottenTopic
 from barnabas.wire.messages.list_offsets_request import (
@@ -340,8 +341,22 @@ class TestListOffsets:
         assert self.ask(shared, name, base + 1) == ("NONE", 1)
         assert self.ask(shared, name, base + 2001) == ("NONE", -1)
 
+    def test_a_batch_that_unpacks_to_very_much_is_answered_by_its_first_offset(
+        self, shared: Cluster
+    ) -> None:
+        """Two such searches at once took 2 GB."""
+        name = topic(shared, "offsets-bomb")
+        base = shared.client.clock.wall_ms()
+        shared.produce([b"a"], topic=name)
+        records = [(b"k", bytes(33 << 20)), (b"l", bytes(33 << 20))]
+        batch = build_batch(records, timestamp_ms=base + 5000, codec=Codec.ZSTD)
+        assert shared.produce([], topic=name, batch=batch).error_code == 0
+        assert self.ask(shared, name, base + 4000) == ("NONE", 1)
+
     def test_special_timestamps_of_later_versions(self, shared: Cluster) -> None:
         name = topic(shared, "offsets-old")
         assert self.ask(shared, name, -3, version=6) == ("UNSUPPORTED_VERSION", -1)
         assert self.ask(shared, name, -4, version=7) == ("UNSUPPORTED_VERSION", -1)
+        assert self.ask(shared, name, -7) == ("UNSUPPORTED_VERSION", -1)
+        assert self.ask(shared, name, -(2**63)) == ("UNSUPPORTED_VERSION", -1)
         assert self.ask(shared, "nowhere", -1) == ("UNKNOWN_TOPIC_OR_PARTITION", -1)

@@ -39,7 +39,12 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-SPECIAL_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+SPECIAL_SINCE = {
+    LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}  # fmt: skip
+NEVER = 1 << 15
+"""No version knows any other negative timestamp."""
 CONSUMER = -1
 DEBUGGING_REPLICA = -2
 READ_COMMITTED = 1
@@ -163,7 +168,7 @@ def _find(
 ) -> Found | Wanted:
     """What memory knows; else what to search for on disk. Raises KafkaError."""
     timestamp = asked.timestamp
-    if timestamp < 0 and version < SPECIAL_SINCE.get(timestamp, 0):
+    if timestamp < 0 and version < SPECIAL_SINCE.get(timestamp, NEVER):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the timestamp is of a later version")
     partition, code = broker.replicas.find((topic, asked.partition_index))
     if partition is None:

@@ -18,7 +18,7 @@ from barnabas.broker.group_coordinator import GroupRole, caller_of, write_group
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
 from barnabas.metadata.image import MetadataImage
-from barnabas.types import ZERO_UUID
+from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.offset_commit_request import (
@@ -83,12 +83,13 @@ def merged(
     first: Sequence[OffsetCommitResponseTopic], second: Sequence[OffsetCommitResponseTopic]
 ) -> list[OffsetCommitResponseTopic]:
     """Both lists, each topic once."""
-    topics: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
+    topics: dict[tuple[str, Uuid], list[OffsetCommitResponsePartition]] = {}
     for topic in (*first, *second):
-        known = topics.setdefault((topic.name, topic.topic_id), topic)
-        if known is not topic:
-            known.partitions = [*known.partitions, *topic.partitions]
-    return list(topics.values())
+        topics.setdefault((topic.name, topic.topic_id), []).extend(topic.partitions)
+    return [
+        OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
+        for (name, topic_id), partitions in topics.items()
+    ]
 
 
 def _sort_out(
