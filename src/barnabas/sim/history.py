@@ -56,6 +56,8 @@ class History:
         """Of topics that promise less than everything."""
         self.cut_before: dict[tuple[str, int], int] = defaultdict(int)
         """The highest offset before which somebody asked to delete, granted or not."""
+        self.topics: dict[str, int] = {}
+        """Topics whose creation was acknowledged, with their partitions; nobody asked to delete them."""
         self.commits = Commits()
         """What members of groups asked to commit."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.sim.checkers.acknowledged_topics import AcknowledgedTopicsStay
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
 from barnabas.sim.checkers.committed_records import CommittedRecordsStay
@@ -57,4 +58,5 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
         ),
         OneOwnerPerGeneration(),
         CommittedOffsetsStay(history.commits),
+        AcknowledgedTopicsStay(history),
     ]

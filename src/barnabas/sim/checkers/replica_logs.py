@@ -35,6 +35,7 @@ class Watched:
         "name",
         "node",
         "partition",
+        "power_losses",
         "versions",
     )
 
@@ -49,6 +50,7 @@ class Watched:
         self.high_watermark = -1
         self.epoch = -1
         self.leads = False
+        self.power_losses = node.machine.disk.totals["power_losses"]
         self.isr: tuple[int, ...] = ()
 
     @property
@@ -138,6 +140,11 @@ class ReplicaLogs(Checker):
             for link in added:
                 for rule in self.rules:
                     rule.on_appended(watched, link, new=link in new)
+            losses = watched.node.machine.disk.totals["power_losses"]
+            if restarted and losses != watched.power_losses:
+                # What a power loss left is looked at byte by byte.
+                watched.power_losses = losses
+                self._verify(watched)
         self._tell_roles(watched, partition, restarted)
 
     def _tell_roles(self, watched: Watched, partition: Partition, restarted: bool) -> None:

@@ -25,6 +25,7 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "roll": crashes.roll,
     "ambush-voters": ambushes.ambush_voters,
     "ambush-leaders": ambushes.ambush_leaders,
+    "ambush-controller": ambushes.ambush_controller,
     "pause": clocks.pause,
     "slow-node": clocks.slow_node,
     "slow-disk": clocks.slow_disk,

@@ -64,6 +64,26 @@ def ambush_leaders(s: Strike) -> bool:
     return True
 
 
+def ambush_controller(s: Strike) -> bool:
+    """The active controller is killed when it has decided something that is not committed yet: one of
+    the next decisions, as soon as it stands in the log."""
+    left = [s.rng.choice([1, 2, 5, 15])]
+    ends: dict[int, int] = {}
+
+    def has_decided(node: SimNode) -> bool:
+        machine = node.node.quorum.machine if node.node is not None else None
+        if machine is None or not isinstance(machine.state, Leader):
+            return False
+        end = machine.log.end_offset
+        if end > machine.high_watermark >= 0 and end > ends.get(node.id, -1):
+            ends[node.id] = end
+            left[0] -= 1
+        return left[0] <= 0
+
+    _lie_in_wait(s, has_decided, 1, (20, 200, 1500))
+    return True
+
+
 def _vote(node: SimNode) -> tuple[int, int] | None:
     """(epoch, candidate) of a vote that was given to another and is on its way."""
     if node.node is None:

@@ -96,7 +96,9 @@ async def create_topic(o: Operator) -> None:
     o.temporary.append(name)
     topic = NewTopic(name, o.rng.randrange(1, 4), o.workload.replication, {})
     (outcome,) = await o.admin.create_topics([topic], timeout_ms=ASK_MS)
-    if outcome.error is not None and outcome.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+    if outcome.error is None:
+        o.workload.history.topics[name] = topic.partitions
+    elif outcome.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
         raise outcome.error
 
 
@@ -104,7 +106,9 @@ async def delete_topic(o: Operator) -> None:
     if not o.temporary:
         await create_topic(o)
         return
-    (outcome,) = await o.admin.delete_topics([o.temporary.pop(0)], timeout_ms=ASK_MS)
+    name = o.temporary.pop(0)
+    o.workload.history.topics.pop(name, None)  # from now on it may be gone
+    (outcome,) = await o.admin.delete_topics([name], timeout_ms=ASK_MS)
     if outcome.error is not None and outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise outcome.error
 

@@ -99,7 +99,7 @@ class Workload:
             except (ChannelError, KafkaError):
                 pass
             await self.admin.tasks.sleep(200)
-        self.topics[topic.name] = topic.partitions
+        self.topics[topic.name] = self.history.topics[topic.name] = topic.partitions
         self.history.operations += 1
         self.cluster.world.note(f"topic {topic.name} created")
 

@@ -1,0 +1,34 @@
+"""What the controller acknowledged is there: a topic whose creation was answered, until somebody asks to
+delete it, in the committed metadata of every broker that has come as far.
+
+The answer to a creation rests on the commit of its records; a controller that answers earlier, and dies,
+takes the topic with it.
+"""
+
+from __future__ import annotations
+
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.history import History, Violation
+
+
+class AcknowledgedTopicsStay(Checker):
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        """Only the end shows what was lost for good."""
+
+    def finish(self, cluster: SimCluster) -> None:
+        for node in cluster.up():
+            assert node.node is not None
+            if node.node.broker is None:
+                continue
+            topics = node.node.metadata.image.topics_by_name
+            for name, partitions in sorted(self._history.topics.items()):
+                topic = topics.get(name)
+                if topic is None or len(topic) < partitions:
+                    raise Violation(
+                        f"topic {name} with {partitions} partitions was acknowledged; node {node.id}"
+                        f" has {'none' if topic is None else len(topic)}"
+                    )
