@@ -35,6 +35,7 @@ def voters(s: Strike) -> bool:
                 s.note(f"voters: {request!r}")
                 answer = await client.ask_any(lambda: request, timeout_ms=ASK_MS)
                 s.note(f"voters: answer {answer.error_code} {answer.error_message or ''}")
+                s.world.totals["voter changes"] += not answer.error_code
         except (ChannelError, KafkaError) as error:
             s.note(f"voters: not changed: {error}")
 
