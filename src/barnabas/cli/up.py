@@ -183,7 +183,8 @@ def cluster_id_of(files: Sequence[NodeFiles]) -> str | None:
     for node in files:
         path = node.data / FILE_NAME
         try:
-            return parse_meta_properties(path.read_text(), str(path)).cluster_id
+            text = path.read_text(encoding="utf-8", errors="replace")
+            return parse_meta_properties(text, str(path)).cluster_id
         except FileNotFoundError:
             continue
         except (OSError, DirectoryError) as error:

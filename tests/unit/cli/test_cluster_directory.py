@@ -19,6 +19,7 @@ from barnabas.cli.cluster_directory import (
     owner_of,
 )
 from barnabas.cli.failure import Failure
+from barnabas.cli.up import cluster_id_of
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 
@@ -155,3 +156,11 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     nodes[0].properties.write_text("a=1")
     with pytest.raises(Failure, match="is not what `barnabas up` writes"):
         directory.nodes()
+
+
+def test_a_meta_properties_of_noise_is_named(tmp_path: Path) -> None:
+    (node,) = ClusterDirectory(tmp_path).lay_out(1, {})
+    node.data.mkdir(parents=True)
+    (node.data / "meta.properties").write_bytes(b"\xfb\xff\x00")
+    with pytest.raises(Failure, match=r"meta\.properties"):
+        cluster_id_of([node])
