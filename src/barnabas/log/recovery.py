@@ -32,7 +32,7 @@ from barnabas.log.files import (
 )
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
-from barnabas.log.segment import SCAN_BYTES, Segment, remove
+from barnabas.log.segment import CHECK_BYTES, SCAN_BYTES, Segment, remove
 from barnabas.ports import Disk
 from barnabas.record.batch import HEADER_SIZE, BatchHeader, read_header
 from barnabas.types import TopicPartition, Uuid
@@ -233,7 +233,10 @@ def _complete_indexes(segment: Segment) -> None:
     try:
         segment.find_end()
         segment.finish()
-    except CorruptLogError:
+    except CorruptLogError as error:
+        if _is_padding(segment, error.position):  # it was given back, but not durably
+            segment.file().truncate(error.position)
+            segment.size = error.position
         with suppress(CorruptLogError):  # a batch rotted: told when it is read
             segment.rebuild_indexes()
 
@@ -250,7 +253,7 @@ def _recover_segment(
     note = segment.note
     try:
         for header, position in segment.headers(start, crc=True):
-            if header.base_offset < least:
+            if header.base_offset < least or segment.would_overflow(header.last_offset):
                 raise CorruptLogError(segment.path, position, "the offsets do not ascend")
             least = header.next_offset
             if following is not None and least > following:
@@ -261,10 +264,10 @@ def _recover_segment(
                 seen.note(header)
             end, next_offset = position + size, least
     except CorruptLogError as error:
-        fault = "" if _is_padding(segment, end) else str(error)
+        fault = "" if _is_padding(segment, end, SCAN_BYTES) else str(error)
     cut = segment.size - end
     if following is None:
-        if cut and not fault and not _is_padding(segment, end):
+        if cut and not fault and not _is_padding(segment, end, SCAN_BYTES):
             fault = f"{segment.path}: {cut} bytes at the end are no whole batch"
     elif next_offset == following:
         fault = ""
@@ -279,9 +282,15 @@ def _recover_segment(
     return Cut(cut, fault)
 
 
-def _is_padding(segment: Segment, position: int) -> bool:
-    """Whether the file goes on with zeros: room that was preallocated and never written."""
-    return not any(segment.file().read_at(position, SCAN_BYTES))
+def _is_padding(segment: Segment, position: int, reach: int | None = None) -> bool:
+    """Whether the file goes on with zeros (for `reach` bytes, to its end where None): room that was
+    preallocated and never written."""
+    file, end = segment.file(), segment.size if reach is None else position + reach
+    for start in range(position, end, CHECK_BYTES):
+        data = file.read_at(start, min(CHECK_BYTES, end - start))
+        if data.count(0) != len(data):
+            return False
+    return True
 
 
 def _note_before(segment: Segment, start: int, indexed_to: int) -> None:

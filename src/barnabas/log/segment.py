@@ -204,11 +204,11 @@ class Segment:
 
     def finish(self) -> bool:
         """No more appends: complete the indexes on disk, and end the file behind the last batch. Whether
-        that made a file."""
-        if self._is_preallocated:
+        that made a file or shortened one."""
+        shortened, self._is_preallocated = self._is_preallocated, False
+        if shortened:
             self.file().truncate(self.size)
-            self._is_preallocated = False
-        made = self.write_indexes(complete=True)
+        made = self.write_indexes(complete=True) or shortened
         self._forget_recent(0)
         self.index.release()
         self.time_index.release()
@@ -419,7 +419,7 @@ class Segment:
         end = self.base_offset
         try:
             for header, position in self.headers(self.begin_indexes()):
-                if header.base_offset < end:
+                if header.base_offset < end or self.would_overflow(header.last_offset):
                     raise CorruptLogError(self.path, position, "the offsets do not ascend")
                 end = header.next_offset
                 self.note(header, position, header.size)
@@ -469,10 +469,10 @@ def _probe(segment: Segment, offset: int) -> int | None:
         header = read_header(file.read_at(position, HEADER_SIZE))
         if header.magic != MAGIC or header.base_offset > offset or header.last_offset_delta < 0:
             return None
+        if not HEADER_SIZE <= header.size <= segment.size - position:
+            return None
         if header.last_offset >= offset:
             return position
-        if header.length < HEADER_SIZE - LENGTH_PREFIX:
-            return None
         position += header.size
     return None
 

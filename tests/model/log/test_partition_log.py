@@ -64,6 +64,18 @@ FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT: list[tuple[Any, ...]] = [
 ]
 """The largest timestamp of the last segment is before it, and no entry says so."""
 
+ROOM_GIVEN_BACK_BELOW_THE_RECOVERY_POINT: list[tuple[Any, ...]] = [
+    ("append", 1, 1),
+    ("truncate", 1),
+    ("append", 1, 1),
+    ("append", 1, 1),
+    ("append", 1, 1),
+    ("sync",),
+    ("append", 1, 1),
+    ("lose_power",),
+]
+"""A power loss undoes that a roll gave back what was preallocated of a segment that had been synced."""
+
 ENDED_BELOW_THE_LOG_START: list[tuple[Any, ...]] = [
     ("transactional", 3, 1),
     ("roll",),
@@ -126,6 +138,7 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
 @example(seed=0, steps=OPEN_BEYOND_RETENTION)
 @example(seed=0, steps=ENDED_BELOW_THE_LOG_START)
 @example(seed=0, steps=[("append", 1, 1), ("sync",), ("roll",), ("kill",), ("restart", True)])
+@example(seed=19303, steps=ROOM_GIVEN_BACK_BELOW_THE_RECOVERY_POINT)
 @example(seed=40787, steps=FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT)
 def test_the_log_is_the_list(seed: int, steps: list[tuple[Any, ...]]) -> None:
     model = LogModel(seed)
