@@ -10,6 +10,8 @@ from barnabas.sim.faults import KINDS, Strike, Struck
 from barnabas.sim.faults.budget import Budget
 from barnabas.sim.faults.strike import Repair
 
+RARER_AFTER = 25
+"""After so many strikes they come half as often as at first."""
 SUPERVISOR_MS = 1_000.0
 """After how long, at most twice this, whoever supervises a node starts it again when it ended itself."""
 
@@ -51,7 +53,8 @@ class FaultSchedule:
             self._schedule()
 
     def _schedule(self) -> None:
-        delay = self._times.uniform(0.3, 1.7) * self.interval_ms
+        # Ever rarer, so that clients get on in a seed that breaks everything all the time.
+        delay = self._times.uniform(0.3, 1.7) * self.interval_ms * (1 + self._next / RARER_AFTER)
         self.world.after(delay, self._strike)
 
     def _strike(self) -> None:
