@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from barnabas.cli import voters
+from barnabas.cli.dynamic_voters import make_dynamic
 from barnabas.cli.failure import Failure
 from barnabas.cli.quorum_reaching import Controllers, quorum_client
 from barnabas.cli.quorum_view import QuorumView, ReplicaRow, metrics_of, view_of
@@ -20,6 +21,7 @@ app = typer.Typer(help="The quorum that holds the cluster's metadata.", no_args_
 
 app.command("add-controller")(voters.add_controller)
 app.command("remove-controller")(voters.remove_controller)
+app.command("make-dynamic")(make_dynamic)
 app.command("recover")(voters.recover_quorum)
 
 NUMBERS = ("LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp")

@@ -20,13 +20,14 @@ from barnabas.client.client import raise_for
 from barnabas.client.connection import ChannelError
 from barnabas.host.client import Connected
 from barnabas.types import METADATA_TOPIC, Endpoint
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_quorum_request import (
     DescribeQuorumRequest,
     PartitionData,
     TopicData,
 )
+from barnabas.wire.schema import Message
 
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
@@ -73,6 +74,22 @@ class QuorumClient:
             return response
 
         return self.connected.call(client.retry(attempt, timeout_ms=PATIENCE_MS))
+
+    def ask_leader(self, described: Any, request: Message, timeout_ms: float) -> Any:
+        """Send a change to the controller listener of the leader that `described` names. Raises `Failure`
+        where it refuses, `ChannelError`."""
+        leader = described.topics[0].partitions[0].leader_id
+        listeners = {node.node_id: node.listeners for node in described.nodes}.get(leader)
+        if not listeners:
+            raise Failure(f"where the leader {leader} listens is not known")
+        at, client = listeners[0], self.connected.client
+        response = self.connected.call(
+            client.send(Endpoint(at.host, at.port), request, timeout_ms=timeout_ms)
+        )
+        if response.error_code:
+            name = code_of(response.error_code).name
+            raise Failure(f"{name}: {response.error_message or 'the leader refuses'}")
+        return response
 
     async def _find_leader(self) -> Endpoint:
         """Where the active controller listens, as any controller says that answers."""

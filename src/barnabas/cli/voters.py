@@ -17,17 +17,14 @@ from barnabas.cli.quorum_reaching import Controllers, quorum_client
 from barnabas.cli.quorum_view import QuorumView, view_of
 from barnabas.cli.reaching import USAGE, Bootstrap, Data
 from barnabas.cli.storage import load_node_file
-from barnabas.client.tasks import Outcome
 from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
-from barnabas.host.client import Connected
 from barnabas.host.disk import HostDisk
 from barnabas.raft.election_state import QuorumStateError
 from barnabas.raft.recovery import RecoveryRefusedError, assess, recover
 from barnabas.raft.settings import ReplicaSettings, settings_from_node
 from barnabas.raft.snapshots import CorruptSnapshotError
 from barnabas.types import Endpoint, Uuid, uuid_from_text, uuid_text
-from barnabas.wire.errors import code_of
 from barnabas.wire.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from barnabas.wire.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 
@@ -63,7 +60,7 @@ def add_controller(
             voter_directory_id=meta.directory_id,
             listeners=[Listener(name=s.name, host=s.host, port=s.port) for s in listeners],
         )
-        _ask_leader(client.connected, quorum, request)
+        client.ask_leader(quorum, request, CHANGE_TIMEOUT_MS)
     print(f"node {meta.node_id} votes now")
 
 
@@ -91,7 +88,7 @@ def remove_controller(
             _check_changeable(view)
             return
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node, voter_directory_id=key)
-        _ask_leader(client.connected, quorum, request)
+        client.ask_leader(quorum, request, CHANGE_TIMEOUT_MS)
     print(f"node {node} votes no longer")
 
 
@@ -205,25 +202,4 @@ def _say_who_is_left(view: QuorumView, node: int) -> None:
     following = left & view.following()
     if len(following) <= len(left) // 2:
         silent = sorted(left - following)
-        print(f"warning: voters {silent} do not fetch: the change commits only when they are back")
-
-
-def _ask_leader(connected: Connected, quorum: Any, request: Any) -> None:
-    """Send a change to the leader's controller listener. Raises `Failure`."""
-    leader = quorum.topics[0].partitions[0].leader_id
-    nodes = {node.node_id: node.listeners for node in quorum.nodes}
-    if not nodes.get(leader):
-        raise Failure(f"where the leader {leader} listens is not known")
-    at = nodes[leader][0]
-
-    async def ask() -> Any:
-        outcome: Outcome[Any] = Outcome()
-        connected.client.channels.send(
-            Endpoint(at.host, at.port), request, outcome.settle, timeout_ms=CHANGE_TIMEOUT_MS
-        )
-        return await outcome
-
-    response = connected.call(ask())
-    if response.error_code:
-        name = code_of(response.error_code).name
-        raise Failure(f"{name}: {response.error_message or 'the leader refuses'}")
+        print(f"voters {silent} do not fetch: until they are back it would be refused")
