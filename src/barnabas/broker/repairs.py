@@ -119,8 +119,8 @@ class Repairs:
 
     def _on_examined(self, work: Repair, damage: mending.Damage | None) -> None:
         assert work.place is not None
-        if damage is None:
-            self._end(work)
+        if damage is None:  # it was misread, or its records are not what its right CRC covers
+            del self._work[work.log.partition]
             return
         work.damage = damage
         others = [b for b in work.replica.replicas if b != self._table.node_id]

@@ -186,6 +186,14 @@ class Consumer:
             self._put_off([reading], KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)))
             return
         if done:
+            for offset, why in run.faults.items():
+                self._client.ports.log(
+                    "warning",
+                    "consumer.records_passed_over",
+                    partition=str(tp),
+                    batch=offset,
+                    why=why,
+                )
             reading.position = run.next_offset
             reading.runs.popleft()
             self.buffered_bytes -= len(run.data)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import API_TIMEOUT_MS, Client, raise_for
-from barnabas.record.batch import CorruptBatchError, iterate
+from barnabas.record.batch import BatchView, CorruptBatchError, iterate
 from barnabas.record.decode import Record, records_of
 from barnabas.types import Buffer, Endpoint, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -46,7 +46,7 @@ class FetchedRun:
     """What one partition's leader gave from `offset` on: whole batches, or an error."""
 
     __slots__ = (
-        "_aborted", "data", "error", "high_watermark", "last_stable_offset",
+        "_aborted", "data", "error", "faults", "high_watermark", "last_stable_offset",
         "log_start_offset", "moved", "next_offset", "offset", "partition",
     )  # fmt: skip
 
@@ -73,6 +73,9 @@ class FetchedRun:
             if not size:  # else what stands before it comes first
                 self.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
         self.data = memoryview(records)[:size]
+        self.faults: dict[int, str] = {}
+        """By base offset: batches whose records are not what their header says, which is found when
+        they are decoded. What cannot be read of them is passed over."""
         self._aborted = (
             sorted((t.first_offset, t.producer_id) for t in told.aborted_transactions or ())
             if read_committed
@@ -83,7 +86,7 @@ class FetchedRun:
         return f"FetchedRun({self.partition} {self.offset}..{self.next_offset} {self.error})"
 
     def records(self, start: int) -> Iterator[Record]:
-        """From offset `start` on. Raises `CorruptBatchError`."""
+        """From offset `start` on. Raises `CorruptBatchError` where a batch was damaged (its CRC)."""
         ahead = list(reversed(self._aborted))
         aborting: set[int] = set()
         for batch in iterate(self.data, crc=True):
@@ -100,9 +103,16 @@ class FetchedRun:
                 continue
             if header.last_offset < start:
                 continue
+            yield from self._records_of(batch, start)
+
+    def _records_of(self, batch: BatchView, start: int) -> Iterator[Record]:
+        try:
             for record in records_of(batch):
                 if record.offset >= start:
                     yield record
+        except CorruptBatchError as error:
+            # Its CRC is right, so this is what was written, and asking again brings nothing better.
+            self.faults[batch.header.base_offset] = error.why
 
 
 async def ask_leader(
