@@ -59,6 +59,15 @@ class Commits:
         for attempt in attempts:
             attempt.acknowledged = now
 
+    def acknowledged(self, place: Place) -> list[tuple[str, int]]:
+        """(group, the largest offset that was acknowledged) of every group that committed `place`."""
+        found = []
+        for (group, where), attempts in self._attempts.items():
+            offsets = [a.offset for a in attempts if where == place and a.acknowledged != OPEN]
+            if offsets:
+                found.append((group, max(offsets)))
+        return found
+
     def forget(self, group: str) -> None:
         """Somebody asked to delete the group, or its offsets."""
         for key in [key for key in self._attempts if key[0] == group]:

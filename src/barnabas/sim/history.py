@@ -1,7 +1,8 @@
 """What clients saw: every record sent, acknowledged and read; and what is wrong about it.
 
 Anomalies are named as Kafka's users know them: a lost write (acknowledged and not there), a duplicate, a
-reordering, a skip, a record that nobody wrote.
+reordering, a record that nobody wrote; a skip (a consumer jumps over a record), a non-monotonic poll (it goes
+back), a record that stays unseen though its group has committed an offset behind it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,21 @@ class Written(NamedTuple):
 
     value: bytes
     offset: int
+
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Reading:
+    """What one consumer reads between getting its partitions and giving them up."""
+
+    __slots__ = ("group", "last")
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.last: dict[Place, int] = {}
+        """The last offset taken."""
 
 
 class Promise(NamedTuple):
@@ -50,6 +66,10 @@ class History:
         """Sends that ended in an error: they may be there or not."""
         self.read: dict[tuple[str, int], dict[int, bytes]] = defaultdict(dict)
         """Whatever any consumer saw at an offset."""
+        self.gaps: dict[Place, set[tuple[int, int]]] = defaultdict(set)
+        """(last offset, next offset) where a consumer went on further than to the next one."""
+        self.seen: dict[tuple[str, Place], set[int]] = defaultdict(set)
+        """Offsets that members of a group took."""
         self.operations = 0
         """Acknowledged operations of clients."""
         self.promises: dict[str, Promise] = {}
@@ -76,15 +96,32 @@ class History:
         self.operations += 1
         self.acknowledged[topic, partition].append(Written(value, offset))
 
-    def on_read(self, topic: str, partition: int, offset: int, value: bytes) -> None:
-        """A consumer got `value`. Raises :class:`Violation` where another value was seen there."""
+    def on_read(
+        self, topic: str, partition: int, offset: int, value: bytes, reading: Reading | None = None
+    ) -> None:
+        """A consumer got `value`, the next one of its `reading`. Raises :class:`Violation` where another
+        value was seen there, or where it has been there before."""
         seen = self.read[topic, partition]
         known = seen.get(offset)
-        if known is not None and known != value and self.promise(topic).settles:
+        settles = self.promise(topic).settles
+        if known is not None and known != value and settles:
             raise Violation(
                 f"{topic}-{partition} offset {offset} was read as {known!r} and as {value!r}"
             )
         seen[offset] = value
+        if reading is None:
+            return
+        place = (topic, partition)
+        last = reading.last.get(place)
+        if last is not None and offset <= last and settles:
+            raise Violation(
+                f"{topic}-{partition}: a non-monotonic poll: a consumer of {reading.group} took offset"
+                f" {offset} after {last}"
+            )
+        if last is not None and offset > last + 1:
+            self.gaps[place].add((last, offset))
+        reading.last[place] = offset
+        self.seen[reading.group, place].add(offset)
 
     def check_final(self, topic: str, partition: int, final: dict[int, bytes]) -> None:
         """`final` is the whole partition as it stands after everything healed, by offset."""
@@ -109,6 +146,23 @@ class History:
                         f"{name}: a consumer read {value!r} at offset {offset}, where now"
                         f" {final.get(offset)!r} is"
                     )
+
+        if promise.settles:
+            self._check_seen((topic, partition), final)
+
+    def _check_seen(self, place: Place, final: dict[int, bytes]) -> None:
+        """Nobody jumped over a record, and groups took what they have committed."""
+        name = f"{place[0]}-{place[1]}"
+        for last, following in sorted(self.gaps[place]):
+            for offset in range(last + 1, following):
+                if offset in final:
+                    raise Violation(f"{name}: a consumer skipped offset {offset}, after {last}")
+        for group, committed in self.commits.acknowledged(place):
+            unseen = {o for o in final if o < committed} - self.seen[group, place]
+            if unseen:
+                raise Violation(
+                    f"{name}: {group} has committed {committed}, and nobody of it saw {min(unseen)}"
+                )
 
     @staticmethod
     def _check_once(name: str, values: list[bytes], sent: list[bytes]) -> None:

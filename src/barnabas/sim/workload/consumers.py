@@ -12,6 +12,7 @@ from barnabas.client.consumer import Consumer, ConsumerSettings
 from barnabas.client.group_member import GroupSettings
 from barnabas.client.offsets import EARLIEST
 from barnabas.sim.cluster import SimCluster
+from barnabas.sim.history import Reading
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 
@@ -42,6 +43,7 @@ class ConsumerClient:
         self.plan = plan
         self.client = workload.cluster.client(plan.name)
         self.rng = workload.cluster.world.rng(plan.name)
+        self.reading = Reading(plan.group)
         self.consumer = self._consumer()
 
     def _consumer(self) -> Consumer:
@@ -98,6 +100,7 @@ class ConsumerClient:
             self.consumer.subscribe(self.plan.topics)
 
     def _assigned(self, partitions: list[TopicPartition]) -> None:
+        self.reading = Reading(self.plan.group)
         self.workload.cluster.world.totals["rebalances"] += 1
 
     def _take(self) -> None:
@@ -106,7 +109,7 @@ class ConsumerClient:
             history.operations += len(records)
             for record in records:
                 value = record.value or b""
-                history.on_read(record.topic, record.partition, record.offset, value)
+                history.on_read(record.topic, record.partition, record.offset, value, self.reading)
 
 
 class FinalRead:

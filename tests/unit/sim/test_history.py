@@ -1,0 +1,90 @@
+"""What a history calls an anomaly, and what it lets pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.sim.history import History, Promise, Reading, Violation
+
+
+def written(*values: bytes) -> History:
+    history = History()
+    for offset, value in enumerate(values):
+        history.on_sent("t", 0, value)
+        history.on_acknowledged("t", 0, value, offset)
+    return history
+
+
+def read(history: History, reading: Reading, *offsets: int) -> None:
+    for offset in offsets:
+        history.on_read("t", 0, offset, b"%d" % offset, reading)
+
+
+def ten() -> tuple[History, dict[int, bytes]]:
+    final = {offset: b"%d" % offset for offset in range(10)}
+    return written(*final.values()), final
+
+
+def test_what_is_whole_passes() -> None:
+    history, final = ten()
+    read(history, Reading("g"), *range(10))
+    history.commits.acknowledge(history.commits.begin("g", {("t", 0): 10}))
+    history.check_final("t", 0, final)
+
+
+@pytest.mark.parametrize(
+    ("final", "message"),
+    [
+        ({0: b"a"}, "acknowledged at offset 1 and lost: b'b'"),
+        ({0: b"b", 1: b"a"}, "changed their order"),
+        ({0: b"a", 1: b"b", 2: b"b"}, "written once, there twice"),
+        ({0: b"a", 1: b"b", 2: b"c"}, "nobody wrote b'c'"),
+    ],
+    ids=["lost write", "reordering", "duplicate", "nobody wrote it"],
+)
+def test_writes(final: dict[int, bytes], message: str) -> None:
+    with pytest.raises(Violation, match=message):
+        written(b"a", b"b").check_final("t", 0, final)
+
+
+def test_a_skip() -> None:
+    history, final = ten()
+    read(history, Reading("g"), 0, 1, 4)
+    with pytest.raises(Violation, match="skipped offset 2, after 1"):
+        history.check_final("t", 0, final)
+
+
+def test_a_gap_that_was_deleted_is_no_skip() -> None:
+    history, final = ten()
+    read(history, Reading("g"), 0, 1, 4)
+    history.on_cut("t", 0, 4)
+    history.check_final("t", 0, {offset: final[offset] for offset in range(4, 10)})
+
+
+def test_a_non_monotonic_poll() -> None:
+    history, _ = ten()
+    with pytest.raises(Violation, match=r"a non-monotonic poll.* took offset 1 after 2"):
+        read(history, Reading("g"), 1, 2, 1)
+
+
+def test_another_member_may_read_again_what_was_not_committed() -> None:
+    history, final = ten()
+    read(history, Reading("g"), 0, 1, 2)
+    read(history, Reading("g"), 1, 2, 3)
+    history.check_final("t", 0, final)
+
+
+def test_a_record_that_stays_unseen() -> None:
+    history, final = ten()
+    read(history, Reading("g"), 0, 1)
+    read(history, Reading("g"), 3, 4)
+    history.commits.acknowledge(history.commits.begin("g", {("t", 0): 5}))
+    with pytest.raises(Violation, match="g has committed 5, and nobody of it saw 2"):
+        history.check_final("t", 0, final)
+
+
+def test_a_topic_that_does_not_settle_promises_readers_nothing() -> None:
+    history, final = ten()
+    history.promises["t"] = Promise(settles=False)
+    read(history, Reading("g"), 2, 1, 7)
+    history.check_final("t", 0, final)
