@@ -11,6 +11,7 @@ records have timestamps, too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.limits import UNPACKED_BYTES_MAX
@@ -113,12 +114,12 @@ def _largest_from(segment: Segment, probe: _Probe, start: int) -> int:
         if batch.header.base_offset >= start:
             largest = batch.header.max_timestamp
         else:
-            records = records_of(segment.view(batch), UNPACKED_BYTES_MAX)
-            stamps = (record.timestamp for record in records if record.offset >= start)
-            try:
-                largest = max(stamps, default=largest)
-            except CorruptBatchError:
-                largest = batch.header.max_timestamp
+            with suppress(
+                CorruptBatchError
+            ):  # a count that lies: no consumer reads the rest either
+                for record in records_of(segment.view(batch), UNPACKED_BYTES_MAX):
+                    if record.offset >= start:
+                        largest = max(largest, record.timestamp)
     return largest
 
 

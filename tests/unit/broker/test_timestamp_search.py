@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.record.batch import seal
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -87,6 +88,21 @@ def test_records_that_were_deleted_are_not_found() -> None:
     cluster.until(lambda: answer.is_there and newest.is_there)
     assert found(answer) == ("NONE", START + 400, 40)
     assert found(newest) == ("NONE", START + 590, 59)
+
+
+def test_a_batch_whose_count_lies_breaks_no_search() -> None:
+    cluster = Cluster()
+    cluster.create_topic("t", message_timestamp_after_max_ms=str(1 << 60))
+    lying = bytearray(build_batch([(None, b"x" * 9)] * 3, timestamp_ms=START))
+    lying[23:27], lying[57:61] = (4).to_bytes(4, "big"), (5).to_bytes(4, "big")
+    seal(lying)
+    assert cluster.produce([], batch=bytes(lying)).error_code == 0
+    good = build_batch([(None, b"good")], timestamp_ms=START + 5)
+    assert cluster.produce([], batch=good).base_offset == 5
+    cluster.partition(1).delete_records(2)
+    first, newest = ask(cluster, START + 1), ask(cluster, MAX_TIMESTAMP)
+    cluster.until(lambda: first.is_there and newest.is_there)
+    assert found(first) == found(newest) == ("NONE", START + 5, 5)
 
 
 def test_a_log_that_loses_segments_meanwhile_is_searched_again() -> None:
