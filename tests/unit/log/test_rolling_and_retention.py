@@ -1,0 +1,133 @@
+"""When a log begins a new segment, and which old ones go."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from barnabas.log.config import LogConfig
+from barnabas.log.files import OpenFiles
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.record.builder import build_batch
+from barnabas.sim.disk import SimDisk
+from barnabas.types import TopicPartition
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+CONFIG = LogConfig(segment_bytes=10_000, message_timestamp_after_max_ms=1 << 60)
+
+
+def new_log(config: LogConfig, index: int = 0) -> PartitionLog:
+    disk = SimDisk(random.Random(1)).open_for_process()
+    disk.make_dirs("/data")
+    name = TopicPartition("t", index)
+    return open_log(disk, OpenFiles(disk), f"/data/{name}", name, config, clean=True).log
+
+
+def append(log: PartitionLog, timestamp: int, size: int = 100, *, wall_ms: int = NOW) -> None:
+    batch = build_batch([(b"k", b"v" * size)], timestamp_ms=timestamp)
+    log.append_as_leader(batch, leader_epoch=0, wall_ms=wall_ms)
+    log.high_watermark = log.log_end_offset
+
+
+def test_a_segment_is_full_by_its_bytes() -> None:
+    log = new_log(replace(CONFIG, segment_bytes=1000))
+    for _ in range(20):
+        append(log, NOW)
+    assert all(700 < segment.size <= 1000 for segment in log.segments[:-1])
+
+
+def test_a_segment_is_full_by_its_index() -> None:
+    log = new_log(replace(CONFIG, segment_index_bytes=40, index_interval_bytes=0))
+    for _ in range(40):
+        append(log, NOW)
+    assert len(log.segments) > 4
+    assert all(segment.index.size() <= 40 for segment in log.segments)
+
+
+def test_a_segment_ends_by_the_age_of_its_first_batch() -> None:
+    log = new_log(replace(CONFIG, segment_ms=HOUR))
+    for minute in range(0, 180, 10):
+        append(log, NOW + minute * 60_000)
+    assert [segment.base_offset for segment in log.segments] == [0, 7, 14]
+
+
+def test_jitter_spreads_rolls_and_is_the_same_after_a_restart() -> None:
+    config = replace(CONFIG, segment_ms=HOUR, segment_jitter_ms=HOUR // 2)
+    ages = []
+    for index in range(20):
+        log = new_log(config, index)
+        append(log, NOW)
+        if index % 2:  # a restart in between
+            log.close()
+            log = open_log(
+                log.disk, OpenFiles(log.disk), log.directory, log.partition, config, clean=True
+            ).log
+        age = 0
+        while len(log.segments) == 1:
+            age += 60_000
+            append(log, NOW + age, 1)
+        ages.append(age)
+    assert all(HOUR // 2 <= age <= HOUR + 60_000 for age in ages)
+    assert len(set(ages)) > 10
+    other = new_log(config, 1)
+    append(other, NOW)
+    append(other, NOW + ages[1] - 60_000, 1)
+    assert len(other.segments) == 1
+    append(other, NOW + ages[1], 1)
+    assert len(other.segments) == 2
+
+
+@pytest.mark.parametrize("policy", [("delete",), ("compact", "delete"), ("compact",)])
+def test_retention_by_time(policy: tuple[str, ...]) -> None:
+    log = new_log(replace(CONFIG, segment_bytes=200, retention_ms=HOUR, cleanup_policy=policy))
+    for at in range(5):
+        append(log, NOW + at)
+    log.delete_old_segments(NOW + HOUR)
+    assert log.log_start_offset == 0, "the first one is as old as allowed, not older"
+    log.delete_old_segments(NOW + HOUR + 5)
+    expected = 0 if policy == ("compact",) else 5
+    # All are too old, the active one too: it ends, and an empty one follows.
+    assert log.log_start_offset == expected
+    assert len(log.segments) == (1 if expected else 5)
+    append(log, NOW + HOUR + 5)
+    assert log.log_end_offset == 6
+
+
+def test_retention_by_size_keeps_at_least_what_is_asked() -> None:
+    log = new_log(replace(CONFIG, segment_bytes=400, retention_bytes=1000, retention_ms=-1))
+    for _ in range(30):
+        append(log, NOW)
+    before = log.size
+    log.delete_old_segments(NOW + 1000 * HOUR)
+    assert 1000 <= log.size < 1400 < before
+    assert log.log_start_offset == log.segments[0].base_offset > 0
+
+
+def test_nothing_goes_that_is_not_committed() -> None:
+    log = new_log(replace(CONFIG, segment_bytes=200, retention_ms=HOUR))
+    for at in range(5):
+        append(log, NOW + at)
+    log._high_watermark = 2
+    log.delete_old_segments(NOW + 9 * HOUR)
+    assert log.log_start_offset == 2
+
+
+def test_segments_below_the_log_start_go_whatever_the_policy() -> None:
+    log = new_log(replace(CONFIG, segment_bytes=200, cleanup_policy=("compact",)))
+    for at in range(5):
+        append(log, NOW + at)
+    log.advance_log_start(3)
+    log.delete_old_segments(NOW)
+    assert log.segments[0].base_offset == 3
+
+
+def test_a_segment_without_timestamps_never_expires_by_time() -> None:
+    log = new_log(replace(CONFIG, segment_bytes=200, retention_ms=HOUR))
+    for _ in range(3):
+        append(log, -1)
+    log.delete_old_segments(NOW + 1000 * HOUR)
+    assert log.log_start_offset == 0
