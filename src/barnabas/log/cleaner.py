@@ -10,7 +10,7 @@ Only what the checkpointed recovery point vouches for is compacted: recovery tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -46,7 +46,10 @@ from barnabas.record.batch import (
     BatchHeader,
     BatchView,
     CorruptBatchError,
+    check_crc,
+    check_shape,
     iterate,
+    read_header,
 )
 from barnabas.types import Buffer
 
@@ -155,7 +158,7 @@ def build_map(plan: Plan, keys_max: int, make_map: Callable[[int], KeyMap] = Key
             if source.end_offset <= plan.first_dirty:
                 continue
             segment = _segment(plan, files, source)
-            if not _note_segment(segment, plan.first_dirty, keys, trail):
+            if not _note_segment(segment, source.end_offset, plan.first_dirty, keys, trail):
                 return keys
             keys.end = source.end_offset
         return keys
@@ -164,13 +167,21 @@ def build_map(plan: Plan, keys_max: int, make_map: Callable[[int], KeyMap] = Key
 
 
 def _note_segment(
-    segment: Segment, first_dirty: int, keys: KeyMap, trail: TransactionTrail
+    segment: Segment, end_offset: int, first_dirty: int, keys: KeyMap, trail: TransactionTrail
 ) -> bool:
     """False where the map is full."""
     start = segment.position_of_batch_with(max(first_dirty, segment.base_offset))
     if start is None:
         return True
-    for position, batch in _batches(segment, start):
+    reader = _Reader(segment, end_offset, start)
+    while (window := reader.window()) is not None:
+        size, end = keys.note_run(window, reader.low, reader.high, first_dirty)
+        if size:
+            reader.skip(size, end)
+            trail.advance(end - 1)
+            keys.end = end
+            continue
+        position, batch = reader.take()
         header = batch.header
         if header.is_control:
             marker = transactions.marker_of(header, batch.data)
@@ -187,27 +198,59 @@ def _note_segment(
     return True
 
 
-def _batches(segment: Segment, start: int = 0) -> Iterator[tuple[int, BatchView]]:
-    """The batches from position `start` on, with their positions, checked by CRC. Raises
-    :class:`CorruptLogError`, ``OSError``."""
-    file, position, size = segment.file(), start, READ_BYTES
-    while position < segment.size:
-        window, behind = memoryview(file.read_at(position, min(size, segment.size - position))), 0
-        try:
-            for batch in iterate(window, crc=True):
-                behind = batch.position + len(batch.data)
-                yield position + batch.position, batch
-        except CorruptBatchError as error:
-            raise CorruptLogError(segment.path, position + error.position, error.why) from error
-        if behind:
-            position, size = position + behind, READ_BYTES
-            continue
-        whole = 0
+class _Reader:
+    """The batches of a segment from a position on, read in large pieces."""
+
+    def __init__(self, segment: Segment, end_offset: int, start: int = 0) -> None:
+        self._segment = segment
+        self._file = segment.file()
+        self._position = start
+        self._window = memoryview(b"")
+        self.low, self.high = segment.base_offset, end_offset
+        """Within these the next batch's offsets have to be: no CRC covers them."""
+
+    def window(self) -> memoryview | None:
+        """What comes next, at least one whole batch; None at the end. Raises :class:`CorruptLogError`,
+        ``OSError``."""
+        window = self._window
         if len(window) >= HEADER_SIZE:
             whole = OFFSET_AND_LENGTH.unpack_from(window)[1] + LENGTH_PREFIX
-        if whole <= len(window) or position + whole > segment.size:
+            if whole <= len(window):
+                return window
+        segment, position = self._segment, self._position
+        left = segment.size - position
+        if not left:
+            return None
+        window = memoryview(self._file.read_at(position, min(READ_BYTES, left)))
+        whole = HEADER_SIZE
+        if len(window) >= HEADER_SIZE:
+            whole = OFFSET_AND_LENGTH.unpack_from(window)[1] + LENGTH_PREFIX
+            if len(window) < whole <= left:
+                window = memoryview(self._file.read_at(position, whole))
+        if whole > len(window):
             raise CorruptLogError(segment.path, position, "the file ends inside a batch")
-        size = whole
+        self._window = window
+        return window
+
+    def take(self) -> tuple[int, BatchView]:
+        """The batch that `window` begins with, checked by CRC, and its position. Raises
+        :class:`CorruptLogError`."""
+        position, window = self._position, self._window
+        try:
+            header = read_header(window)
+            check_shape(header)
+            check_crc(header, window)
+            if header.base_offset < self.low or header.next_offset > self.high:
+                raise CorruptBatchError(0, "the offsets do not ascend")
+        except CorruptBatchError as error:
+            raise CorruptLogError(self._segment.path, position, error.why) from error
+        self.skip(header.size, header.next_offset)
+        return position, BatchView(header, 0, window[: header.size])
+
+    def skip(self, size: int, next_offset: int) -> None:
+        self.low = next_offset
+        self._position += size
+        self._window = self._window[size:]
 
 
 def groups_of(plan: Plan, end: int) -> list[list[Source]]:
@@ -247,7 +290,7 @@ def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: Transactio
         target.make()
         for source in group:
             segment = _segment(plan, files, source)
-            records += _clean_segment(segment, target, keys, trail, rules)
+            records += _clean_segment(segment, source.end_offset, target, keys, trail, rules)
         for entry in trail.kept[known:]:
             files.get(target.transaction_index_path).append([_index_entry(entry)])
         target.finish()
@@ -259,11 +302,30 @@ def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: Transactio
 
 
 def _clean_segment(
-    segment: Segment, target: Segment, keys: KeyMap, trail: TransactionTrail, rules: Rules
+    segment: Segment,
+    end_offset: int,
+    target: Segment,
+    keys: KeyMap,
+    trail: TransactionTrail,
+    rules: Rules,
 ) -> int:
     """How many records were kept."""
     kept, parts, headers, size = 0, list[Buffer](), list[BatchHeader](), 0
-    for position, batch in _batches(segment):
+    reader = _Reader(segment, end_offset)
+    while (window := reader.window()) is not None:
+        if size >= WRITE_BYTES:
+            target.append_run(b"".join(parts), headers)
+            parts, headers, size = [], [], 0
+        run = keys.clean_run(window, reader.low, reader.high, rules.round_end)
+        if run is not None:
+            reader.skip(run.size, run.end)
+            trail.advance(run.end - 1)
+            kept += run.records
+            parts.append(run.data)
+            headers += [known.header for known in iterate(run.data)]
+            size += len(run.data)
+            continue
+        position, batch = reader.take()
         marker = None
         if batch.header.is_control:
             marker = transactions.marker_of(batch.header, batch.data)
@@ -279,10 +341,7 @@ def _clean_segment(
         parts.append(outcome.data)
         headers.append(outcome.header)
         size += len(outcome.data)
-        if size >= WRITE_BYTES:
-            target.append_run(b"".join(parts), headers)
-            parts, headers, size = [], [], 0
-    if parts:
+    if headers:
         target.append_run(b"".join(parts), headers)
     return kept
 

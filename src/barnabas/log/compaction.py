@@ -68,6 +68,20 @@ class KeyMap:
             if key is not None and base + delta >= from_offset:
                 offsets[key if len(key) <= KEY_BYTES_MAX else map_key(key)] = base + delta
 
+    def note_run(
+        self, window: memoryview, low: int, high: int, from_offset: int
+    ) -> tuple[int, int]:
+        """Take the keys of as many of the batches at the front of `window` as can be done at once; their
+        offsets must lie in [low, high). (Their bytes, the offset behind them); 0 bytes where the first one
+        needs a closer look."""
+        return 0, low
+
+    def clean_run(
+        self, window: memoryview, low: int, high: int, round_end: int
+    ) -> CleanedRun | None:
+        """Likewise what stays of the batches at the front of `window`; None for a closer look."""
+        return None
+
     def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Staying:
         """The records that are the last of their key, or behind what the map knows. Raises
         :class:`CorruptBatchError`."""
@@ -80,6 +94,18 @@ class KeyMap:
                 if offset >= last(key if len(key) <= KEY_BYTES_MAX else map_key(key), -1):
                     kept.append(span)
         return staying_of(section, kept)
+
+
+class CleanedRun(NamedTuple):
+    """What is left of a run of batches."""
+
+    size: int
+    """Bytes of the run."""
+    end: int
+    """The offset behind it."""
+    data: Buffer
+    """The batches that stay, as they are."""
+    records: int
 
 
 def staying_of(section: memoryview, kept: list[Span]) -> Staying:
@@ -120,7 +146,7 @@ class TransactionTrail:
 
     def on_data(self, header: BatchHeader) -> bool:
         """Whether the batch is of an aborted transaction."""
-        self._advance(header.last_offset)
+        self.advance(header.last_offset)
         if not header.is_transactional:
             return False
         producer = header.producer_id
@@ -133,7 +159,7 @@ class TransactionTrail:
 
     def on_marker(self, header: BatchHeader, aborted: bool) -> bool:
         """Whether nothing of the marker's transaction is there any more."""
-        self._advance(header.last_offset)
+        self.advance(header.last_offset)
         producer = header.producer_id
         if not aborted:
             was_there = producer in self._committed
@@ -145,7 +171,8 @@ class TransactionTrail:
         self.kept.append(found[0])
         return False
 
-    def _advance(self, offset: int) -> None:
+    def advance(self, offset: int) -> None:
+        """Plain batches up to `offset` were passed over."""
         while self._coming and self._coming[-1].first_offset <= offset:
             entry = self._coming.pop()
             self._aborted.setdefault(entry.producer_id, (entry, False))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from barnabas.log.compaction import KeyMap, Staying, staying_of
+from barnabas.log.compaction import CleanedRun, KeyMap, Staying, staying_of
 from barnabas.record import key_kernels as kernels
 from barnabas.record.batch import BatchHeader
 from barnabas.record.columnar_kernels import COMPILED, Bytes, frozen
@@ -17,6 +17,8 @@ from barnabas.record.spans import Span, spans_of
 
 SLOTS_MIN = 1 << 16
 FILLED_MAX = 0.7
+SMALL_BYTES_MAX = 4096
+"""Batches up to this size are done in runs."""
 
 
 def available() -> bool:
@@ -31,7 +33,8 @@ class FastKeyMap(KeyMap):
         super().__init__(keys_max)
         self._k0 = np.uint64(int.from_bytes(secret[:8], "little"))
         self._k1 = np.uint64(int.from_bytes(secret[8:16], "little"))
-        self._used = 0
+        self._used = self._uncounted = 0
+        """Keys in the table; those of a batch that has to be looked at again do not count yet."""
         self._make_table(SLOTS_MIN)
         self._out = np.empty(1 << 16, np.uint8)
         self._ends = np.empty(1 << 10, np.int64)
@@ -56,14 +59,15 @@ class FastKeyMap(KeyMap):
             kernels.rehash(hashes, lasts, self._hashes, self._lasts)
 
     def note(self, section: memoryview, header: BatchHeader, from_offset: int) -> None:
-        data = frozen(np.frombuffer(section, np.uint8))
+        data = _view(section)
         # A record takes 7 bytes at least: a count that lies asks for no more room than that.
         self._make_room(min(header.record_count, len(data) // 7 + 1))
         code, new = kernels.note_records(
             data, header.record_count, header.base_offset, from_offset,
             self._k0, self._k1, self._hashes, self._lasts,
         )  # fmt: skip
-        self._used += new
+        self._used += new + self._uncounted
+        self._uncounted = 0
         if code != kernels.OK:
             self._note_spans(spans_of(section, header), header.base_offset, from_offset)
 
@@ -71,12 +75,32 @@ class FastKeyMap(KeyMap):
         for _, _, delta, _, key, _ in spans:
             if key is not None and base + delta >= from_offset:
                 self._used += kernels.put(
-                    _array(key), 0, len(key), base + delta,
+                    _view(key), 0, len(key), base + delta,
                     self._k0, self._k1, self._hashes, self._lasts,
                 )  # fmt: skip
 
+    def note_run(
+        self, window: memoryview, low: int, high: int, from_offset: int
+    ) -> tuple[int, int]:
+        size, end, self._used, self._uncounted = kernels.note_run(
+            _view(window), SMALL_BYTES_MAX, low, high, from_offset, self._used, self.keys_max,
+            int(len(self._lasts) * FILLED_MAX), self._k0, self._k1, self._hashes, self._lasts,
+        )  # fmt: skip
+        return size, end
+
+    def clean_run(
+        self, window: memoryview, low: int, high: int, round_end: int
+    ) -> CleanedRun | None:
+        if len(window) > len(self._out):
+            self._out = np.empty(len(window), np.uint8)
+        size, end, written, records = kernels.clean_run(
+            _view(window), SMALL_BYTES_MAX, low, high, self.end, round_end,
+            self._k0, self._k1, self._hashes, self._lasts, self._out,
+        )  # fmt: skip
+        return CleanedRun(size, end, self._out[:written].tobytes(), records) if size else None
+
     def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Staying:
-        data = frozen(np.frombuffer(section, np.uint8))
+        data = _view(section)
         count = min(header.record_count, len(data))
         if len(data) > len(self._out):
             self._out = np.empty(len(data), np.uint8)
@@ -112,12 +136,12 @@ class FastKeyMap(KeyMap):
     def _last(self, key: bytes) -> int:
         return int(
             kernels.last_offset(
-                _array(key), 0, len(key), self._k0, self._k1, self._hashes, self._lasts
+                _view(key), 0, len(key), self._k0, self._k1, self._hashes, self._lasts
             )
         )
 
 
-def _array(data: bytes) -> Bytes:
+def _view(data: bytes | memoryview) -> Bytes:
     return frozen(np.frombuffer(data, np.uint8))
 
 
@@ -127,6 +151,8 @@ def warm_up() -> None:
     header = BatchHeader(0, 49, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 0)
     keys.note(memoryview(b""), header, 0)
     keys.staying(memoryview(b""), header, True)
+    keys.note_run(memoryview(b""), 0, 0, 0)
+    keys.clean_run(memoryview(b""), 0, 0, 0)
     keys._note_spans([(0, 0, 0, 0, b"key", True)], 0, 0)
     keys._last(b"key")
     keys._make_room(1 << 17)

@@ -223,3 +223,179 @@ def keep_records(
             latest = max(latest, stamp)
         position = end
     return (OK if position == len(data) else SUSPECT), kept, size, all_values, latest
+
+
+# -- runs of small plain batches -------------------------------------------------------------------
+#
+# Where batches are small, what is done once per batch outside of here costs more than their records.
+
+_TABLE_BYTES = 256
+_CASTAGNOLI = 0x82F63B78
+
+
+def _crc_tables() -> Longs:
+    """Eight tables of CRC-32C, one for each byte of a word."""
+    tables = np.zeros((8, _TABLE_BYTES), np.int64)
+    for byte in range(_TABLE_BYTES):
+        value = byte
+        for _ in range(8):
+            value = value >> 1 ^ (_CASTAGNOLI if value & 1 else 0)
+        tables[0, byte] = value
+    for number in range(1, 8):
+        before = tables[number - 1]
+        tables[number] = before >> 8 ^ tables[0][before & 0xFF]
+    return tables
+
+
+_CRC = _crc_tables()
+
+
+@compiled
+def crc32c(data: Bytes, start: int, end: int) -> int:
+    """CRC-32C of ``data[start:end]``: for short stretches."""
+    crc, at = 0xFFFFFFFF, start
+    while end - at >= _EIGHT_BYTES:
+        crc ^= (
+            int(data[at])
+            | int(data[at + 1]) << 8
+            | int(data[at + 2]) << 16
+            | int(data[at + 3]) << 24
+        )
+        crc = (
+            _CRC[7, crc & 0xFF]
+            ^ _CRC[6, crc >> 8 & 0xFF]
+            ^ _CRC[5, crc >> 16 & 0xFF]
+            ^ _CRC[4, crc >> 24]
+            ^ _CRC[3, data[at + 4]]
+            ^ _CRC[2, data[at + 5]]
+            ^ _CRC[1, data[at + 6]]
+            ^ _CRC[0, data[at + 7]]
+        )
+        at += _EIGHT_BYTES
+    while at < end:
+        crc = crc >> 8 ^ _CRC[0, (crc ^ int(data[at])) & 0xFF]
+        at += 1
+    return int(crc ^ 0xFFFFFFFF)
+
+
+@compiled
+def big_endian(data: Bytes, at: int, size: int) -> int:
+    """A signed number of `size` bytes."""
+    value = int(data[at])
+    if value >= 0x80:
+        value -= 0x100
+    for i in range(1, size):
+        value = value << 8 | int(data[at + i])
+    return value
+
+
+@compiled
+def next_offset_of(data: Bytes, at: int) -> int:
+    """Behind the batch at `at`."""
+    return big_endian(data, at, 8) + big_endian(data, at + 23, 4) + 1
+
+
+@compiled
+def small_plain_batch(data: Bytes, at: int, size_max: int, low: int, high: int) -> int:
+    """The size of the batch at `at` where it is whole, of format 2, with a right CRC, at most `size_max`
+    bytes long, has offsets within [low, high), and is neither compressed, transactional nor a control
+    batch; else 0."""
+    if len(data) - at < 61 or data[at + 16] != 2:
+        return 0
+    size = big_endian(data, at + 8, 4) + 12
+    if size < 61 or size > size_max or size > len(data) - at:
+        return 0
+    if data[at + 22] & 0x37 or big_endian(data, at + 23, 4) < 0 or big_endian(data, at + 57, 4) < 0:
+        return 0
+    if big_endian(data, at, 8) < low or next_offset_of(data, at) > high:
+        return 0
+    if crc32c(data, at + 21, at + size) != big_endian(data, at + 17, 4) & 0xFFFFFFFF:
+        return 0
+    return size
+
+
+@compiled
+def note_run(
+    data: Bytes, size_max: int, low: int, high: int,
+    from_offset: int, used: int, keys_max: int, slots_max: int,
+    k0: np.uint64, k1: np.uint64, hashes: Words, lasts: Longs,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """Put the keys of the small plain batches at the front of `data` into the table, as long as it holds
+    fewer than `keys_max` keys and has room (`slots_max`). (Their bytes, the offset behind them, keys in the
+    table, and how many more a batch left there that is not plainly sound)."""
+    at, end = 0, low
+    while used < keys_max:
+        size = small_plain_batch(data, at, size_max, end, high)
+        if size == 0:
+            break
+        count = big_endian(data, at + 57, 4)
+        if used + count > slots_max:
+            break
+        code, new = note_records(
+            data[at + 61 : at + size], count, big_endian(data, at, 8), from_offset,
+            k0, k1, hashes, lasts,
+        )  # fmt: skip
+        if code != OK:
+            return at, end, used, new
+        used += new
+        end = next_offset_of(data, at)
+        at += size
+    return at, end, used, 0
+
+
+@compiled
+def stay_whole(
+    data: Bytes, count: int, base_offset: int, known_end: int,
+    k0: np.uint64, k1: np.uint64, hashes: Words, lasts: Longs,
+) -> int:  # fmt: skip
+    """1 where all records of a batch stay and have values, 0 where none stays, -1 for anything else."""
+    position = kept = values = 0
+    for _ in range(count):
+        end, _stamp, delta, key_at, key_size, value = read_record(data, position, len(data))
+        if end < 0:
+            return -1
+        offset = base_offset + delta
+        if offset >= known_end or (
+            key_size >= 0 and offset >= last_offset(data, key_at, key_size, k0, k1, hashes, lasts)
+        ):
+            kept += 1
+            values += value
+        position = end
+    if position != len(data):
+        return -1
+    if kept == 0:
+        return 0
+    return 1 if kept == count and values == count else -1
+
+
+@compiled
+def clean_run(
+    data: Bytes, size_max: int, low: int, high: int, known_end: int, round_end: int,
+    k0: np.uint64, k1: np.uint64, hashes: Words, lasts: Longs, out: Bytes,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """Copy to `out` those of the small plain batches at the front of `data` that stay as they are, and pass
+    over those of which nothing stays; end at one that has to be written anew, is of a producer with an id,
+    has a delete horizon, or ends the round. (Bytes read, the offset behind them, bytes written, records that
+    stay)."""
+    at, end, size_out, records = 0, low, 0, 0
+    while True:
+        size = small_plain_batch(data, at, size_max, end, high)
+        if size == 0 or data[at + 22] & 0x40 or big_endian(data, at + 43, 8) >= 0:
+            break
+        count, behind = big_endian(data, at + 57, 4), next_offset_of(data, at)
+        if count == 0 or behind == round_end:
+            break
+        stays = stay_whole(
+            data[at + 61 : at + size], count, big_endian(data, at, 8), known_end,
+            k0, k1, hashes, lasts,
+        )  # fmt: skip
+        if stays < 0:
+            break
+        if stays == 1:
+            for i in range(size):
+                out[size_out + i] = data[at + i]
+            size_out += size
+            records += count
+        end = behind
+        at += size
+    return at, end, size_out, records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from functools import partial
 
@@ -18,6 +19,10 @@ from barnabas.log.compaction import (
     compact_batch,
     note_keys,
 )
+from barnabas.log.config import LogConfig
+from barnabas.log.errors import CorruptLogError
+from barnabas.log.files import OpenFiles
+from barnabas.log.recovery import open_log
 from barnabas.record.batch import (
     HEADER_SIZE,
     BatchView,
@@ -28,6 +33,9 @@ from barnabas.record.batch import (
 )
 from barnabas.record.builder import build_batch
 from barnabas.record.compression import Codec
+from barnabas.sim.disk import SimDisk
+from barnabas.types import TopicPartition
+from tests.effort import examples
 from tests.model.log.test_compaction import Compacted
 
 np = pytest.importorskip("numpy")
@@ -37,6 +45,7 @@ if not fast_keys.available():
 
 pytestmark = pytest.mark.slow
 NOW = 1_750_000_000_000
+EXAMPLES = examples(150)
 fast_map = partial(fast_keys.FastKeyMap, secret=b"0123456789abcdef")
 MAPS: tuple[Callable[[int], KeyMap], ...] = (KeyMap, fast_map)
 
@@ -85,7 +94,7 @@ def compacted(
 
 
 @given(batches, st.integers(0, 40), st.integers(1, 3), st.sampled_from([1, 3, 1000]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_the_same_bytes_stay(
     described: list[tuple[list[tuple[object, ...]], Codec]],
     from_offset: int,
@@ -95,6 +104,68 @@ def test_the_same_bytes_stay(
     given_batches = views(described)
     plain, fast = (compacted(make, given_batches, from_offset, rounds, full) for make in MAPS)
     assert plain == fast
+
+
+def files_of(make: Callable[[int], KeyMap], run: bytes, rounds: int, full: int) -> dict[str, bytes]:
+    """Of a log with these batches, after `rounds` of compaction."""
+    device = SimDisk(random.Random(1))
+    disk = device.open_for_process()
+    disk.make_dirs("/data")
+    config = LogConfig(segment_bytes=1500, cleanup_policy=("compact",), delete_retention_ms=500)
+    log = open_log(
+        disk, OpenFiles(disk), "/data/t-0", TopicPartition("t", 0), config, clean=False
+    ).log
+    log.append_as_follower(run)
+    log.roll()
+    log.flush()
+    log.checkpointed_recovery_point = log.high_watermark = log.log_end_offset
+    for number in range(rounds):
+        plan = cleaner.make_plan(log, 0, NOW + number * 1000)
+        known = cleaner.build_map(plan, full, make)
+        trail = cleaner.trail_of(plan)
+        for group in cleaner.groups_of(plan, known.end):
+            assert cleaner.swap(log, plan, cleaner.clean_group(plan, group, known, trail))
+    return {path: bytes(file.data) for path, file in device.names.items() if file is not None}
+
+
+@given(batches, st.integers(1, 3), st.sampled_from([1, 3, 1000]), st.booleans())
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_the_same_files_stay(
+    described: list[tuple[list[tuple[object, ...]], Codec]], rounds: int, full: int, plain: bool
+) -> None:
+    if plain:
+        described = [(wanted, Codec.NONE) for wanted, _ in described]
+    run = b"".join(view.data for view in views(described))
+    here, there = (files_of(make, run, rounds, full) for make in MAPS)
+    assert here == there
+
+
+@given(st.data(), batches)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_both_stop_at_the_same_broken_byte(
+    data: st.DataObject, described: list[tuple[list[tuple[object, ...]], Codec]]
+) -> None:
+    run = bytearray(b"".join(view.data for view in views(described)))
+    at = data.draw(st.integers(0, len(run) - 1))
+    run[at] ^= 1 << data.draw(st.integers(0, 7))
+    told = []
+    for make in MAPS:
+        device = SimDisk(random.Random(1))
+        disk = device.open_for_process()
+        disk.make_dirs("/data")
+        file = disk.open("/data/00000000000000000000.log", create=True)
+        file.append([run])
+        source = cleaner.Source(0, 1000, len(run), 0)
+        plan = cleaner.Plan(
+            disk, "/data", LogConfig(), 0, (source,), 0, 1000, len(run), 0, 0, NOW, {}, (0,)
+        )
+        try:
+            known = cleaner.build_map(plan, 1000, make)
+            cleaner.clean_group(plan, [source], known, cleaner.trail_of(plan))
+            told.append(("", {p: bytes(f.data) for p, f in device.names.items() if f}))
+        except CorruptLogError as error:
+            told.append((str(error), {}))
+    assert told[0] == told[1]
 
 
 def result_of(make: Callable[[int], KeyMap], batch: BatchView) -> object:
@@ -110,7 +181,7 @@ def result_of(make: Callable[[int], KeyMap], batch: BatchView) -> object:
 
 
 @given(records, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_both_say_the_same_of_broken_records(
     wanted: list[tuple[object, ...]], data: st.DataObject
 ) -> None:
