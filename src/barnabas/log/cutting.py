@@ -64,20 +64,6 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     return True
 
 
-def cut_corrupt(log: PartitionLog, error: CorruptLogError) -> int:
-    """See :meth:`PartitionLog.cut_corrupt`."""
-    for segment in log.segments:
-        if segment.path == error.path:
-            end = segment.base_offset
-            for batch in segment.headers():
-                if batch.position >= error.position:
-                    break
-                end = batch.header.next_offset
-            truncate_to(log, end)
-            break
-    return log.log_end_offset
-
-
 def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
     """See :meth:`PartitionLog.truncate_fully_and_start_at`."""
     _lower_recovery_point(log, min(offset, log.log_start_offset))

@@ -23,7 +23,6 @@ from barnabas.log import cutting, retention, syncing, transactions
 from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.epoch_cache import EpochCache
-from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import OpenFiles
 from barnabas.log.producer_state import ProducerStates, write_snapshot
 from barnabas.log.segment import Segment
@@ -346,11 +345,6 @@ class PartitionLog(SegmentedLog):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the next record has `offset`."""
         cutting.truncate_fully_and_start_at(self, offset)
-
-    def cut_corrupt(self, error: CorruptLogError) -> int:
-        """End the log before the batch that `error` is about, so that a follower gets it and all behind
-        it anew from its leader. The log's new end."""
-        return cutting.cut_corrupt(self, error)
 
     def advance_log_start(self, offset: int) -> bool:
         """Records below `offset` are gone for readers; whole segments below it go by retention."""

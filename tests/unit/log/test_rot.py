@@ -61,24 +61,6 @@ def test_rot_is_noticed_and_never_served(clean: bool) -> None:
     assert noticed > 20
 
 
-def test_a_follower_heals_a_corrupt_batch_from_its_leader() -> None:
-    leader, follower = written(3), written(3)
-    follower.device.process_died()
-    segment = follower.log.segments[0].path
-    follower.device.rot(segment, 100)
-    follower.reopen()
-    log = follower.log
-    with pytest.raises(CorruptLogError) as caught:
-        follower.content()
-    assert caught.value.path == segment
-    assert log.cut_corrupt(caught.value) <= caught.value.position
-    while log.log_end_offset < leader.end:
-        found = leader.log.read(log.log_end_offset, 300)
-        assert found is not None
-        log.append_as_follower(found.records)
-    assert follower.content() == leader.content()
-
-
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_an_index_that_is_gone_is_made_anew(suffix: str, clean: bool) -> None:
