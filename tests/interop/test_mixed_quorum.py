@@ -119,8 +119,8 @@ def guest_installs_a_snapshot(nodes: QuorumNodes) -> None:
     nodes.wait_for("the leader's log begins later", lambda: nodes.begins_later(leader))
     nodes.empty(GUEST)
     nodes.start(GUEST)
+    nodes.wait_for("the guest's log begins with a snapshot", lambda: nodes.begins_later(GUEST))
     nodes.all_follow()
-    assert nodes.begins_later(GUEST)
     assert nodes.leader() in HOSTS
 
 
@@ -143,8 +143,8 @@ def test_an_observer_follows_and_installs_a_snapshot(tmp_path: Path, java: set[i
         nodes.wait_for("the log begins later", lambda: nodes.begins_later(CONTROLLER))
         nodes.empty(OBSERVER)
         nodes.start(OBSERVER)
+        nodes.wait_for("its log begins with a snapshot", lambda: nodes.begins_later(OBSERVER))
         nodes.all_follow(OBSERVER)
-        assert nodes.begins_later(OBSERVER)
 
         def sees_all() -> bool:
             known = set(client.list_topics(timeout=10).topics)
