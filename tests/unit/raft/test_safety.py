@@ -166,3 +166,33 @@ def test_rotten_log_is_not_handed_on_and_its_readers_get_a_snapshot(
     quorum.settle()
     assert [int(value) for value in late.journal.values] == list(range(90))
     assert late.installed == 1 and not quorum.halts
+
+
+def test_a_damaged_snapshot_is_not_installed_and_not_asked_for_in_a_hurry() -> None:
+    quorum = Quorum(
+        bytes_between_snapshots=1_500,
+        segment_bytes=1_024,
+        retention_bytes=1_000,
+        fetch_snapshot_bytes_max=500,
+    )
+    late = quorum.nodes[3]
+    quorum.nodes[1].start()
+    quorum.nodes[2].start()
+    for number in range(60):
+        quorum.commit(b"%90d" % number)
+    quorum.world.run(quorum.world.now_ms + 100)
+    for node in (quorum.nodes[1], quorum.nodes[2]):
+        disk = node.machine.disk
+        path = max(name for name in disk.names if name.endswith(".checkpoint"))
+        disk.rot(path, len(disk.content(path)) // 2)
+    late.start()
+    quorum.world.run(quorum.world.now_ms + 3_000)
+    process = late.process
+    assert process is not None
+    refused = [line for line in process.log_lines if "raft.snapshot_refused" in line]
+    assert 1 <= len(refused) <= 10 and late.installed == 0 and not late.journal.values
+    for number in range(60, 90):
+        quorum.commit(b"%90d" % number)
+    quorum.settle()
+    assert [int(value) for value in late.journal.values] == list(range(90))
+    assert late.installed == 1 and not quorum.halts
