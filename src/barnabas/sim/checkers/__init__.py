@@ -51,7 +51,7 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
                 story,
                 PartitionLogMatching(),
                 CommittedRecordsStay(history.promise),
-                ProducerSequences(),
+                ProducerSequences(history.promise),
                 TransactionMarkers(),
                 HighWatermarkNeverGoesBack(),
             ]

@@ -7,21 +7,28 @@ never comes. A first batch may have any number only where the log does not begin
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.sim.checkers.chains import Link
 from barnabas.sim.checkers.replica_logs import Rule, Watched
-from barnabas.sim.history import Violation
+from barnabas.sim.history import Promise, Violation
 
 WRAP = 0x7FFFFFFF
 
 
 class ProducerSequences(Rule):
-    def __init__(self) -> None:
+    def __init__(self, promise_of: Callable[[str], Promise]) -> None:
+        """`promise_of` says what a topic promises; one that does not promise *once* is not looked at: where
+        a replica outside the ISR may lead, a producer's first batches may be gone."""
+        self._promise_of = promise_of
         self._last: dict[bytes, dict[int, Link]] = {}
         """Digest of a link → producer id → its last batch up to there. Kept for the ends of chains."""
 
     def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
         before, header = link.previous, link.header
-        if not new or before is None or header is None or replica.compacted:
+        if not new or before is None or header is None:
+            return
+        if replica.compacted or not self._promise_of(replica.partition.topic).once:
             return
         last = self._producers_at(before)
         if header.producer_id >= 0 and not header.is_control:
