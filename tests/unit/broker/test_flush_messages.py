@@ -26,6 +26,7 @@ def values_on(cluster: Cluster, node: int) -> list[bytes]:
     return [bytes(record.value or b"") for record in records_in(memoryview(read.records))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("nodes", "acks"), [(1, 1), (1, -1), (3, -1)])
 def test_an_answered_record_survives_a_power_loss_of_all(nodes: int, acks: int) -> None:
     lost_without = 0

@@ -108,6 +108,7 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power_loss", [False, True], ids=["kill", "power_loss"])
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for_good"])
 @pytest.mark.parametrize("name", list(OPERATIONS))

@@ -56,6 +56,7 @@ def mend(model: LogModel, source: LogModel, fault: CorruptLogError) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_whatever_bit_rots_the_log_is_mended_and_never_shorter() -> None:
     mended = 0
     for seed in range(240):
