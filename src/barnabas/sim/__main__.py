@@ -18,7 +18,8 @@ from barnabas.sim.shrink import shrink
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "power losses",
     "netsplits", "rebalances", "faults", "truncations", "torn writes", "snapshots taken",
-    "snapshots installed", "voter changes", "directories offline", "bits rotted", "whole-cluster restarts", "connections reset", "connections lost", "connections doubled",
+    "snapshots installed", "voter changes", "directories offline", "bits rotted",
+    "whole-cluster restarts", "connections reset", "connections lost", "connections doubled",
 )  # fmt: skip
 """What must happen in a run of `MANY` seeds or more, or it does not try what it claims to."""
 MANY = 300
