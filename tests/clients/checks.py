@@ -51,6 +51,12 @@ def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 30) 
         time.sleep(0.02)
 
 
+def wait_until_known(cluster: Cluster, topic: str) -> None:
+    """Every broker has heard of the topic and its leaders: a client may ask any of them."""
+    for server in cluster.bootstrap.split(","):
+        leaders(server, topic)
+
+
 class KillLeader:
     """Kills the leader of partition 0 once `ready` says so; restarts it at the end."""
 

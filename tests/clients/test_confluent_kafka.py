@@ -16,6 +16,7 @@ from tests.clients.checks import (
     number,
     payload,
     wait_for,
+    wait_until_known,
 )
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -31,6 +32,7 @@ def create(cluster: Cluster, topic: str, partitions: int = 3) -> None:
     new = admin_module.NewTopic(topic, partitions, 3, config={"min.insync.replicas": "2"})
     client = admin(cluster)
     client.create_topics([new])[topic].result(30)
+    wait_until_known(cluster, topic)
 
 
 def producer(cluster: Cluster, **extra: Any) -> Any:

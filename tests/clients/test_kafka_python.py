@@ -17,6 +17,7 @@ from tests.clients.checks import (
     number,
     payload,
     wait_for,
+    wait_until_known,
 )
 
 kafka = pytest.importorskip("kafka", reason="kafka-python is not installed")
@@ -36,6 +37,7 @@ def create(cluster: Cluster, topic: str, partitions: int = 3) -> None:
     client = admin(cluster)
     client.create_topics([kafka_admin.NewTopic(topic, partitions, 3)])
     client.close()
+    wait_until_known(cluster, topic)
 
 
 def consumer(cluster: Cluster, topic: str, group: str) -> Any:
