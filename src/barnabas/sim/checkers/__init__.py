@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.sim.checkers.acknowledged_topics import AcknowledgedTopicsStay
 from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.checkers.committed_metadata import LeadersGoByWhatIsCommitted
 from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
 from barnabas.sim.checkers.committed_records import CommittedRecordsStay
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
 def all_checkers(history: History, story: Story) -> list[Checker]:
     """A fresh one of each, for one run. `history` says what clients were promised and asked for, `story`
     is told what happens, so that a failure can be told."""
+    reassignments = ReassignmentsKeepMinIsr(story.on_change)
     return [
         OneVotePerEpoch(),
         OneLeaderPerQuorumEpoch(),
-        QuorumLogs([story.quorum, LeaderCompleteness(), ReassignmentsKeepMinIsr(story.on_change)]),
+        QuorumLogs([story.quorum, LeaderCompleteness(), reassignments]),
         EqualOffsetEqualImage(),
         OneLeaderPerPartitionEpoch(),
         LeaderInIsr(),
@@ -53,6 +55,7 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
                 CommittedRecordsStay(history.promise),
                 ProducerSequences(history.promise),
                 TransactionMarkers(),
+                LeadersGoByWhatIsCommitted(reassignments.image),
                 HighWatermarkNeverGoesBack(),
             ]
         ),
