@@ -54,11 +54,16 @@ class Snapshotting:
         self._chunks: Iterator[Sequence[Buffer]] | None = None
         self._last_ms = ports.clock.now_ms()
         self._bytes_before = 0
+        self._cleaned_for: OffsetAndEpoch | None = None
+        """The newest snapshot when old ones were last looked for."""
         self.taken = 0
         """Snapshots taken in this run."""
 
     def maybe_begin(self) -> bool:
-        """Begin one where it is due."""
+        """Begin one where it is due; clean up behind one that was fetched, or found at the start."""
+        latest = self._machine.log.latest_snapshot
+        if latest is not None and latest != self._cleaned_for and self._writer is None:
+            self._clean_up(latest)
         due = (
             self._applier.applied_bytes - self._bytes_before
             >= self._settings.bytes_between_snapshots
@@ -138,6 +143,9 @@ class Snapshotting:
         latest = self._machine.log.latest_snapshot
         if latest is None or latest.offset < writer.id.offset:
             self._step(on.SnapshotTaken(writer.id))
+
+    def _clean_up(self, latest: OffsetAndEpoch) -> None:
+        self._cleaned_for = latest
         try:
             self.clean()
         except OSError as error:
@@ -188,5 +196,8 @@ class Snapshotting:
         if age < 0:
             return False
         path = f"{self._directory}/{snapshots.file_name(snapshot)}"
-        last = snapshots.SnapshotFile(self._ports.disk, path, snapshot).last_contained_timestamp
+        try:
+            last = snapshots.SnapshotFile(self._ports.disk, path, snapshot).last_contained_timestamp
+        except snapshots.CorruptSnapshotError:
+            return True  # of no use to anybody, and a newer one is there
         return self._ports.clock.wall_ms() - last > age

@@ -110,3 +110,20 @@ def test_everything_is_kept_where_nothing_bounds_it() -> None:
     write(quorum, 60)
     quorum.world.run(quorum.world.now_ms + 50_000)
     assert len(kept(node)) > 2 and log_start(node) == 0
+
+
+def test_what_a_fetched_snapshot_makes_superfluous_goes() -> None:
+    quorum = Quorum(bytes_between_snapshots=1_500, segment_bytes=1_024, retention_bytes=3_000)
+    quorum.start()
+    late = next(node for node in quorum.nodes.values() if node is not quorum.elect())
+    for _ in range(3):
+        write(quorum, 20)
+        quorum.settle()
+        late.kill()
+        write(quorum, 60)
+        quorum.world.run(quorum.world.now_ms + 100)
+        late.start()
+        quorum.settle()
+        assert late.installed == 1
+        quorum.world.run(quorum.world.now_ms + 100)
+        assert len(kept(late)) <= 2 and log_start(late) >= kept(late)[0].offset
