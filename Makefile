@@ -66,6 +66,7 @@ sim-mutants: venv ## Plant each of the known bugs, play seeds until it is found 
 	$(BIN)/python -m tests.sim.mutants $(ARGS)
 
 bench: venv ## Figures beside Kafka's (where `make peers` brought it), written to bench/results
+	$(BIN)/python -m bench.log
 	$(BIN)/python -m bench.cluster $(ARGS)
 
 interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing
