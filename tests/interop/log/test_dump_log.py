@@ -111,8 +111,15 @@ def test_kafka_reads_what_recovery_and_compaction_leave(tmp_path: Path) -> None:
     log.close(clean=False)
     disk = HostDisk()
     again = open_log(
-        disk, OpenFiles(disk), log.directory, log.partition, log.config, clean=False
+        disk,
+        OpenFiles(disk),
+        log.directory,
+        log.partition,
+        log.config,
+        clean=False,
+        recovery_point=log.checkpointed_recovery_point,
     ).log
+    assert again.log_end_offset == log.log_end_offset
     again.close()
     for path in files_of(again, ".log"):
         said = dump("--deep-iteration", "--files", path)
