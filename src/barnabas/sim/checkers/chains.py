@@ -62,6 +62,8 @@ class LogVersions:
         """End offset → the link that was committed there."""
         self.high_watermark = -1
         """The largest end offset that anybody called committed."""
+        self.committed_by: dict[int, Link] = {}
+        """Leader epoch → the last link that its leader called committed."""
 
     def root(self, offset: int) -> Link:
         """Where a log begins of which nothing is known before `offset`."""

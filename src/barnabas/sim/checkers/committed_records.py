@@ -53,6 +53,7 @@ class CommittedRecordsStay(Rule):
                 f" {versions.committed[at.end]!r} was committed"
             )
         versions.high_watermark = max(versions.high_watermark, link.end)
+        versions.committed_by[replica.epoch] = link
 
     def _check_holders(self, replica: Watched, link: Link, brokers: tuple[int, ...]) -> None:
         missing = [broker for broker in brokers if broker not in link.holders]
@@ -62,21 +63,27 @@ class CommittedRecordsStay(Rule):
                 f" {missing} of its ISR {list(replica.isr)} never had {link!r}"
             )
 
-    def _latest(self, replica: Watched) -> Link | None:
+    @staticmethod
+    def _latest(replica: Watched, epoch: int | None = None) -> Link | None:
+        """What was committed last; with `epoch` only by leaders of that epoch and before: a leader whose
+        metadata lag does not know what later ones committed, and need not."""
         versions = replica.versions
-        return versions.committed.get(versions.high_watermark)
+        if epoch is None:
+            return versions.committed.get(versions.high_watermark)
+        known = [link for by, link in versions.committed_by.items() if by <= epoch]
+        return max(known, key=lambda link: link.end, default=None)
 
     # -- who must have it ------------------------------------------------------------------------
 
     def on_isr(self, replica: Watched, joined: tuple[int, ...]) -> None:
-        latest = self._latest(replica)
+        latest = self._latest(replica, replica.epoch)
         if latest is not None and not self._is_excused(replica) and replica.held.holds(latest):
             self._check_holders(replica, latest, joined)
 
     def on_leading(self, replica: Watched) -> None:
         if self._is_excused(replica):
             return
-        latest = self._latest(replica)
+        latest = self._latest(replica, replica.epoch)
         if latest is not None and not replica.held.holds(latest):
             raise Violation(
                 f"{replica.where}: leads in epoch {replica.epoch} and lacks committed records: it ends"
