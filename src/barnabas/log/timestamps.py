@@ -125,8 +125,7 @@ def _largest_from(segment: Segment, probe: _Probe, start: int) -> int:
 
 def _search(segment: Segment, probe: _Probe, timestamp: int, start: int) -> Stamped | None:
     """The first record of the segment at or after `timestamp` and from offset `start` on."""
-    position = _sound_position(segment, probe, probe.times.offset_below(timestamp))
-    for batch in segment.headers(position):
+    for batch in segment.headers(_start(segment, probe, timestamp)):
         if batch.header.max_timestamp < timestamp or batch.header.next_offset <= start:
             continue
         view = segment.view(batch)
@@ -141,6 +140,19 @@ def _search(segment: Segment, probe: _Probe, timestamp: int, start: int) -> Stam
                 return Stamped(batch.header.base_timestamp, max(batch.header.base_offset, start))
             continue  # a count that lies: no consumer can read its records either
     return None
+
+
+def _start(segment: Segment, probe: _Probe, timestamp: int) -> int:
+    """The position from which to look for `timestamp`: the last time entry before it tells, where the batch
+    that it names has the timestamp that it says. All of the segment otherwise."""
+    entry = probe.times.floor(timestamp - 1)
+    if entry is None:
+        return 0
+    position = _sound_position(segment, probe, entry[1])
+    for batch in segment.headers(position):
+        if batch.header.last_offset >= segment.base_offset + entry[1]:
+            return position if batch.header.max_timestamp == entry[0] else 0
+    return 0
 
 
 def _sound_position(segment: Segment, probe: _Probe, relative: int) -> int:

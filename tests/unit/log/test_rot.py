@@ -76,3 +76,24 @@ def test_an_index_that_is_gone_is_made_anew(suffix: str, clean: bool) -> None:
     model.check()
     for path in gone[:-1]:
         assert model.device.file(path).data
+
+
+def test_a_time_index_that_rotted_hides_no_record() -> None:
+    """Except in its last entry, which says how far the segment goes."""
+    for seed in range(120):
+        rng = random.Random(seed)
+        model = written(seed)
+        model.log.close()
+        model.recovery_point = model.log.log_end_offset
+        model.device.process_died()
+        files = {
+            path: len(model.device.file(path).data) - 12
+            for path in sorted(model.device.names)
+            if path.endswith(".timeindex") and len(model.device.file(path).data) > 12
+        }
+        if not files:
+            continue
+        path = rng.choice(list(files))
+        model.device.rot(path, rng.randrange(files[path]), rng.randrange(8))
+        model.reopen(clean=True)
+        model.check()
