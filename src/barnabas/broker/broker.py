@@ -348,6 +348,7 @@ class Broker:
         on_done, self._stopped = self._stopped, None
         for timer in self._timers.values():
             timer.cancel()
+        self.replicas.new.clear()
         self.replicas.fetchers.close()
         self.replicas.repairs.close()
         self.groups.close()

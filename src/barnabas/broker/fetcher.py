@@ -96,6 +96,8 @@ class Fetcher:
         """What was appended and not synced yet where ``flush.messages`` asks for it. The next fetch
         tells the leader that it is here, so it has to wait (as Kafka's fetcher waits within the append)."""
         self._in_flight = False
+        self.named: frozenset[Any] = frozenset()
+        """What the request under way names."""
         self._wakeup: Wakeup | None = None
         self._endpoint: Endpoint | None = None
         self._closed = False
@@ -207,6 +209,7 @@ class Fetcher:
 
     def _request(self) -> FetchRequest:
         named, forgotten = self._session.plan(self._wanted, self._changed)
+        self.named = frozenset(named)
         self._changed.clear()
         settings = self.context.settings
         topics: dict[Any, list[FetchPartition]] = {}
@@ -244,6 +247,7 @@ class Fetcher:
 
     def _on_response(self, response: FetchResponse | ChannelError) -> None:
         self._in_flight = False
+        self.named = frozenset()
         if self._closed:
             return
         if isinstance(response, ChannelError):
@@ -500,11 +504,14 @@ def _is_unflushed(partition: Partition) -> bool:
 
 def hand_over(source: Fetcher, target: Fetcher) -> list[Key]:
     """Have `target` (of the same leader) fetch what `source` fetches without trouble; what of it is
-    under way there is dropped when it comes. The keys handed over."""
+    under way there is dropped when it comes. The keys handed over.
+
+    What the request under way names stays: over another connection it may reach the leader after the
+    first request of `target`, and older news would be taken for the newest."""
     moved = []
     for key, followed in list(source.followed.items()):
         partition, state = followed
-        waits = key in source._delayed or key in source._unflushed
+        waits = key in source._delayed or key in source._unflushed or key in source.named
         if state.phase is Phase.FETCHING and not waits:
             source.remove(key)
             target.followed[key] = followed

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from barnabas.broker.fetcher_pool import FetcherPool
 from barnabas.broker.isr_changes import IsrChanges
+from barnabas.broker.new_replicas import NewReplicas
 from barnabas.broker.partition import Partition
 from barnabas.broker.repairs import Repairs
 from barnabas.broker.topic_configs import TopicConfigs
@@ -81,6 +82,8 @@ class ReplicaTable:
         self.wake = surroundings.wake
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.configs = TopicConfigs(image, surroundings.broker_texts)
+        pump = lambda: self.fetchers.pump()  # noqa: E731, PLW0108 - they are attached later
+        self.new = NewReplicas(ports, image, node_id, self._apply_partition, pump)
 
     def attach(
         self,
@@ -192,12 +195,14 @@ class ReplicaTable:
     def _apply_changes(self, changes: Changes) -> None:
         for topic_id in changes.topics_deleted:
             self._remove_topic(topic_id)
+        new: dict[tuple[Uuid, int], None] = {}
         for topic_id in changes.topics_created:
             topic = self.image.topics_by_id.get(topic_id)
             if topic is not None:
                 for index, replicas in enumerate(topic.replicas):
                     if self.node_id in replicas:
-                        self._apply_partition(topic, index)
+                        new[topic_id, index] = None
+        self.new.add(new)
         for topic_id, index in changes.partitions:
             topic = self.image.topics_by_id.get(topic_id)
             if topic is None:

@@ -1,0 +1,123 @@
+"""Three real nodes with thousands of partitions of three replicas: created, ready, and a node killed.
+
+"Ready": every partition has a leader that takes a record with acks=all, as one of our producers sees it, and every
+ISR is whole. "Leaders back": from kill -9 to the moment at which the metadata name a living leader for every
+partition, asked of the living every 20 ms. Also how long Metadata about everything takes meanwhile, and
+the longest turn of each node's loop.
+
+    python -m bench.many_partitions [--partitions 3000] [--topic-size 100] [--kills 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+from barnabas.client.accumulator import ProducerSettings
+from barnabas.client.admin import NewTopic
+from barnabas.client.cluster import TopicView
+from barnabas.client.records import ProducerRecord
+from barnabas.host.client import Connected, connect
+from barnabas.testing.cluster import Cluster
+from barnabas.types import TopicPartition
+
+POLL_S = 0.02
+PATIENCE_S = 120.0
+
+
+def until(condition: Callable[[], bool]) -> float:
+    """Seconds until it holds."""
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > PATIENCE_S:
+            raise SystemExit("it does not come to be")
+        time.sleep(POLL_S)
+    return time.monotonic() - began
+
+
+class Asker:
+    """Asks for the metadata of everything and remembers the slowest answer."""
+
+    def __init__(self, client: Connected) -> None:
+        self._client = client
+        self.slowest_s = 0.0
+
+    def topics(self) -> list[TopicView]:
+        began = time.monotonic()
+        found = self._client.topics()
+        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+        return found
+
+    def all_of(self, holds: Callable[[object], bool], partitions: int) -> bool:
+        found = [p for topic in self.topics() for p in topic.partitions.values()]
+        return len(found) >= partitions and all(holds(p) for p in found)
+
+
+def run(partitions: int, topic_size: int, kills: int) -> None:
+    names = [f"t{i}" for i in range(partitions // topic_size)]
+    with Cluster(nodes=3) as cluster:
+        with connect(cluster.bootstrap) as client:
+            asker = Asker(client)
+            began = time.monotonic()
+            topics = [NewTopic(name, topic_size, 3) for name in names]
+            for outcome in client.call(client.admin.create_topics(topics)):
+                outcome.check()
+            print(
+                f"created (answered)                {time.monotonic() - began:7.2f} s", flush=True
+            )
+            wait_for_records(client, names, topic_size)
+            print(
+                f"every partition took a record     {time.monotonic() - began:7.2f} s", flush=True
+            )
+            until(lambda: asker.all_of(lambda p: len(p.isr) == 3, partitions))  # type: ignore[attr-defined]
+            print(
+                f"every ISR is whole                {time.monotonic() - began:7.2f} s", flush=True
+            )
+            print(f"slowest metadata of everything    {asker.slowest_s:7.2f} s")
+        for _ in range(kills):
+            kill(cluster, partitions)
+
+
+def wait_for_records(client: Connected, names: list[str], size: int) -> None:
+    with client.producer(ProducerSettings()) as producer:
+        for name in names:
+            for index in range(size):
+                producer.send(ProducerRecord(name, b"x", partition=TopicPartition(name, index)[1]))
+        producer.flush()
+
+
+def kill(cluster: Cluster, partitions: int) -> None:
+    with connect(cluster.bootstrap) as client:
+        victim = client.call(client.admin.describe_quorum()).leader_id
+    alive = [
+        at
+        for at, node in zip(cluster.bootstrap.split(","), cluster.node_ids, strict=True)
+        if node != victim
+    ]
+    with connect(",".join(alive)) as client:
+        asker = Asker(client)
+        asker.topics()
+        cluster.kill(victim)
+        took = until(lambda: asker.all_of(lambda p: p.leader not in (-1, victim), partitions))  # type: ignore[attr-defined]
+        print(
+            f"kill -9 of the active controller's node {victim}: all leaders back after {took:.2f} s,"
+        )
+        print(f"    slowest metadata of everything {asker.slowest_s:.2f} s", flush=True)
+        cluster.restart(victim)
+        back = until(lambda: asker.all_of(lambda p: len(p.isr) == 3, partitions))  # type: ignore[attr-defined]
+        print(f"    restarted: every ISR whole after {back:.2f} s", flush=True)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--partitions", type=int, default=3000)
+    parser.add_argument("--topic-size", type=int, default=100)
+    parser.add_argument("--kills", type=int, default=3)
+    given = parser.parse_args(arguments)
+    run(given.partitions, given.topic_size, given.kills)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
