@@ -84,7 +84,8 @@ class KillLeader:
 
     def _answers(self) -> bool:
         assert self.killed is not None
+        server = self.cluster.node(self.killed)["listeners"]["PLAINTEXT"]
         try:
-            return self.killed in leaders(self.cluster.bootstrap, self.topic)[1]
+            return self.killed in leaders(server, self.topic)[1]
         except OSError:
             return False

@@ -9,7 +9,7 @@ import pytest
 from barnabas.testing.cluster import Cluster
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(nodes=3, settings={"group.initial.rebalance.delay.ms": "200"}) as cluster:
         yield cluster
