@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.log import cutting, segment
+from barnabas.log import cutting, recovery
 from barnabas.log.epoch_cache import EpochCache
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import ProducerStates
@@ -39,9 +39,9 @@ def epochs_not_cut() -> list[Patch]:
     return [(EpochCache, "truncate_from_end", lambda self, offset: None)]
 
 
-def recovery_trusts_the_disk() -> list[Patch]:
-    """The end of the log after a crash is what the file's length says."""
-    return [(segment, "check_crc", lambda header, data, position=0: None)]
+def log_not_recovered() -> list[Patch]:
+    """After a crash a log is taken as it is found: nothing is checked, nothing is read for what it says."""
+    return [(recovery, "_recover", lambda log, seen: recovery.Cut())]
 
 
 MUTANTS = (
@@ -52,6 +52,5 @@ MUTANTS = (
     Mutant("follower-without-producers", "followers do not note producers' sequences",
            followers_keep_no_producer_state),
     Mutant("epochs-not-cut", "leader epochs survive the cutting of their records", epochs_not_cut),
-    Mutant("recovery-trusts-disk", "recovery does not check what a power loss left",
-           recovery_trusts_the_disk),
+    Mutant("log-not-recovered", "a log is opened after a crash as if it had been closed", log_not_recovered),
 )  # fmt: skip
