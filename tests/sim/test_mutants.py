@@ -43,6 +43,7 @@ def test_every_bug_stands_in_the_table_with_the_seed_that_found_it() -> None:
 
 @pytest.mark.sim
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "name",
     ["leader-counts-unsynced", "unbounded-high-watermark", "duplicate-sequence",

@@ -37,6 +37,7 @@ def test_the_command_says_everything_that_a_plan_fixes() -> None:
 
 @pytest.mark.sim
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_planted_bug_is_reduced_to_what_shows_it() -> None:
     with BY_NAME["unbounded-high-watermark"].planted():
         seed = next(seed for seed in range(1, 41) if not play_seed(seed).passed)
