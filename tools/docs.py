@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from barnabas.config.broker import BROKER, BROKER_THROTTLES
+from barnabas.config.broker import BROKER, BROKER_THROTTLES, why_fixed
 from barnabas.config.definition import ConfigDef, ConfigKey, UpdateMode
 from barnabas.config.group import ADDRESS_QUOTAS, CLIENT_QUOTAS, GROUP
 from barnabas.config.topic import BROKER_SYNONYMS, TOPIC
@@ -67,7 +67,8 @@ def _table(table: ConfigDef, *, with_synonyms: bool) -> str:
         if with_synonyms:
             shown = ", ".join(f"`{synonym.name}`" for synonym in BROKER_SYNONYMS.get(key.name, ()))
         else:
-            shown = _MODES[key.mode]
+            fixed = table is BROKER and why_fixed(key.name) is not None
+            shown = _MODES[UpdateMode.READ_ONLY if fixed else key.mode]
         lines.append(
             f"| `{key.name}` | {key.type.name.lower()} | {_default(key)} | "
             f"{key.allowed.describe()} | {shown} | {key.doc} |"

@@ -21,6 +21,7 @@ from barnabas.broker.controller_channel import ControllerChannel, Sender
 from barnabas.broker.coordinator_log import begin_leading, end_leading
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.directory_assignments import DirectoryAssignments
+from barnabas.broker.dynamic import apply_dynamic
 from barnabas.broker.fetch import FetchLimits, FetchService
 from barnabas.broker.fetcher import FetcherContext
 from barnabas.broker.fetcher_pool import FetcherPool
@@ -232,6 +233,7 @@ class Broker:
         self.auto_topics.on_metadata(changes)
         if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
             self._apply_cordoned()
+            apply_dynamic(self)
         self.lifecycle.on_metadata(
             changes.everything
             or self.node_id in changes.brokers

@@ -11,7 +11,7 @@ Behaviour: Kafka's AbstractFetcherThread and ReplicaFetcherThread. A partition w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from barnabas.broker.controller_channel import Sender
@@ -83,7 +83,7 @@ class FetcherContext(NamedTuple):
 class Fetcher:
     """The partitions that this broker follows from one leader, or a share of them."""
 
-    def __init__(self, context: FetcherContext, leader: int, number: int) -> None:
+    def __init__(self, context: FetcherContext, leader: int, number: int | str) -> None:
         self.context = context
         self.leader = leader
         self.purpose = f"fetch-{number}"
@@ -502,14 +502,15 @@ def _is_unflushed(partition: Partition) -> bool:
     return log is not None and log.written_end < log.log_end_offset
 
 
-def hand_over(source: Fetcher, target: Fetcher) -> list[Key]:
+def hand_over(source: Fetcher, target: Fetcher, keys: Iterable[Key] | None = None) -> list[Key]:
     """Have `target` (of the same leader) fetch what `source` fetches without trouble; what of it is
-    under way there is dropped when it comes. The keys handed over.
+    under way there is dropped when it comes. `keys`: only these. The keys handed over.
 
     What the request under way names stays: over another connection it may reach the leader after the
     first request of `target`, and older news would be taken for the newest."""
     moved = []
-    for key, followed in list(source.followed.items()):
+    for key in list(source.followed) if keys is None else keys:
+        followed = source.followed[key]
         partition, state = followed
         waits = key in source._delayed or key in source._unflushed or key in source.named
         if state.phase is Phase.FETCHING and not waits:

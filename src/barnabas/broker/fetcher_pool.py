@@ -28,14 +28,24 @@ class FetcherPool:
         self._express: dict[tuple[int, int], list[Fetcher]] = {}
         self._home: dict[Key, Fetcher] = {}
         self._dirty: dict[Fetcher, None] = {}
+        self.count = max(context.settings.fetchers, 1)
+        """Per leader; see `resize`."""
+        self._resized: set[tuple[int, int]] = set()
+
+    def resize(self, count: int) -> None:
+        """Spread partitions over `count` fetchers per leader: new ones at once, the others as soon as
+        the fetcher that has them has no request under way."""
+        if count != self.count:
+            self.count = count
+            self._resized = set(self._fetchers)
+
+    def _number(self, key: Key) -> int:
+        return (key[0][-1] * 31 + key[1]) % self.count
 
     def follow(self, partition: Partition) -> None:
         """Fetch `partition` from its present leader (another broker). `pump` sends."""
         self.stop(partition)
-        number = (partition.topic_id[-1] * 31 + partition.index) % max(
-            self._context.settings.fetchers, 1
-        )
-        at = (partition.leader_id, number)
+        at = (partition.leader_id, self._number((partition.topic_id, partition.index)))
         fetcher = self._choose(at)
         try:
             fetcher.add(partition)
@@ -59,8 +69,7 @@ class FetcherPool:
                 return fetcher
         if len(express) == EXPRESS_MAX:
             return main
-        regular = max(self._context.settings.fetchers, 1)
-        express.append(Fetcher(self._context, leader, number + regular * (1 + len(express))))
+        express.append(Fetcher(self._context, leader, f"{number}-express-{len(express)}"))
         return express[-1]
 
     def _take_over(self, at: tuple[int, int]) -> None:
@@ -68,6 +77,20 @@ class FetcherPool:
         for express in self._express.get(at, ()):
             for key in hand_over(express, self._fetchers[at]):
                 self._home[key] = self._fetchers[at]
+        if at in self._resized:
+            self._resized.discard(at)
+            self._spread(at)
+
+    def _spread(self, at: tuple[int, int]) -> None:
+        """Its request was answered: what belongs elsewhere since `resize` goes there."""
+        leader, number = at
+        main = self._fetchers[at]
+        for key in [key for key in main.followed if self._number(key) != number]:
+            target = self._choose((leader, self._number(key)))
+            for moved in hand_over(main, target, [key]):
+                self._home[moved] = target
+                self._dirty[target] = None
+        self._context.ports.wakeups.call_soon(self.pump)
 
     def stop(self, partition: Partition) -> None:
         """Fetch `partition` from nobody."""

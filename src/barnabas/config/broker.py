@@ -64,10 +64,40 @@ def strip_listener_prefix(name: str) -> str:
     return name[len("listener.name.") :].partition(".")[2] or name
 
 
+_FIXED_HERE = (
+    ("listeners", "listeners are opened at the start"),
+    ("listener.security.protocol.map", "listeners are opened at the start"),
+    ("ssl.", "there are no TLS listeners"),
+    ("sasl.", "there are no SASL listeners"),
+    ("principal.builder.class", "there are no plug-ins"),
+    ("config.providers", "there are no plug-ins"),
+    ("metric.reporters", "there are no plug-ins"),
+    ("remote.", "there is no tiered storage"),
+    ("log.local.retention.", "there is no tiered storage"),
+    ("follower.fetch.last.tiered.offset.enable", "there is no tiered storage"),
+    ("max.connection", "connections are counted by what the process was started with"),
+    ("num.recovery.threads.per.data.dir", "logs are recovered at the start only"),
+    ("share.coordinator.", "there are no share groups"),
+    ("group.share.", "there are no share groups"),
+    ("group.streams.", "there are no streams groups"),
+    ("transaction.partition.verification.enable", "there are no transactions"),
+)
+"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not."""
+
+
+def why_fixed(name: str) -> str | None:
+    """Why a key that is dynamic in Apache Kafka needs a restart here; None where it does not."""
+    plain = strip_listener_prefix(name)
+    for start, reason in _FIXED_HERE:
+        if plain == start or (start.endswith((".", "connection")) and plain.startswith(start)):
+            return reason
+    return None
+
+
 def may_update(name: str, *, cluster_wide: bool) -> bool:
     """Whether `name` may be changed while brokers run, for one broker or as the default of all."""
     key = broker_key(name)
-    if key is None:
+    if key is None or why_fixed(name) is not None:
         return False
     if cluster_wide:
         return key.mode is UpdateMode.CLUSTER_WIDE

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from barnabas.config.broker import broker_key, may_update
+from barnabas.config.broker import broker_key, may_update, why_fixed
 from barnabas.config.definition import ConfigError, ConfigKey, ConfigType
 from barnabas.config.group import GROUP as GROUP_KEYS
 from barnabas.config.group import check_group_overrides
@@ -246,9 +246,10 @@ def _check_broker_values(name: str, values: Mapping[str, str]) -> None:
         if broker_key(key) is not None and not may_update(key, cluster_wide=not name)
     ]
     if fixed:
+        told = sorted(f"{key} ({why})" if (why := why_fixed(key)) else key for key in fixed)
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Cannot update these configs dynamically: {', '.join(sorted(fixed))}",
+            f"Cannot update these configs dynamically: {', '.join(told)}",
         )
     for key, text in values.items():
         definition = broker_key(key)

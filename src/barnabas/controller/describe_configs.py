@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from barnabas.config.broker import BROKER as BROKER_KEYS
-from barnabas.config.broker import broker_key, broker_synonyms
+from barnabas.config.broker import broker_key, broker_synonyms, why_fixed
 from barnabas.config.definition import ConfigKey, ConfigType, ConfigValue, UpdateMode
 from barnabas.config.group import GROUP as GROUP_KEYS
 from barnabas.config.group import broker_synonym
@@ -209,7 +209,8 @@ def _broker_entries(at: Configuration, name: str) -> list[Entry]:
             if synonym in BROKER_KEYS and BROKER_KEYS[synonym].default is not None:
                 sources.append(Source(DEFAULT, synonym, BROKER_KEYS[synonym].default))
         sources.sort(key=lambda source: source.source)
-        entries.append((key, sources, key.mode is UpdateMode.READ_ONLY))
+        fixed = key.mode is UpdateMode.READ_ONLY or why_fixed(key.name) is not None
+        entries.append((key, sources, fixed))
     return entries
 
 

@@ -63,7 +63,8 @@ class LogCleaner:
 
     def __init__(self, ports: Ports, settings: LogManagerSettings, logs: Logs) -> None:
         self._ports = ports
-        self._settings = settings
+        self.settings = settings
+        """May be replaced at any time; read anew at each use."""
         self._logs = logs
         self._round: Round | None = None
         self._wakeup: Wakeup | None = None
@@ -84,8 +85,8 @@ class LogCleaner:
         self.first_dirty.update({tp: at for tp, at in known.items() if tp in directory.logs})
 
     def start(self) -> None:
-        if self._settings.cleaner:
-            self._arm(self._settings.cleaner_backoff_ms)
+        if self.settings.cleaner:
+            self._arm(self.settings.cleaner_backoff_ms)
 
     def stop(self) -> None:
         if self._wakeup is not None:
@@ -119,7 +120,7 @@ class LogCleaner:
     def _tick(self) -> None:
         if self._round is None and not self.clean_dirtiest():
             self._end_helper()
-            self._arm(self._settings.cleaner_backoff_ms)
+            self._arm(self.settings.cleaner_backoff_ms)
 
     def _end_helper(self) -> None:
         """Nothing to do for now: its memory goes back."""
@@ -153,7 +154,7 @@ class LogCleaner:
     def _begin(self, work: Round) -> None:
         self._round = work
         work.started_ms = self._ports.clock.now_ms()
-        keys_max = max(self._settings.cleaner_dedupe_bytes // KEY_COST, 1)
+        keys_max = max(self.settings.cleaner_dedupe_bytes // KEY_COST, 1)
         plan = work.plan
 
         work.compactor = compactor = self._compactor_for(plan)
@@ -199,7 +200,7 @@ class LogCleaner:
 
     def _throttle_ms(self, work: Round) -> float:
         """How long to wait so that reading and writing stay below what is allowed."""
-        rate = self._settings.cleaner_bytes_per_second_max
+        rate = self.settings.cleaner_bytes_per_second_max
         wanted = (work.bytes_read + work.bytes_written) / rate * 1000 if rate > 0 else 0.0
         return wanted - (self._ports.clock.now_ms() - work.started_ms)
 
@@ -244,7 +245,7 @@ class LogCleaner:
         self._round = None
         if self._wakeup is not None:
             self._wakeup.cancel()  # of a throttled round
-        self._arm(self._settings.cleaner_backoff_ms)
+        self._arm(self.settings.cleaner_backoff_ms)
 
     def _run(self, work: Round, job: Callable[[], T], done: Callable[[T], None]) -> None:
         """A step of `work` in the background; what goes wrong ends the round."""

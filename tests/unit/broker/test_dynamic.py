@@ -1,0 +1,80 @@
+"""A broker lives by its dynamic configuration without a restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.metadata.image import BROKER
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.describe_configs_request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from barnabas.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.unit.broker.test_new_replicas import append_everywhere, lagging
+from tests.unit.broker.world import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    cluster = Cluster(2)
+    topics = [CreatableTopic(name="t", num_partitions=12, replication_factor=2)]
+    cluster.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+    cluster.until(lambda: all(len(cluster.broker(n).replicas.by_id) == 12 for n in cluster.ids))
+    return cluster
+
+
+def alter(cluster: Cluster, broker: str, key: str, value: str) -> tuple[ErrorCode, str]:
+    change = AlterableConfig(name=key, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=[change])
+    answer = cluster.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+    told = answer.responses[0]
+    return ErrorCode(told.error_code), told.error_message or ""
+
+
+def test_followers_are_spread_over_as_many_fetchers_as_are_wanted(cluster: Cluster) -> None:
+    pool = cluster.broker(1).replicas.fetchers
+    assert len(pool) == 1
+    assert alter(cluster, "", "num.replica.fetchers", "3")[0] is ErrorCode.NONE
+    cluster.until(lambda: len(pool) == 3)
+    append_everywhere(cluster)
+    cluster.run(2_000)
+    assert not lagging(cluster)
+    spread = [len(fetcher.followed) for fetcher in pool._fetchers.values()]
+    assert sum(spread) == 6 and min(spread) > 0, spread
+    assert alter(cluster, "", "num.replica.fetchers", "1")[0] is ErrorCode.NONE
+    cluster.until(lambda: len(pool) == 1)
+
+
+def test_the_cleaner_and_the_producers_time_follow(cluster: Cluster) -> None:
+    logs = cluster.broker(1).logs
+    assert alter(cluster, "1", "log.cleaner.backoff.ms", "77")[0] is ErrorCode.NONE
+    assert alter(cluster, "", "producer.id.expiration.ms", "5000")[0] is ErrorCode.NONE
+    cluster.until(lambda: logs.cleaner.settings.cleaner_backoff_ms == 77)
+    cluster.until(lambda: logs.settings.producer_id_expiration_ms == 5000)
+    assert cluster.broker(2).logs.cleaner.settings.cleaner_backoff_ms == 15_000
+
+
+def test_what_needs_a_restart_is_refused_with_the_reason_and_shown_as_read_only(
+    cluster: Cluster,
+) -> None:
+    code, told = alter(cluster, "1", "ssl.keystore.location", "/x")
+    assert code is ErrorCode.INVALID_REQUEST and "there are no TLS listeners" in told
+    code, told = alter(cluster, "", "remote.log.reader.threads", "3")
+    assert code is ErrorCode.INVALID_REQUEST and "no tiered storage" in told
+    resource = DescribeConfigsResource(
+        resource_type=BROKER,
+        resource_name="1",
+        configuration_keys=["ssl.keystore.location", "num.replica.fetchers", "num.io.threads"],
+    )
+    answer = cluster.ask(DescribeConfigsRequest(resources=[resource], include_documentation=True))
+    shown = {c.name: c.read_only for c in answer.results[0].configs}
+    assert shown == {
+        "num.io.threads": False, "num.replica.fetchers": False, "ssl.keystore.location": True,
+    }  # fmt: skip
+    assert all(c.documentation and c.config_type for c in answer.results[0].configs)
