@@ -21,6 +21,8 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 """What a connection reads at once when it does not know the size of what comes."""
 CONNECTIONS_MAX = 20_000
 """Connections of one node, whatever `max.connections` says: below the usual limit of open files."""
+DESCRIPTORS_KEPT = 3072
+"""Descriptors that connections leave to files, where the process may have that many more."""
 LISTEN_BACKLOG = 1024
 CONNECT_TIMEOUT_MS = 10_000
 """An address that answers nothing is given up after this."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import select
 import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from barnabas.cli.cluster_directory import HOST, FreePorts
-from barnabas.config.properties import format_properties
+from barnabas.config.properties import format_properties, parse_properties
 from tests.process.launch import barnabas, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -173,3 +175,64 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_value_that_is_not_allowed(tmp_path: Path) -> None:
     file = write_properties(tmp_path, num_partitions="0")
     assert refused(file) == f"{file}: num.partitions: '0' is not allowed; it must be at least 1"
+
+
+def _says(log: Path, event: str) -> bool:
+    return event in log.read_text()
+
+
+def test_two_brokers_with_one_id_and_the_second_says_so_rarely(tmp_path: Path) -> None:
+    controller = write_properties(tmp_path)
+    format_storage(controller)
+    voters = parse_properties(controller.read_text())["controller.quorum.voters"]
+    files = [controller]
+    for name in ("first", "second"):
+        home = tmp_path / name
+        home.mkdir()
+        listener = f"PLAINTEXT://{HOST}:{FreePorts().keep_or_take(None)}"
+        changes = {"process_roles": "broker", "listeners": listener}
+        files.append(write_properties(home, 9, **changes, controller_quorum_voters=voters))
+        format_storage(files[-1])
+    logs = [tmp_path / f"log-{number}" for number in range(3)]
+    nodes = []
+    try:
+        for file, log, event in zip(
+            files, logs, ("broker.unfenced", "broker.unfenced", "refused"), strict=True
+        ):
+            with log.open("wb") as stderr:
+                command = [sys.executable, "-m", "barnabas", "node", "start", str(file)]
+                nodes.append(subprocess.Popen(command, stderr=stderr))
+            wait_until(partial(_says, log, event), event)
+        select.select([], [], [], 1.5)  # fifteen refusals later
+        assert logs[2].read_text().count("DUPLICATE_BROKER_REGISTRATION") == 1
+        assert [node.poll() for node in nodes] == [None] * 3
+    finally:
+        for node in nodes:
+            node.kill()
+            node.wait()
+
+
+def test_a_node_with_few_descriptors_lives_with_many_partitions(tmp_path: Path) -> None:
+    file = write_properties(tmp_path)
+    format_storage(file)
+    bootstrap = str(parse_properties(file.read_text())["listeners"]).partition(",")[0][12:]
+    log = tmp_path / "log"
+
+    with log.open("wb") as stderr:
+        command = [sys.executable, "-m", "barnabas", "node", "start", str(file)]
+        limited = ["sh", "-c", 'ulimit -n 150; exec "$@"', "sh", *command]
+        node = subprocess.Popen(limited, stderr=stderr)
+    try:
+        wait_until(lambda: "broker.unfenced" in log.read_text(), "the node takes writes")
+        created = barnabas("topics", "create", "t", "-p", "300", "--bootstrap", bootstrap)
+        assert created.returncode == 0, created.stderr + log.read_text()
+        lines = tmp_path / "lines"
+        lines.write_text("".join(f"{number}\n" for number in range(3000)))
+        written = barnabas("produce", "t", str(lines), "--bootstrap", bootstrap)
+        assert written.returncode == 0, written.stderr + log.read_text()
+        read = barnabas("consume", "t", "--exit", "--bootstrap", bootstrap)
+        assert len(read.stdout.split()) == 3000, read.stderr + log.read_text()
+        assert node.poll() is None
+    finally:
+        node.kill()
+        node.wait()

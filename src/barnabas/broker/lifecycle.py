@@ -33,6 +33,8 @@ from barnabas.wire.messages.broker_registration_response import BrokerRegistrati
 
 PURPOSE = "heartbeat"
 REGISTRATION_RETRY_MS = 100.0
+COMPLAINT_MS = 10_000.0
+"""How often the same refusal is logged, however often the controller gives it."""
 LEAVING_POLL_MS = 100.0
 LEAVE_MS_MAX = 2_500.0
 """A controlled shutdown takes no longer than this before the logs are closed regardless; the quorum's
@@ -84,6 +86,8 @@ class Lifecycle:
         self._controller = controller
         self._interval_ms = heartbeat_interval_ms
         self._registration_deadline_ms = ports.clock.now_ms() + registration_timeout_ms
+        self._complaint: tuple[str, ErrorCode] | None = None
+        self._complain_again_ms = 0.0
         self._metadata_offset = metadata_offset
         self._offline: dict[Uuid, None] = {}
         self._cordoned: tuple[Uuid, ...] | None = None
@@ -142,11 +146,12 @@ class Lifecycle:
             self.broker_epoch = response.broker_epoch
             if self.phase is Phase.STARTING:
                 self.phase = Phase.FENCED
+            self._complaint = None
             self.ports.log("info", "broker.registered", epoch=self.broker_epoch)
             self._heartbeat()
             return
         if code is not ErrorCode.REQUEST_TIMED_OUT:
-            self.ports.log("warning", "broker.registration_refused", error=code.name)
+            self._complain("broker.registration_refused", code)
         if self.ports.clock.now_ms() > self._registration_deadline_ms and code in (
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -259,8 +264,14 @@ class Lifecycle:
             self._after(REGISTRATION_RETRY_MS)
             return
         if code is not ErrorCode.REQUEST_TIMED_OUT:
-            self.ports.log("warning", "broker.heartbeat_refused", error=code.name)
+            self._complain("broker.heartbeat_refused", code)
         self._after(REGISTRATION_RETRY_MS)
+
+    def _complain(self, event: str, code: ErrorCode) -> None:
+        now_ms = self.ports.clock.now_ms()
+        if (event, code) != self._complaint or now_ms >= self._complain_again_ms:
+            self._complaint, self._complain_again_ms = (event, code), now_ms + COMPLAINT_MS
+            self.ports.log("warning", event, error=code.name)
 
     def _after(self, delay_ms: float) -> None:
         if self._wakeup is not None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from barnabas import limits
 from barnabas.host.background import HostBackground
 from barnabas.host.disk import HostDisk
 from barnabas.host.helper import HelperProcess
@@ -49,6 +51,15 @@ class HostWakeups:
         return self._loop.call_at(when_ms / 1000, callback)
 
 
+def connections_that_fit() -> int:
+    """How many connections the process may accept so that files still find a descriptor: a log
+    directory whose files cannot be opened is taken for a failed one."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return limits.CONNECTIONS_MAX
+    return max(descriptors - limits.DESCRIPTORS_KEPT, descriptors // 2)
+
+
 class HostPorts:
     """``ports.Ports`` of one node. `settings` gives the socket limits; without it the widest hold."""
 
@@ -73,7 +84,7 @@ class HostPorts:
                 loop,
                 self.background,
                 self.log,
-                connections_max=config.sockets.connections_max,
+                connections_max=min(config.sockets.connections_max, connections_that_fit()),
                 connections_per_ip_max=config.sockets.connections_per_ip_max,
                 backlog=max(config.sockets.listen_backlog, 1),
             )

@@ -37,11 +37,12 @@ class SparseIndex:
     def make(self) -> None:
         """Begin empty. The file is there from now on: Apache Kafka takes a segment without it for
         damaged, also where it has no entry yet."""
-        disk = self._files.disk
-        if disk.exists(self.path):
+        if self._files.disk.exists(self.path):
             self._files.get(self.path).truncate(0)
         else:
-            disk.open(self.path, create=True).close()
+            # By the table of open files, which makes room where the process has no descriptor left.
+            self._files.get(self.path)
+            self._files.close(self.path)
         self._count, self._last, self._pending, self._table = 0, None, b"", None
 
     def copy_for(self, files: OpenFiles) -> Self:

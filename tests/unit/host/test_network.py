@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from barnabas import limits
 from barnabas.host.background import HostBackground
 from barnabas.host.loop import new_loop
 from barnabas.host.network import HostNetwork
+from barnabas.host.ports import connections_that_fit
 from barnabas.ports import Connection
 from barnabas.types import Buffer, Endpoint
 from tests.unit.host.running import PATIENCE_S, run_until
@@ -256,3 +259,14 @@ def test_the_longest_turn_is_measured(world: World) -> None:
     world.until(lambda: server.received == b"x")
     assert world.loop.times.turns > 0
     assert 0 < world.loop.times.longest_s < PATIENCE_S
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "connections"),
+    [(150, 75), (4096, 2048), (65_536, 62_464), (resource.RLIM_INFINITY, limits.CONNECTIONS_MAX)],
+)
+def test_connections_leave_descriptors_to_files(
+    monkeypatch: pytest.MonkeyPatch, descriptors: int, connections: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
+    assert connections_that_fit() == connections
