@@ -116,6 +116,8 @@ def test_a_partition_says_its_state_and_why(run: Command, cluster: Cluster) -> N
     try:
         cluster.wait_for(lambda: _state(run, alone["partition"])["state"] == "Offline", "Offline")
         told = _state(run, alone["partition"])
+        counted = json.loads(run("cluster", "describe", "--json"))["partitions"]
+        assert counted["Offline"] == 1 and counted["UnderReplicated"] > 0
         assert told["last_move"]["after"] == "Offline" and told["last_move"]["reason"]
         assert told["last_move"]["before"] == "Online"
     finally:

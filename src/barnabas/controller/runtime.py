@@ -38,6 +38,7 @@ from barnabas.metadata.bootstrap import complete_bootstrap
 from barnabas.metadata.codec import encode_records
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.partition_states import count_states
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.snapshot import snapshot_values
 from barnabas.ports import Ports, Rng, Wakeup
@@ -418,6 +419,8 @@ class ControllerRuntime:
             "waiting": len(self._waiting),
             "work": len(self._work),
             "departing": dict(self.cluster.departing),
+            "partitions": count_states(self.image.topics_by_id.values()),
+            "refusals": len(self.refusals),
         }
 
     def __repr__(self) -> str:
