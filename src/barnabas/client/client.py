@@ -40,6 +40,9 @@ class Client:
         self.tasks = Tasks(ports)
         self.channels = Channels(ports, client_id)
         self.cluster = ClusterView(ports, self.channels, bootstrap)
+        self.fetching: set[str] = set()
+        """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
+        at a time, so that each consumer has its own."""
         self._coordinators: dict[tuple[int, str], int] = {}
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ records of a partition that was given up are dropped, never handed out.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +87,9 @@ class Consumer:
         self._asked: set[int] = set()
         self._turn = 0
         self._pump_due = self._closed = False
+        free = (f"fetch-{number}" for number in itertools.count())
+        self._purpose = next(name for name in free if name not in client.fetching)
+        client.fetching.add(self._purpose)
 
     def __repr__(self) -> str:
         return f"Consumer(group={self._group_id} partitions={len(self._reading)})"
@@ -221,6 +225,7 @@ class Consumer:
         if self._member is not None:
             await self._member.leave()
         self._reading.clear()
+        self._client.fetching.discard(self._purpose)
 
     # -- assignment ------------------------------------------------------------------------------
 
@@ -359,7 +364,9 @@ class Consumer:
         failure: Exception | None = None
         runs: list[FetchedRun] = []
         try:
-            runs = await ask_leader(self._client, leader, positions, self.settings.fetch)
+            runs = await ask_leader(
+                self._client, leader, positions, self.settings.fetch, self._purpose
+            )
         except (ChannelError, KafkaError) as error:
             failure = error
         self._asked.discard(leader)

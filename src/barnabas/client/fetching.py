@@ -116,7 +116,11 @@ class FetchedRun:
 
 
 async def ask_leader(
-    client: Client, leader: int, positions: Sequence[FetchPosition], settings: FetchSettings
+    client: Client,
+    leader: int,
+    positions: Sequence[FetchPosition],
+    settings: FetchSettings,
+    purpose: str = "fetch",
 ) -> list[FetchedRun]:
     """One fetch of these partitions from `leader`. Raises `ChannelError`, or `KafkaError` where
     the whole request was refused."""
@@ -124,7 +128,7 @@ async def ask_leader(
         leader,
         fetch_request(client, positions, settings),
         timeout_ms=settings.request_timeout_ms + settings.wait_ms_max,
-        purpose="fetch",
+        purpose=purpose,
     )
     raise_for(response.error_code, f"fetch from broker {leader}")
     offsets = {position.partition: position.offset for position in positions}

@@ -218,3 +218,16 @@ def test_the_consumer_survives_the_death_of_a_leader() -> None:
 def test_keys_go_where_kafka_puts_them(key: bytes, hashed: int) -> None:
     assert murmur2(key) == hashed & 0xFFFFFFFF
     assert 0 <= partition_for(key, 7) < 7
+
+
+def test_each_consumer_of_a_client_fetches_on_a_connection_of_its_own() -> None:
+    """A broker answers the fetches of one connection one after the other."""
+    cluster = FakeCluster()
+    client = cluster.client()
+    first, _ = Consumer(client), Consumer(client)
+    assert client.fetching == {"fetch-0", "fetch-1"}
+    client.tasks.start(first.close())
+    cluster.world.run()
+    assert client.fetching == {"fetch-1"}
+    Consumer(client)
+    assert client.fetching == {"fetch-0", "fetch-1"}
