@@ -1,6 +1,6 @@
 """Three real nodes with thousands of partitions of three replicas: created, ready, and a node killed.
 
-"Ready": every partition has a leader that takes a record with acks=all, as one of our producers sees it, and every
+"Ready": every partition has a leader that takes a record with acks=all, as our producer sees it, and every
 ISR is whole. "Leaders back": from kill -9 to the moment at which the metadata name a living leader for every
 partition, asked of the living every 20 ms. Also how long Metadata about everything takes meanwhile, and
 the longest turn of each node's loop.
