@@ -21,6 +21,12 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 """What a connection reads at once when it does not know the size of what comes."""
 CONNECTIONS_MAX = 20_000
 """Connections of one node, whatever `max.connections` says: below the usual limit of open files."""
+REQUEST_ELEMENTS_MAX = 1 << 18
+"""Structures and strings that stand in the arrays of one request, in all. Two bytes make one, and a few
+hundred bytes of memory with its answer: 10 MB of them held a node up for half a minute."""
+REPLICAS_ELEMENTS_MAX = 1 << 22
+"""The same for what brokers say of all their replicas at once (`Fetch`, `AlterPartition`) and operators of a
+whole cluster's (`AlterPartitionReassignments`)."""
 DESCRIPTORS_KEPT = 3072
 """Descriptors that connections leave to files, where the process may have that many more."""
 LISTEN_BACKLOG = 1024

@@ -16,6 +16,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, TypeVar
 
+from barnabas.limits import REPLICAS_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from barnabas.types import Buffer
 from barnabas.wire.schema import Field, Message
 
@@ -28,6 +29,7 @@ SCALARS = {
     "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
     "int64": "q", "float64": "d", "uuid": "16s",
 }  # fmt: skip
+OF_ALL_REPLICAS = {"FetchRequest", "AlterPartitionRequest", "AlterPartitionReassignmentsRequest"}
 SPLICE_MIN = 1024
 """Records of at least this many bytes are passed on as they are, not copied into the frame."""
 
@@ -164,6 +166,10 @@ def bad_length(what: str, size: int, left: int) -> MalformedError:
     return MalformedError(f"{what} claims length {size} with {left} bytes left")
 
 
+def too_many(what: str) -> MalformedError:
+    return MalformedError(f"with {what} there are more elements than a request may have")
+
+
 def null_found(what: str) -> MalformedError:
     return MalformedError(f"{what} must not be null")
 
@@ -204,7 +210,7 @@ class _Source:
         self.names: dict[str, Any] = {
             "uvarint": read_uvarint, "write_uvarint": write_uvarint, "skip_tags": skip_tags,
             "bad_length": bad_length, "null_found": null_found, "null_given": null_given,
-            "not_in_version": not_in_version, "write_records": write_records,
+            "not_in_version": not_in_version, "write_records": write_records, "too_many": too_many,
         }  # fmt: skip
 
     def name(self, prefix: str, value: Any) -> str:
@@ -246,10 +252,17 @@ class _Source:
 
 class _ReaderSource(_Source):
     """A structure at nesting level k is the local ``ok``; elements of arrays of structures are read
-    in place, as a call per element costs more than a small element itself."""
+    in place, as a call per element costs more than a small element itself. What is asked of this node is
+    bounded in elements, too; what answers it may be as large as its cluster."""
+
+    bounded = False
 
     def reader(self, cls: type[Message]) -> Reader:
         self.add(0, "def read(buf, pos):")
+        self.bounded = cls.__name__.endswith("Request")
+        if self.bounded:
+            wide = cls.__name__ in OF_ALL_REPLICAS
+            self.add(1, f"left = {REPLICAS_ELEMENTS_MAX if wide else REQUEST_ELEMENTS_MAX}")
         self.read_struct(cls, 1, 0)
         self.add(1, "return o0, pos")
         reader: Reader = self.execute("read")
@@ -346,6 +359,9 @@ class _ReaderSource(_Source):
 
     def read_elements(self, field: Field, depth: int, target: str, what: str, level: int) -> None:
         items = f"items{level}"
+        if self.bounded and (field.kind == "uuid" or field.kind not in SCALARS):
+            self.add(depth, "left -= n")
+            self.add(depth, f"if left < 0: raise too_many({what})")
         if field.kind == "struct":
             assert field.struct is not None
             self.add(depth, f"{items} = []")

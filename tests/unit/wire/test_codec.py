@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kio.serial import entity_reader, entity_writer
 
+from barnabas.limits import REQUEST_ELEMENTS_MAX
 from barnabas.wire.codec import (
     MalformedError,
     UnsupportedFieldError,
@@ -19,10 +20,16 @@ from barnabas.wire.codec import (
     encode,
     encode_bytes,
 )
+from barnabas.wire.messages.describe_groups_request import DescribeGroupsRequest
 from barnabas.wire.messages.fetch_response import (
     FetchableTopicResponse,
     FetchResponse,
     PartitionData,
+)
+from barnabas.wire.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
 )
 from barnabas.wire.messages.metadata_request import MetadataRequest
 from barnabas.wire.messages.metadata_response import MetadataResponse
@@ -99,6 +106,20 @@ def test_an_array_longer_than_its_frame_is_malformed(claim: str) -> None:
         decode(MetadataRequest, 12, bytes.fromhex(claim))
     with pytest.raises(MalformedError):
         decode(MetadataRequest, 8, bytes.fromhex("7fffffff"))
+
+
+def test_a_request_has_a_bounded_number_of_elements_in_all() -> None:
+    """Half a million empty names are a megabyte, and were seconds of everybody's time."""
+    names = (REQUEST_ELEMENTS_MAX).to_bytes(4, "big") + bytes(2 * REQUEST_ELEMENTS_MAX)
+    whole = decode(DescribeGroupsRequest, 0, names)
+    assert len(whole.groups) == REQUEST_ELEMENTS_MAX
+    count = REQUEST_ELEMENTS_MAX + 1
+    with pytest.raises(MalformedError, match=r"Request\.groups there are more elements"):
+        decode(DescribeGroupsRequest, 0, count.to_bytes(4, "big") + bytes(2 * count))
+    topics = [ListOffsetsTopic(partitions=[ListOffsetsPartition()] * 600) for _ in range(600)]
+    nested = encode_bytes(ListOffsetsRequest(topics=topics), 1)
+    with pytest.raises(MalformedError, match=r"Topic\.partitions there are more elements"):
+        decode(ListOffsetsRequest, 1, nested)
 
 
 def test_null_stands_only_where_the_schema_allows_it() -> None:
