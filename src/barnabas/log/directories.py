@@ -128,6 +128,7 @@ class LogDirectories:
             clean=directory.was_clean,
             recovery_point=directory.recovery_points.get(partition, 0),
             log_start_offset=directory.log_starts.get(partition, 0),
+            compacted_to=directory.compacted_to(partition, self.config_of(partition.topic)),
             topic_id=topic_id,
         )
         log = opened.log

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from barnabas.log import checkpoints
 from barnabas.log.checkpoints import MalformedCheckpoint
+from barnabas.log.config import LogConfig
 from barnabas.log.files import PARTITION_METADATA
 from barnabas.log.partition_log import PartitionLog
 from barnabas.ports import Disk
@@ -24,6 +25,7 @@ STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
 NEXT_SUFFIX = ".next"
 """A checkpoint that is durable but not yet in its place."""
+OFFSET_MAX = (1 << 63) - 1
 
 
 class CheckpointJob(NamedTuple):
@@ -60,6 +62,8 @@ class LogDirectory:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
+        self._compacted_to: dict[TopicPartition, int] = {}
+        self._is_checkpoint_lost = False
         self.in_checkpoints: set[TopicPartition] = set()
         """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
         self._lowered = 0
@@ -78,6 +82,7 @@ class LogDirectory:
         self.recovery_points = self._offsets(checkpoints.RECOVERY_POINT)
         self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARK)
         self.log_starts = self._offsets(checkpoints.LOG_START)
+        self._compacted_to = self._offsets(checkpoints.CLEANER)
         self.in_checkpoints = {*self.recovery_points, *self.high_watermarks, *self.log_starts}
         path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
         self.was_clean = self.disk.exists(path)
@@ -95,7 +100,15 @@ class LogDirectory:
         try:
             return checkpoints.read_offsets(self.disk, f"{self.path}/{name}")
         except MalformedCheckpoint:
+            self._is_checkpoint_lost = True
             return {}  # recovery then reads everything, and the leader says the watermark again
+
+    def compacted_to(self, partition: TopicPartition, config: LogConfig) -> int:
+        """Up to where compaction may have left gaps between the segments of a log found here: what its
+        checkpoint says; anywhere in a compacted topic's log where a checkpoint is damaged."""
+        if config.compact and self._is_checkpoint_lost:
+            return OFFSET_MAX
+        return self._compacted_to.get(partition, 0)
 
     def partitions(self) -> list[PartitionDirectory]:
         """The partitions in it, by name."""

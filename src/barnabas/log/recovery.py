@@ -4,7 +4,8 @@ After a clean shutdown nothing is scanned but the tail behind the last index ent
 batches from the recovery point on are read and checked: the first one that is cut off or whose CRC
 does not match ends the log, later segments are dropped, and indexes, leader epochs, producers and
 aborted transactions from there on are made anew. Nothing below the recovery point is touched. Where an
-older segment reaches into a newer one (a cut that a power loss undid), the newer one holds.
+older segment reaches into a newer one (a cut that a power loss undid), the newer one holds. Offsets that
+are missing between two segments were lost with the first one's tail, unless compaction has been there.
 """
 
 from __future__ import annotations
@@ -60,11 +61,13 @@ class Cut(NamedTuple):
 class Seen:
     """What the batches behind the recovery point say besides their bytes, so that they are read once."""
 
-    __slots__ = ("epochs", "from_offset", "has_producers")
+    __slots__ = ("compacted_to", "epochs", "from_offset", "has_producers")
 
-    def __init__(self, from_offset: int) -> None:
+    def __init__(self, from_offset: int, compacted_to: int = 0) -> None:
         self.from_offset = from_offset
         """All batches that end behind it were seen."""
+        self.compacted_to = compacted_to
+        """Between segments that begin up to here offsets may be missing."""
         self.epochs: list[tuple[int, int]] = []
         """(epoch, offset of its first batch here), each above the one before."""
         self.has_producers = False
@@ -87,9 +90,11 @@ def open_log(
     clean: bool,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    compacted_to: int = 0,
     topic_id: Uuid | None = None,
 ) -> Opened:
-    """Open or create the log in `directory`. Blocks on the disk. Raises ``OSError``."""
+    """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps. Blocks
+    on the disk. Raises ``OSError``."""
     log = PartitionLog(disk, files, directory, partition, config, topic_id)
     log.checkpointed_recovery_point = recovery_point
     if not disk.exists(directory):
@@ -110,7 +115,7 @@ def open_log(
     epochs_usable = log.epochs.load()
     # After a crash nobody knows what was made durable besides what the recovery point says.
     log.new_files = log.new_directory = log.epochs.is_dirty = not clean
-    seen = None if clean else Seen(recovery_point)
+    seen = None if clean else Seen(recovery_point, compacted_to)
     cut = Cut() if seen is None else _recover(log, seen)
     later_cut = _find_end(log, log_start_offset)
     if later_cut is not None:
@@ -271,6 +276,8 @@ def _recover_segment(
             fault = f"{segment.path}: {cut} bytes at the end are no whole batch"
     elif next_offset == following:
         fault = ""
+    elif not fault and not cut and seen is not None and following <= seen.compacted_to:
+        pass  # what stood in between has newer values
     else:
         # A segment begins where the one before it ended: something is missing in between.
         fault = fault or f"{segment.path} ends before offset {following}, where the log goes on"
