@@ -95,7 +95,7 @@ class FrameReader:
         self._filled += size
         if self._filled == self._frame_size:
             self._largest = max(self._largest, self._filled)
-            frame, self._frame = self._frame, None
+            frame, self._frame, self._view = self._frame, None, None
             self._on_frame(memoryview(frame).toreadonly())
 
     def _take_small(self) -> None:

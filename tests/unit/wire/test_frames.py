@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from random import Random
 from struct import pack
 
@@ -78,3 +79,20 @@ def test_a_frame_survives_an_error_of_its_taker() -> None:
     with pytest.raises(MalformedError):
         feed(reader, pack(">i", 3) + b"bad" + pack(">i", 1) + b"x", 100)
     assert seen == [b"bad"]
+
+
+def test_a_large_frame_that_was_handed_on_is_kept_no_longer() -> None:
+    """An idle connection would hold its last request, however large, for as long as it lives."""
+    taken: list[memoryview] = []
+    reader = FrameReader(taken.append, 1 << 24)
+    data = pack(">i", 1 << 20) + bytes(1 << 20)
+    while data:
+        buffer = reader.get_buffer()
+        size = min(len(buffer), len(data))
+        buffer[:size] = data[:size]
+        data = data[size:]
+        del buffer
+        reader.buffer_updated(size)
+    frame = taken.pop().obj
+    assert len(frame) == 1 << 20
+    assert sys.getrefcount(frame) == 2  # this name and the argument
