@@ -94,5 +94,6 @@ def test_a_large_frame_that_was_handed_on_is_kept_no_longer() -> None:
         del buffer
         reader.buffer_updated(size)
     frame = taken.pop().obj
+    assert isinstance(frame, bytearray)
     assert len(frame) == 1 << 20
     assert sys.getrefcount(frame) == 2  # this name and the argument
