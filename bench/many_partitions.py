@@ -78,6 +78,12 @@ def run(partitions: int, topic_size: int, kills: int) -> None:
             print(f"slowest metadata of everything    {asker.slowest_s:7.2f} s")
         for _ in range(kills):
             kill(cluster, partitions)
+        for node in cluster.node_ids:
+            cluster.terminate(node)
+        for node in cluster.node_ids:
+            until(lambda node=node: not cluster.is_alive(node))  # type: ignore[misc]
+            told = [line for line in cluster.log_text(node).splitlines() if "node.stopped" in line]
+            print(f"node {node} {told[-1].partition('node.stopped')[2].strip() if told else '?'}")
 
 
 def wait_for_records(client: Connected, names: list[str], size: int) -> None:
