@@ -78,3 +78,17 @@ def test_what_needs_a_restart_is_refused_with_the_reason_and_shown_as_read_only(
         "num.io.threads": False, "num.replica.fetchers": False, "ssl.keystore.location": True,
     }  # fmt: skip
     assert all(c.documentation and c.config_type for c in answer.results[0].configs)
+
+
+def test_defaults_of_topics_follow_the_cluster_and_the_broker(cluster: Cluster) -> None:
+    def limit(node: int) -> int:
+        log = cluster.broker(node).replicas.by_name["t", 0].log
+        assert log is not None
+        return log.config.max_message_bytes
+
+    assert alter(cluster, "", "message.max.bytes", "4000")[0] is ErrorCode.NONE
+    cluster.until(lambda: limit(1) == limit(2) == 4000)
+    assert alter(cluster, "2", "message.max.bytes", "5000")[0] is ErrorCode.NONE
+    cluster.until(lambda: limit(2) == 5000)
+    assert limit(1) == 4000
+    assert alter(cluster, "", "message.max.bytes", "-1")[0] is ErrorCode.INVALID_REQUEST

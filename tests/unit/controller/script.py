@@ -6,12 +6,10 @@ it was answered. ``BARNABAS_REWRITE=1`` rewrites the files; the difference is fo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from barnabas.metadata import partition_states
 from barnabas.metadata.codec import decode_record
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.broker_registration_change_record import (
@@ -31,11 +29,6 @@ from barnabas.wire.messages import alter_partition_request as alter
 from barnabas.wire.messages import elect_leaders_request as elect
 from barnabas.wire.messages import incremental_alter_configs_request as configs
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
-from barnabas.wire.messages.create_partitions_request import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.messages.list_offsets_request import ListOffsetsRequest
 from barnabas.wire.messages.list_offsets_response import (
@@ -46,6 +39,7 @@ from barnabas.wire.messages.list_offsets_response import (
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.wire.request import Parked
 from tests.unit.controller.harness import World, uuid
+from tests.unit.controller.script_topics import COMMANDS
 
 
 class ScriptSender:
@@ -146,7 +140,11 @@ class Script:
         return "\n".join(out) + "\n"
 
     def _command(self, words: list[str]) -> list[str]:
-        answer = getattr(self, f"do_{words[0]}")(*words[1:])
+        more = COMMANDS.get(words[0])
+        if more is not None:
+            answer = more(self.world, *words[1:])
+        else:
+            answer = getattr(self, f"do_{words[0]}")(*words[1:])
         lines = self.written.lines()
         if answer is not None:
             lines.append(f"= {answer}")
@@ -167,43 +165,6 @@ class Script:
         given = [numbers(word) for word in words if "=" not in word]
         keys = dict(w.split("=") for w in words if "=" in w)
         return said(self.world.create(name, given, configs=keys))
-
-    def do_place(self, name: str, partitions: str, factor: str) -> str | None:
-        """``t 3 2``: the controller places that many partitions and replicas."""
-        topic = CreatableTopic(
-            name=name, num_partitions=int(partitions), replication_factor=int(factor)
-        )
-        return said(self.world.ask(CreateTopicsRequest(topics=[topic])).topics[0])
-
-    def do_grow(self, name: str, total: str) -> str | None:
-        """Up to so many partitions."""
-        topic = CreatePartitionsTopic(name=name, count=int(total), assignments=None)
-        return said(self.world.ask(CreatePartitionsRequest(topics=[topic])).results[0])
-
-    def do_cordon(self, *brokers: str) -> None:
-        """No log directory of these takes new replicas."""
-        for broker in map(int, brokers):
-            self.world.heartbeat(broker, cordoned_log_dirs=[uuid(2000 + broker)])
-
-    def do_spread(self, name: str) -> str:
-        """How many replicas and leaderships of a topic each broker has."""
-        topic = self.world.image.topics_by_name[name]
-        replicas = Counter(broker for replicas in topic.replicas for broker in replicas)
-        leaders = Counter(topic.leader)
-        return " ".join(f"{b}:{replicas[b]}/{leaders[b]}" for b in sorted(self.world.epochs))
-
-    def do_is(self, partition: str) -> str:
-        """The partition's state (NonExistent, New, Online, Offline)."""
-        name, _, index = partition.rpartition("-")
-        topic = self.world.image.topics_by_name.get(name)
-        if topic is None or not topic.has(int(index)):
-            return partition_states.NON_EXISTENT
-        return partition_states.state_of(topic.leader[int(index)], topic.leader_epoch[int(index)])
-
-    def do_refused(self) -> str:
-        """The last decision that was refused or left alone, with its reason."""
-        note = self.world.controller.refusals.since()[-1]
-        return f"{note.subject} {note.code}: {note.reason}"
 
     def do_delete(self, name: str) -> str | None:
         answer = self.world.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]))
