@@ -28,6 +28,7 @@ from barnabas.wire.messages.envelope_response import EnvelopeResponse
 from barnabas.wire.request import RequestContext
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
+MIN_ISR = "min.insync.replicas"
 RETRY_AFTER_MS = 1000.0
 """A topic whose creation failed is not asked for again before."""
 
@@ -82,15 +83,17 @@ class AutoTopics:
     def _topic(self, name: str) -> CreatableTopic:
         if name == OFFSETS_TOPIC:
             offsets = self._config.offsets
-            return _internal(
-                name, offsets.topic_partitions, offsets.topic_replication_factor,
-                offsets.topic_segment_bytes,
-            )  # fmt: skip
+            own: dict[str, object] = {"segment.bytes": offsets.topic_segment_bytes}
+            if offsets.topic_min_isr:
+                own[MIN_ISR] = offsets.topic_min_isr
+            return _internal(name, offsets.topic_partitions, offsets.topic_replication_factor, own)
         if name == TRANSACTIONS_TOPIC:
             transactions = self._config.transactions
             return _internal(
                 name, transactions.topic_partitions, transactions.topic_replication_factor,
-                transactions.topic_segment_bytes, min_isr=transactions.topic_min_isr,
+                {"segment.bytes": transactions.topic_segment_bytes,
+                 MIN_ISR: transactions.topic_min_isr, "compression.type": "uncompressed",
+                 "unclean.leader.election.enable": "false"},
             )  # fmt: skip
         return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
 
@@ -125,21 +128,13 @@ class AutoTopics:
 
 
 def _internal(
-    name: str, partitions: int, replication: int, segment_bytes: int, *, min_isr: int | None = None
+    name: str, partitions: int, replication: int, settings: dict[str, object]
 ) -> CreatableTopic:
-    """A coordinator's topic: compacted; that of transactions also with its own min ISR."""
-    values = {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(segment_bytes),
-    }
-    if min_isr is not None:
-        values["compression.type"] = "uncompressed"
-        values["min.insync.replicas"] = str(min_isr)
-        values["unclean.leader.election.enable"] = "false"
+    """A coordinator's topic: compacted."""
+    values = {"cleanup.policy": "compact", "compression.type": "producer", **settings}
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=replication,
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in values.items()],
+        configs=[CreatableTopicConfig(name=key, value=str(value)) for key, value in values.items()],
     )

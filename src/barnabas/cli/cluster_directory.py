@@ -299,6 +299,7 @@ def _write_properties(node: NodeFiles, nodes: list[NodeFiles], settings: Mapping
     values = {
         "process.roles": "broker,controller",
         "offsets.topic.replication.factor": str(replication),
+        "offsets.topic.min.isr": str(in_sync),
         "transaction.state.log.replication.factor": str(replication),
         "transaction.state.log.min.isr": str(in_sync),
         "share.coordinator.state.topic.replication.factor": str(replication),

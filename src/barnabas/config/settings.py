@@ -168,6 +168,7 @@ class OffsetsSettings(Settings):
 
     topic_partitions: int = _key("offsets.topic.num.partitions")
     topic_replication_factor: int = _key("offsets.topic.replication.factor")
+    topic_min_isr: int = _key("offsets.topic.min.isr")
     topic_segment_bytes: int = _key("offsets.topic.segment.bytes")
     topic_compression: int = _key("offsets.topic.compression.codec")
     commit_timeout_ms: int = _key("offsets.commit.timeout.ms")

@@ -56,7 +56,7 @@ def test_internal_topics_fit_the_number_of_nodes(
     config = config_of(directory, 1)
     assert config.offsets.topic_replication_factor == factor
     assert config.transactions.topic_replication_factor == factor
-    assert config.transactions.topic_min_isr == in_sync
+    assert config.transactions.topic_min_isr == config.offsets.topic_min_isr == in_sync
 
 
 def test_ports_and_settings_are_kept_from_start_to_start(tmp_path: Path) -> None:

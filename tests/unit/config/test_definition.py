@@ -17,6 +17,8 @@ TABLES = {
     "client quotas": CLIENT_QUOTAS,
     "address quotas": ADDRESS_QUOTAS,
 }
+OWN_KEYS = {"offsets.topic.min.isr"}
+"""Each has its line in docs/divergence.md."""
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES.keys())
@@ -29,7 +31,7 @@ def test_every_default_is_allowed_and_every_key_says_what_it_is_for(table: Confi
 
 
 def test_there_are_as_many_keys_as_in_kafka() -> None:
-    assert {name: len(table.keys) for name, table in TABLES.items()} == {
+    assert {name: len(table.keys.keys() - OWN_KEYS) for name, table in TABLES.items()} == {
         "broker": 360,
         "throttles": 3,
         "topic": 34,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas.client.connection import ChannelError
+from barnabas.metadata.image import TOPIC
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -174,3 +175,16 @@ def test_a_failed_directory_ends_the_coordinators_in_it() -> None:
     assert commit(cluster, node, group, 2) is ErrorCode.NOT_COORDINATOR
     cluster.until(lambda: coordinator(cluster, group) != node)
     assert fetch(cluster, coordinator(cluster, group), group) == (ErrorCode.NONE, 1)
+
+
+@pytest.mark.parametrize(("min_isr", "own"), [("0", None), ("2", "2")])
+def test_the_offsets_topic_has_the_min_isr_that_is_asked_for(min_isr: str, own: str | None) -> None:
+    cluster = Cluster(
+        3,
+        offsets_topic_num_partitions="1",
+        offsets_topic_replication_factor="3",
+        offsets_topic_min_isr=min_isr,
+    )
+    node = coordinator(cluster, "g")
+    configs = cluster.broker(node).image.config(TOPIC, OFFSETS_TOPIC)
+    assert configs.get("min.insync.replicas") == own

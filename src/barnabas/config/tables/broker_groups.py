@@ -18,6 +18,8 @@ offsets.load.buffer.size | int | 5242880 | 1.. | read-only | high
     How much of the offsets topic is read at once while loading.
 offsets.topic.replication.factor | short | 3 | 1.. | read-only | high
     Replicas of the offsets topic.
+offsets.topic.min.isr | int | 0 | 0.. | read-only | high
+    The offsets topic's min.insync.replicas when it is created; 0: the default of all topics. Kafka has no such key.
 offsets.topic.num.partitions | int | 50 | 1.. | read-only | high
     Partitions of the offsets topic; must not change.
 offsets.topic.segment.bytes | int | 104857600 | 1.. | read-only | high
