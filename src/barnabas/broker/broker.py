@@ -83,6 +83,7 @@ class Broker:
         self._timers: dict[str, Wakeup] = {}
 
         self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
+        self.controller.look = self.on_controller_change
         self.deadlines = Deadlines(ports)
         self.lost_leaders = LostLeaders(self.node_id, ports.clock, self.deadlines, image)
         self.replicas = ReplicaTable(

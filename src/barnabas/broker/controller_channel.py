@@ -75,6 +75,9 @@ class ControllerChannel:
         self.endpoint: Endpoint | None = None
         self.unreachable_since_ms: float | None = ports.clock.now_ms()
         """Since when no controller has answered anything; None while one does."""
+        self.look: Callable[[], None] = lambda: None
+        """Asks for `on_controller_change` while requests wait and no controller answers: where a leader
+        of the quorum is may be known later than who it is."""
 
     def on_controller_change(self, controller_id: int, endpoint: Endpoint | None) -> None:
         """`endpoint` None: nobody is known to be active."""
@@ -151,6 +154,8 @@ class ControllerChannel:
 
     def _on_wakeup(self) -> None:
         self._wakeup = None
+        if self.unreachable_since_ms is not None and not self._closed:
+            self.look()
         self._retry()
 
     def _retry(self) -> None:

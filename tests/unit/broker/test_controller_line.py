@@ -80,6 +80,16 @@ class TestLine:
         assert isinstance(answers[0], KafkaError)
         assert answers[0].code == ErrorCode.REQUEST_TIMED_OUT
 
+    def test_where_the_controller_is_may_be_known_later_than_who_it_is(
+        self, ports: SimProcess, hand: Hand
+    ) -> None:
+        line = ControllerChannel(ports, hand, 30_000)
+        line.look = lambda: line.on_controller_change(1, ONE)
+        line.send(ASK, lambda answer: None)
+        assert not hand.sent
+        advance(ports, 60)
+        assert hand.take().target == ONE
+
     def test_a_lost_connection_is_tried_again(
         self, ports: SimProcess, hand: Hand, line: ControllerChannel
     ) -> None:
