@@ -34,6 +34,12 @@ CONNECT_TIMEOUT_MS = 10_000
 """An address that answers nothing is given up after this."""
 BACKGROUND_THREADS_MAX = 4
 """Threads for work that blocks; more would only queue at the device."""
+JOB_STUCK_S = 10.0
+"""A job that runs for longer no longer counts among those threads: a disk that hangs holds up its own."""
+BACKGROUND_STUCK_MAX = 28
+"""Threads that may be stuck like that."""
+DISK_SILENT_MS_MAX = 60_000
+"""A log directory of whose jobs none has ended for so long goes offline."""
 TURN_MS_MAX = 20
 """A turn of the loop longer than this is logged: others waited."""
 SLICE_MS = 5

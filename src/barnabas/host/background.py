@@ -1,7 +1,8 @@
 """Blocking work off the node's thread: named queues in order, over a few threads.
 
 Invariants: of one queue at most one job runs at a time, in the order given; `done` runs on the loop's
-thread, in the order the jobs of its queue ended; after `stop` nothing new starts.
+thread, in the order the jobs of its queue ended; after `stop` nothing new starts. A job that is stuck
+(its disk hangs) does not keep a thread from the others' jobs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import Any, TypeVar
 
 from barnabas import limits
@@ -28,6 +30,8 @@ class HostBackground:
         self._threads: list[Thread] = []
         self._work: SimpleQueue[tuple[str, _Job] | None] = SimpleQueue()
         self._queues: dict[str, deque[_Job]] = {}
+        self._began_s: dict[int, float] = {}
+        """When the job of each thread, by number, began; absent where it has none."""
         self._finished: deque[tuple[str, Callable[[Any], None], Any]] = deque()
         self._wake_is_due = False
         self._stopped = False
@@ -47,7 +51,7 @@ class HostBackground:
             waiting.append((job, done))
             return
         self._queues[queue] = deque()
-        if len(self._threads) < min(len(self._queues), self._threads_max):
+        if self._wants_thread():
             self._start_thread()
         self._work.put((queue, (job, done)))
 
@@ -66,22 +70,38 @@ class HostBackground:
         waiting = sum(len(queue) for queue in self._queues.values())
         return {"jobs": self.jobs, "queues": len(self._queues), "waiting_jobs": waiting}
 
+    def _wants_thread(self) -> bool:
+        threads, wanted = len(self._threads), min(len(self._queues), self._threads_max)
+        if threads < wanted:
+            return True
+        if threads >= len(self._queues):
+            return False
+        began = monotonic() - limits.JOB_STUCK_S
+        stuck = sum(at < began for at in list(self._began_s.values()))
+        return (
+            threads - stuck < wanted and threads < self._threads_max + limits.BACKGROUND_STUCK_MAX
+        )
+
     def _start_thread(self) -> None:
-        name = f"background-{len(self._threads)}"
-        thread = Thread(target=self._run_jobs, name=name, daemon=True)
+        number = len(self._threads)
+        thread = Thread(
+            target=self._run_jobs, args=(number,), name=f"background-{number}", daemon=True
+        )
         self._threads.append(thread)
         thread.start()
 
-    def _run_jobs(self) -> None:
+    def _run_jobs(self, number: int) -> None:
         """On a thread. The next job of a queue starts when the loop has heard of this one."""
         while (item := self._work.get()) is not None:
             queue, (job, done) = item
             if self._stopped:
                 continue
+            self._began_s[number] = monotonic()
             try:
                 result = job()
             except BaseException as error:  # noqa: BLE001 - it is handed to `done`, whatever it is
                 result = error
+            del self._began_s[number]
             self._finished.append((queue, done, result))
             if not self._wake_is_due:
                 self._wake_is_due = True

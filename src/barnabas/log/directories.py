@@ -276,7 +276,7 @@ class LogDirectories:
             if done is not None:
                 done()
 
-        self.ports.background.run(f"sync {directory.path}", job, finish)
+        directory.silence.run(self.ports.background, f"sync {directory.path}", job, finish)
 
     def after_append(self, log: PartitionLog, before: int) -> None:
         """``flush.messages``, and segments that were rolled: sync where that is due. The append began at
@@ -332,6 +332,9 @@ class LogDirectories:
         for log in list(self.logs.values()):
             if log.rolled_since_sync:  # a full segment becomes durable soon: recovery stays short
                 self.sync(log)
+        for directory in self.directories:
+            if directory.is_online and directory.silence.tick(TICK_MS):
+                self.fail(directory, "its disk has not answered for a minute")
         self.old_files.remove_due(now)
         self._arm()
 
@@ -445,7 +448,8 @@ def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> Non
         except OSError as error:
             logs.fail(directory, f"writing {name} failed: {error}")
 
-    logs.ports.background.run(f"checkpoint {directory.path}", write.job, finish)
+    queue = f"checkpoint {directory.path}"
+    directory.silence.run(logs.ports.background, queue, write.job, finish)
 
 
 def _nothing() -> None:

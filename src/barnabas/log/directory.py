@@ -15,6 +15,7 @@ from barnabas.log.checkpoints import MalformedCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.files import PARTITION_METADATA
 from barnabas.log.partition_log import PartitionLog
+from barnabas.log.silence import Silence
 from barnabas.ports import Disk
 from barnabas.types import METADATA_TOPIC, TopicPartition, Uuid, uuid_from_text, uuid_text
 
@@ -66,6 +67,7 @@ class LogDirectory:
         self._is_checkpoint_lost = False
         self.in_checkpoints: set[TopicPartition] = set()
         """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
+        self.silence = Silence()
         self._lowered = 0
         """How often a recovery point was lowered: an older checkpoint must not come after that."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from barnabas import limits
 from barnabas.host.background import HostBackground
 from barnabas.host.loop import Loop
 from tests.unit.host.running import run_until
@@ -91,3 +92,16 @@ def test_nothing_starts_after_stop(loop: Loop) -> None:
     loop.run_forever()
     assert "second" not in ran
     assert "third" not in ran
+
+
+def test_stuck_jobs_keep_no_thread_from_others(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JOB_STUCK_S", 0.0)
+    background = HostBackground(loop, threads=2)
+    gate = threading.Event()
+    told: list[object] = []
+    for disk in range(2):
+        background.run(f"hangs {disk}", gate.wait, lambda result: None)
+    background.run("other", lambda: "other", told.append)
+    run_until(loop, lambda: told == ["other"])
+    gate.set()
+    background.stop()
