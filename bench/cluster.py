@@ -13,6 +13,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from bench import workloads
 from bench.systems import ROOT, SYSTEMS, System
 
@@ -59,7 +61,11 @@ def play(name: str, scratch: Path, options: argparse.Namespace, samples: Samples
         for workload, run in KILLS.items():
             if wanted(workload):
                 for index in range(2 * options.rounds):
-                    note(samples, system, run(system, index), counted=True)
+                    try:
+                        note(samples, system, run(system, index), counted=True)
+                    except (KafkaException, TimeoutError) as error:
+                        print(f"{name} {workload} {index}: no figure: {error}", flush=True)
+                        break
     finally:
         system.stop()
 

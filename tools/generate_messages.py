@@ -67,6 +67,13 @@ EXTRA["DescribeQuorumResponse"] = [
          {"name": "Name", "type": "string", "versions": "0+"},
          {"name": "Value", "type": "string", "versions": "0+"}]}]  # fmt: skip
 
+# On DescribeLogDirs: why a directory is offline; the protocol has an error code only.
+EXTRA["DescribeLogDirsResponse"] = [
+    {"name": "OfflineReasons", "type": "[]OfflineLogDir", "versions": "2+", "taggedVersions": "2+",
+     "tag": 10000, "ignorable": True, "fields": [
+         {"name": "LogDir", "type": "string", "versions": "2+"},
+         {"name": "Reason", "type": "string", "versions": "2+"}]}]  # fmt: skip
+
 DROPPED = {("ElectLeadersResponse", "ErrorCode")}
 """Not ignorable by definition, but version 0 says it per partition as well."""
 

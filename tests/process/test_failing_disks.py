@@ -44,18 +44,19 @@ class Topics:
             for outcome in client.call(client.admin.create_topics(topics)):
                 outcome.check()
         trio.wait_for_isr(names)
-        here = {topic.name for topic in directories(trio)[str(small)].topics}
+        here = {topic.name for topic in directories(trio)[0][str(small)].topics}
         self.on_small = sorted(here & set(names))
         self.elsewhere = sorted(set(names) - here)
         assert self.on_small and self.elsewhere
 
 
-def directories(trio: Trio) -> dict[str, DescribeLogDirsResult]:
-    """As node 1 describes them."""
+def directories(trio: Trio) -> tuple[dict[str, DescribeLogDirsResult], dict[str, str]]:
+    """As node 1 describes them, and why some are offline."""
     server = str(trio.nodes[NODE].client_endpoint)
     answer = ask(server, DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse)
     assert answer.error_code == 0
-    return {result.log_dir: result for result in answer.results}
+    why = {offline.log_dir: offline.reason for offline in answer.offline_reasons}
+    return {result.log_dir: result for result in answer.results}, why
 
 
 @contextmanager
@@ -103,8 +104,9 @@ def check_offline(trio: Trio, topics: Topics, small: Path, reason: str) -> None:
     trio.wait_for(lambda: "log.directory_offline" in trio.output(NODE), "the directory to fail")
     [line] = [x for x in trio.output(NODE).splitlines() if "log.directory_offline" in x]
     assert str(small) in line and reason in line, line
-    described = directories(trio)
+    described, why = directories(trio)
     assert described[str(small)].error_code == KAFKA_STORAGE_ERROR
+    assert list(why) == [str(small)] and reason in why[str(small)]
     kept = described[str(trio.data(NODE))]
     assert kept.error_code == 0
     assert set(topics.elsewhere) <= {topic.name for topic in kept.topics}
@@ -142,7 +144,7 @@ def test_a_full_disk_takes_its_directory_offline_and_nothing_else(
         trio.wait_for_isr([*topics.on_small, *topics.elsewhere])
         acknowledged += write(trio, full, 180, 10)
         assert read(trio, full) == acknowledged
-        assert directories(trio)[str(small)].error_code == 0
+        assert directories(trio)[0][str(small)].error_code == 0
         trio.wait_for(lambda: same_files(trio, small, full), "equal replicas")
 
 

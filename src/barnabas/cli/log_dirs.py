@@ -42,7 +42,7 @@ def describe(
         None, "broker", "directory", "replica", "bytes", "lag", "", right=("bytes", "lag")
     )
     for row in wanted:
-        state = row["error"] or f"{len(row['replicas'])} replicas"
+        state = row["reason"] or row["error"] or f"{len(row['replicas'])} replicas"
         table.add_row(str(row["broker"]), row["directory"], state, "", "", "")
         for replica in row["replicas"]:
             table.add_row(
@@ -108,7 +108,7 @@ def _are_there(connected: Connected, broker: int, path: str, names: set[tuple[st
     """Raises `Failure` where the directory has failed, or a replica does not move there any more."""
     found = {row["directory"]: row for row in _described(connected, broker)}[path]
     if found["error"]:
-        raise Failure(f"{path}: {found['error']}")
+        raise Failure(f"{path}: {found['reason'] or found['error']}")
     here = {(r["topic"], r["partition"]): r["future"] for r in found["replicas"]}
     for topic, index in sorted(names - here.keys()):
         raise Failure(f"{topic}-{index} does not move to {path} any more")
@@ -117,11 +117,13 @@ def _are_there(connected: Connected, broker: int, path: str, names: set[tuple[st
 
 def _described(connected: Connected, broker: int) -> list[dict[str, Any]]:
     answer = connected.call(connected.client.ask_node(broker, DescribeLogDirsRequest(topics=None)))
+    reasons = {offline.log_dir: offline.reason for offline in answer.offline_reasons}
     return [
         {
             "broker": broker,
             "directory": result.log_dir,
             "error": ErrorCode(result.error_code).name if result.error_code else "",
+            "reason": reasons.get(result.log_dir, ""),
             "replicas": [
                 {
                     "topic": topic.name,

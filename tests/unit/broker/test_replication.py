@@ -193,8 +193,10 @@ def test_a_full_disk_takes_the_directory_not_the_node() -> None:
     broker.logs.fail_log(partition.name, OSError(28, "No space left on device"))
     answer = cluster.produce([b"a"], node=leader, index=index)
     assert code(answer.error_code) == "KAFKA_STORAGE_ERROR"
-    results = cluster.ask(DescribeLogDirsRequest(topics=None), leader).results
-    assert sorted(code(r.error_code) for r in results) == ["KAFKA_STORAGE_ERROR", "NONE"]
+    described = cluster.ask(DescribeLogDirsRequest(topics=None), leader)
+    assert sorted(code(r.error_code) for r in described.results) == ["KAFKA_STORAGE_ERROR", "NONE"]
+    [offline] = described.offline_reasons
+    assert "No space left on device" in offline.reason
     # The controller is told at once: somebody else leads, and this node still lives.
     cluster.until(lambda: cluster.leader("t", index) != leader, 3000)
     assert cluster.produce([b"a"], index=index).error_code == 0

@@ -22,6 +22,7 @@ from barnabas.wire.messages.describe_log_dirs_response import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
+    OfflineLogDir,
 )
 from barnabas.wire.request import Api, RequestContext, top_level_error
 
@@ -48,7 +49,12 @@ def handle(
             for index in topic.partitions
         }
     return DescribeLogDirsResponse(
-        results=[_describe(broker, directory, wanted) for directory in broker.logs.directories]
+        results=[_describe(broker, directory, wanted) for directory in broker.logs.directories],
+        offline_reasons=[
+            OfflineLogDir(log_dir=directory.path, reason=directory.offline_reason)
+            for directory in broker.logs.directories
+            if not directory.is_online
+        ],
     )
 
 

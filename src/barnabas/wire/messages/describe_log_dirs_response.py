@@ -100,11 +100,32 @@ class DescribeLogDirsResult(Message):
         self.is_cordoned = is_cordoned
 
 
+class OfflineLogDir(Message):
+    __slots__ = (
+        "log_dir",
+        "reason",
+    )
+    FIELDS = (
+        Field("log_dir", "string", (2, FOREVER), default=""),
+        Field("reason", "string", (2, FOREVER), default=""),
+    )
+
+    def __init__(
+        self,
+        *,
+        log_dir: str = "",
+        reason: str = "",
+    ) -> None:
+        self.log_dir = log_dir
+        self.reason = reason
+
+
 class DescribeLogDirsResponse(Message):
     __slots__ = (
         "throttle_time_ms",
         "error_code",
         "results",
+        "offline_reasons",
     )
     VALID = (1, 5)
     FLEXIBLE = 2
@@ -115,6 +136,17 @@ class DescribeLogDirsResponse(Message):
         Field(
             "results", "struct", (0, FOREVER), array=True, struct=DescribeLogDirsResult, default=()
         ),
+        Field(
+            "offline_reasons",
+            "struct",
+            (2, FOREVER),
+            array=True,
+            struct=OfflineLogDir,
+            tag=10000,
+            tagged=(2, FOREVER),
+            default=(),
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -123,7 +155,9 @@ class DescribeLogDirsResponse(Message):
         throttle_time_ms: int = 0,
         error_code: int = 0,
         results: Sequence[DescribeLogDirsResult] = (),
+        offline_reasons: Sequence[OfflineLogDir] = (),
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.results = results
+        self.offline_reasons = offline_reasons
