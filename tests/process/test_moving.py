@@ -71,8 +71,12 @@ def test_a_topic_is_deleted_during_its_reassignment(five: Cluster, tmp_path: Pat
         assert not under_way(five)
     finally:
         five.resume(silent)
-    with connect(five.bootstrap) as client:
-        assert topic not in {topic.name for topic in client.topics()}
+
+    def is_gone() -> bool:  # whoever was paused and is asked knows it a moment later
+        with connect(five.bootstrap) as client:
+            return topic not in {known.name for known in client.topics()}
+
+    five.wait_for(is_gone, "the topic to be gone")
     five.wait_for(lambda: not _kept(five, topic), "every replica's files to go")
 
 
