@@ -76,7 +76,7 @@ class ControllerChannel:
         self.unreachable_since_ms: float | None = ports.clock.now_ms()
         """Since when no controller has answered anything; None while one does."""
         self.look: Callable[[], None] = lambda: None
-        """Asks for `on_controller_change` while requests wait and no controller answers: where a leader
+        """Asks for `on_controller_change` while requests wait and no address is known: where a leader
         of the quorum is may be known later than who it is."""
 
     def on_controller_change(self, controller_id: int, endpoint: Endpoint | None) -> None:
@@ -154,7 +154,7 @@ class ControllerChannel:
 
     def _on_wakeup(self) -> None:
         self._wakeup = None
-        if self.unreachable_since_ms is not None and not self._closed:
+        if self.endpoint is None and not self._closed:
             self.look()
         self._retry()
 
