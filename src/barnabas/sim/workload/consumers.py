@@ -118,7 +118,9 @@ class FinalRead:
     def __init__(self, cluster: SimCluster, topic: str, partitions: int) -> None:
         self.client = cluster.client("final")
         self.found: dict[int, dict[int, bytes]] = {p: {} for p in range(partitions)}
-        self.consumer = Consumer(self.client, None, ConsumerSettings(), on_data=self._take)
+        # Records may still be deleted while it reads: then it goes on where they begin, not at the end.
+        settings = ConsumerSettings(auto_offset_reset="earliest")
+        self.consumer = Consumer(self.client, None, settings, on_data=self._take)
         self.consumer.assign({TopicPartition(topic, p): EARLIEST for p in range(partitions)})
 
     def _take(self) -> None:
