@@ -79,6 +79,8 @@ class Round(NamedTuple):
     urgent: bool
     """Something must not wait: an error, a divergence."""
     cold: list[Cold]
+    throttled: int
+    """Of `size`, what counts for the leader's throttle."""
 
 
 class ParkedFetch:
@@ -351,6 +353,9 @@ class FetchService:
         if not session.is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
             left = 0  # one batch
         size, urgent, throttled = 0, False, 0
+        throttle = self._throttle if session.is_follower else None
+        if throttle is not None and not throttle.limits_leader:
+            throttle = None
         for watched in list(session.dirty):
             try:
                 partition = watched.partition or self._bind(watched)
@@ -358,8 +363,10 @@ class FetchService:
                 room, first = left, size == 0
                 if session.is_follower:
                     self._note_first(watched, partition)
-                    if self._is_held_back(session, partition, throttled):
-                        room, first = 0, False
+                if throttle is not None and throttle.holds_back(
+                    partition, session.follower_id, throttled
+                ):
+                    room, first = 0, False
                 data = partition_answer(look, watched, partition, log, room, first)
             except KafkaError as error:
                 data = error_answer(watched, error)
@@ -371,37 +378,23 @@ class FetchService:
             if data.records:
                 size += len(data.records)
                 left -= len(data.records)
-                throttled += self._throttled_size(session, watched, data)
+                if throttle is not None and throttle.counts_as_sent(partition):
+                    throttled += len(data.records)
             elif data.diverging_epoch is not NO_DIVERGENCE:
                 urgent = True
             answers.append((watched, data))
-        return Round(answers, size, urgent, cold)
-
-    def _is_held_back(self, session: Session, partition: Partition, promised: int) -> bool:
-        throttle = self._throttle
-        return throttle is not None and throttle.holds_back(
-            partition, session.follower_id, promised
-        )
-
-    def _throttled_size(self, session: Session, watched: Watched, data: PartitionData) -> int:
-        """The bytes of an answer that count for the leader's throttle."""
-        throttle, partition = self._throttle, watched.partition
-        if throttle is None or not session.is_follower or partition is None or not data.records:
-            return 0
-        return len(data.records) if throttle.counts_as_sent(partition) else 0
+        return Round(answers, size, urgent, cold, throttled)
 
     def _answer(self, fetch: ParkedFetch, round: Round) -> FetchResponse:
         """The response, and what the session remembers of it."""
         session = fetch.session
         refused: dict[PartitionKey, Partition] = {}
-        throttled = 0
         for watched, data in round.answers:
-            throttled += self._throttled_size(session, watched, data)
             remember(session, watched, data)
             if data.error_code in LEADERSHIP and watched.partition is not None:
                 refused[watched.key] = watched.partition
-        if throttled and self._throttle is not None:
-            self._throttle.sent(throttled)
+        if round.throttled and self._throttle is not None:
+            self._throttle.sent(round.throttled)
         response = response_of(session, round.answers)
         if session.id == NO_SESSION:
             for watched in session.partitions.values():

@@ -34,7 +34,7 @@ class Side:
         self.quota = Quota()
         self.topics: dict[str, Throttled | None] = {}
         self.copied_bytes = 0
-        """Since the start, of throttled replicas."""
+        """Of throttled replicas, while there was a rate."""
 
 
 class ReplicationThrottle:
@@ -57,11 +57,16 @@ class ReplicationThrottle:
 
     # -- as leader -------------------------------------------------------------------------------
 
+    @property
+    def limits_leader(self) -> bool:
+        """Whether there is a rate for what this broker sends; else nothing of it is counted."""
+        return self._current(self.leader).quota.rate < UNLIMITED
+
     def holds_back(self, partition: Partition, follower: int, promised: int) -> bool:
         """Whether `follower` gets nothing of `partition` now, where `promised` bytes of throttled
         partitions are in the same answer."""
         side = self._current(self.leader)
-        if side.quota.rate >= UNLIMITED or not self._is_throttled(side, partition):
+        if not self._is_throttled(side, partition):
             return False
         leader = partition.leader
         if leader is None or follower in leader.isr:
@@ -82,7 +87,7 @@ class ReplicationThrottle:
     def fetched(self, partition: Partition, size: int) -> None:
         """`size` bytes of `partition` came from its leader."""
         side = self._current(self.follower)
-        if self._is_throttled(side, partition):
+        if side.quota.rate < UNLIMITED and self._is_throttled(side, partition):
             side.quota.record(size, self._clock.now_ms())
             side.copied_bytes += size
 
