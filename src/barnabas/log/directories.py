@@ -98,12 +98,14 @@ class LogDirectories:
         directory.load()
         opened = 0
         for found in directory.partitions():
-            if found.partition in self.logs:
-                other = self._home[found.partition]
-                raise OSError(
-                    f"{found.partition} is in {directory.path} and in {other.path} at once"
-                )
-            self._open_log(directory, found.partition, found.topic_id)
+            log = self._open_log(directory, found.partition, found.topic_id)
+            other = self.logs.get(found.partition)
+            if other is None:
+                self.adopt(directory, log)
+            else:
+                _keep_one(self, directory, log, other)
+                if not directory.is_online:
+                    return
             opened += 1
         self.futures.open(directory)
         self.cleaner.load(directory)
@@ -145,7 +147,6 @@ class LogDirectories:
                 bytes=opened.cut_bytes,
                 reason=opened.fault,
             )
-        self.adopt(directory, log)
         return log
 
     def adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
@@ -435,6 +436,25 @@ class LogDirectories:
                 for directory in self.directories
             },
         }
+
+
+def _keep_one(
+    logs: LogDirectories, directory: LogDirectory, log: PartitionLog, other: PartitionLog
+) -> None:
+    """A replica was made anew (`other`) while its directory was offline, and this is back with `log`, or
+    the other way about. The one that has come further in leader epochs and offsets is what the broker
+    last vouched for; the other is set aside. Raises ``OSError`` where they are of two topics of one name."""
+    partition, home = log.partition, logs.directory_of(log.partition)
+    assert home is not None
+    if log.topic_id != other.topic_id:
+        log.close(clean=False)
+        raise OSError(f"{partition} is in {directory.path} and in {home.path} at once")
+    if (log.last_epoch, log.log_end_offset) > (other.last_epoch, other.log_end_offset):
+        logs.take_out(partition)
+        logs.old_files.set_astray(home, other)
+        logs.adopt(directory, log)
+    else:
+        logs.old_files.set_astray(directory, log)
 
 
 def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> None:

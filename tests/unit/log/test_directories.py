@@ -230,3 +230,40 @@ def test_files_are_given_back_where_the_process_has_no_more_descriptors() -> Non
     world.disk.fail_call(1, error=errno.EMFILE)
     assert len(values(world.logs.logs[TopicPartition("many", 9)])) == 2
     assert len(files) < before and not world.offline
+
+
+@pytest.mark.parametrize("stale", [0, 1])
+def test_a_replica_that_was_made_anew_elsewhere_wins_over_the_one_that_comes_back(
+    stale: int,
+) -> None:
+    world = DirectoriesWorld()
+    old, new = (world.logs.directories[at] for at in (stale, 1 - stale))
+    fill(world.logs.create(T0, TOPIC_ID, old.directory_id), 3)
+    fill(world.logs.create(T1, TOPIC_ID, old.directory_id), 2)
+    world.run_ms(1000)
+    world.logs.fail(old, "its disk is gone")
+    fill(world.logs.create(T0, TOPIC_ID, new.directory_id), 5)
+    world.stop()
+    world.start()
+    assert [directory.is_online for directory in world.logs.directories] == [True, True]
+    assert len(values(world.logs.logs[T0])) == 5
+    assert world.logs.directory_of(T0) is world.logs.directories[1 - stale]
+    assert len(values(world.logs.logs[T1])) == 2
+    names = world.process.disk.list_dir(PATHS[stale])
+    assert [name.startswith("t-0.") for name in names if name.endswith("-stray")] == [True]
+    world.stop()
+    world.start()
+    assert len(values(world.logs.logs[T0])) == 5
+
+
+def test_one_name_for_two_topics_takes_the_later_directory_offline() -> None:
+    world = DirectoriesWorld()
+    first, second = world.logs.directories
+    fill(world.logs.create(T0, TOPIC_ID, second.directory_id), 3)
+    world.run_ms(1000)
+    world.logs.fail(second, "its disk is gone")
+    world.logs.create(T0, Uuid(b"another-topic-id"), first.directory_id)
+    world.stop()
+    world.start()
+    assert [directory.is_online for directory in world.logs.directories] == [True, False]
+    assert "at once" in world.logs.directories[1].offline_reason
