@@ -1,9 +1,8 @@
 """One round of compaction of one log, as jobs for another thread, and the swap on the owner's.
 
 A round reads the dirty part into a map of keys, then writes the log's inactive segments anew, in groups that
-fill a segment. New files are ``.cleaned`` until they are whole and durable; the swap renames them to
-``.swap``, takes the old segments out, and gives the new one its name. Whatever a crash interrupts,
-opening the log finishes or undoes it (:func:`barnabas.log.recovery.clear_leftovers`).
+fill a segment. New files are ``.cleaned`` until they are whole and durable and take the old ones' place
+(:mod:`barnabas.log.swapping`).
 
 Only what the checkpointed recovery point vouches for is compacted: recovery takes a gap for a loss.
 """
@@ -11,10 +10,9 @@ Only what the checkpointed recovery point vouches for is compacted: recovery tak
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
-from barnabas.log import transactions
+from barnabas.log import swapping, transactions
 from barnabas.log.compaction import (
     AbortedTransaction,
     KeyMap,
@@ -25,19 +23,9 @@ from barnabas.log.compaction import (
 )
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.files import (
-    CLEANED,
-    INDEX,
-    LOG,
-    SEGMENT_SUFFIXES,
-    SWAP,
-    TIME_INDEX,
-    TXN_INDEX,
-    OpenFiles,
-    file_name,
-)
+from barnabas.log.files import CLEANED, TXN_INDEX, OpenFiles, file_name
 from barnabas.log.partition_log import PartitionLog
-from barnabas.log.segment import Segment, mark_deleted
+from barnabas.log.segment import Segment
 from barnabas.ports import Disk
 from barnabas.record.batch import (
     HEADER_SIZE,
@@ -280,7 +268,7 @@ def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: Transactio
     `trail` for the round. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
     files = OpenFiles(plan.disk, JOB_FILES)
     base = group[0].base_offset
-    remove_leftovers(plan.disk, plan.directory, base)
+    swapping.remove_leftovers(plan.disk, plan.directory, base, CLEANED)
     target = Segment(
         files, plan.directory, base, 0, plan.config.index_interval_bytes, suffix=CLEANED
     )
@@ -294,7 +282,7 @@ def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: Transactio
         for entry in trail.kept[known:]:
             files.get(target.transaction_index_path).append([_index_entry(entry)])
         target.finish()
-        _make_durable(plan, target)
+        swapping.make_durable(plan.disk, plan.directory, target)
     finally:
         files.close_all()
     read = sum(source.size for source in group)
@@ -346,18 +334,6 @@ def _clean_segment(
     return kept
 
 
-def _make_durable(plan: Plan, target: Segment) -> None:
-    paths = [target.path, target.index.path, target.time_index.path, target.transaction_index_path]
-    for path in paths:
-        with suppress(FileNotFoundError):
-            file = plan.disk.open(path)
-            try:
-                file.sync()
-            finally:
-                file.close()
-    plan.disk.sync_dir(plan.directory)
-
-
 def _segment(plan: Plan, files: OpenFiles, source: Source) -> Segment:
     return Segment(
         files, plan.directory, source.base_offset, source.size, plan.config.index_interval_bytes
@@ -380,14 +356,6 @@ def _index_entry(entry: AbortedTransaction) -> bytes:
     )
 
 
-def remove_leftovers(disk: Disk, directory: str, base: int) -> None:
-    """Files of a round that was given up."""
-    for suffix in SEGMENT_SUFFIXES:
-        path = f"{directory}/{file_name(base, suffix)}{CLEANED}"
-        if disk.exists(path):
-            disk.remove(path)
-
-
 # -- on the owner's thread ---------------------------------------------------------------------------
 
 
@@ -397,30 +365,7 @@ def swap(log: PartitionLog, plan: Plan, cleaned: Cleaned) -> bool:
     bases = set(cleaned.sources)
     old = [segment for segment in log.segments if segment.base_offset in bases]
     if log.cuts != plan.cuts or len(old) != len(bases) or log.active in old:
-        remove_leftovers(log.disk, log.directory, cleaned.base_offset)
+        swapping.remove_leftovers(log.disk, log.directory, cleaned.base_offset, CLEANED)
         return False
-    _rename_all(log, cleaned.base_offset, CLEANED, SWAP)
-    for segment in old:
-        log.deleted_paths += mark_deleted(log.disk, segment)
-    _rename_all(log, cleaned.base_offset, SWAP, "")
-    new = Segment(
-        log.files,
-        log.directory,
-        cleaned.base_offset,
-        cleaned.size,
-        log.config.index_interval_bytes,
-    )
-    new.trust_from(0)
-    at = log.segments.index(old[0])
-    log.segments[at : at + len(old)] = [new]
-    log.index_segments()
-    log.new_files = True
+    swapping.swap(log, old, cleaned.size, CLEANED)
     return True
-
-
-def _rename_all(log: PartitionLog, base: int, old: str, new: str) -> None:
-    """The batches last: their name says that the rest is there."""
-    for suffix in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
-        path = f"{log.directory}/{file_name(base, suffix)}"
-        if log.disk.exists(path + old):
-            log.disk.rename(path + old, path + new)

@@ -1,7 +1,7 @@
 """Mending a segment in which a batch rotted, with what another replica has in its place.
 
 The log keeps its ends, its leader epochs and all offsets: only the bytes of the damaged stretch are replaced,
-in a new file that takes the old one's place at once (as compaction's do). So nothing that was
+in a new file that takes the old one's place at once (:mod:`barnabas.log.swapping`). So nothing that was
 acknowledged is given up, whatever role the replica has, and readers of other offsets never notice.
 
 :func:`examine` and :func:`rebuild` are jobs for another thread; :func:`swap_in` is the owner's. The checks
@@ -17,20 +17,11 @@ from contextlib import suppress
 from struct import error as StructError
 from typing import NamedTuple
 
+from barnabas.log import swapping
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.files import (
-    INDEX,
-    LOG,
-    REPAIRED,
-    SEGMENT_SUFFIXES,
-    SWAP,
-    TIME_INDEX,
-    TXN_INDEX,
-    OpenFiles,
-    file_name,
-)
+from barnabas.log.files import REPAIRED, OpenFiles
 from barnabas.log.partition_log import PartitionLog
-from barnabas.log.segment import Located, Segment, mark_deleted
+from barnabas.log.segment import Located, Segment
 from barnabas.ports import Disk
 from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, iterate, read_header
 from barnabas.types import Buffer
@@ -167,7 +158,7 @@ def rebuild(place: Place, damage: Damage, batches: list[bytes]) -> int:
     """Write the segment anew with `batches` in place of the damage, durably, under names that opening a
     log drops; its size. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
     files = OpenFiles(place.disk, 6)
-    remove_leftovers(place.disk, place.directory, place.base_offset)
+    swapping.remove_leftovers(place.disk, place.directory, place.base_offset, REPAIRED)
     target = Segment(
         files, place.directory, place.base_offset, 0, place.index_interval, suffix=REPAIRED
     )
@@ -186,15 +177,7 @@ def rebuild(place: Place, damage: Damage, batches: list[bytes]) -> int:
             aborted = place.disk.read_file(source.transaction_index_path)
             files.get(target.transaction_index_path).append([aborted])
         target.finish()
-        for path in (
-            target.index.path,
-            target.time_index.path,
-            target.transaction_index_path,
-            target.path,
-        ):
-            if place.disk.exists(path):
-                files.get(path).sync()
-        place.disk.sync_dir(place.directory)
+        swapping.make_durable(place.disk, place.directory, target)
         return target.size
     finally:
         files.close_all()
@@ -206,14 +189,6 @@ def _copy(source: Segment, located: Located, target: Segment) -> None:
 
 def _segment(place: Place, files: OpenFiles) -> Segment:
     return Segment(files, place.directory, place.base_offset, place.size, place.index_interval)
-
-
-def remove_leftovers(disk: Disk, directory: str, base: int) -> None:
-    """Files of a mending that was given up."""
-    for suffix in SEGMENT_SUFFIXES:
-        path = f"{directory}/{file_name(base, suffix)}{REPAIRED}"
-        if disk.exists(path):
-            disk.remove(path)
 
 
 # -- what comes from elsewhere -----------------------------------------------------------------------
@@ -287,22 +262,7 @@ def swap_in(log: PartitionLog, place: Place, size: int) -> bool:
         or log.segments[at].size != place.size
         or log.segments[at] is log.active
     ):
-        remove_leftovers(log.disk, log.directory, base)
+        swapping.remove_leftovers(log.disk, log.directory, base, REPAIRED)
         return False
-    _rename_all(log, base, REPAIRED, SWAP)
-    log.deleted_paths += mark_deleted(log.disk, log.segments[at])
-    _rename_all(log, base, SWAP, "")
-    mended = Segment(log.files, log.directory, base, size, log.config.index_interval_bytes)
-    mended.trust_from(0)
-    log.segments[at] = mended
-    log.index_segments()
-    log.new_files = True
+    swapping.swap(log, [log.segments[at]], size, REPAIRED)
     return True
-
-
-def _rename_all(log: PartitionLog, base: int, old: str, new: str) -> None:
-    """The batches last: their name says that the rest is there."""
-    for suffix in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
-        path = f"{log.directory}/{file_name(base, suffix)}"
-        if log.disk.exists(path + old):
-            log.disk.rename(path + old, path + new)

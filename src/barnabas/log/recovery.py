@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from barnabas.log import cutting, transactions
+from barnabas.log import cutting, swapping, transactions
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import (
@@ -35,7 +35,7 @@ from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.log.segment import CHECK_BYTES, SCAN_BYTES, Segment, remove
 from barnabas.ports import Disk
-from barnabas.record.batch import HEADER_SIZE, BatchHeader, read_header
+from barnabas.record.batch import BatchHeader
 from barnabas.types import TopicPartition, Uuid
 
 TEMPORARY = ".tmp"
@@ -133,12 +133,8 @@ def open_log(
 
 
 def clear_leftovers(disk: Disk, directory: str) -> list[str]:
-    """Finish or undo what a crash interrupted; the names that are left, sorted.
-
-    A compacted segment is written as ``.cleaned``; once it is whole and durable its files become
-    ``.swap``, the batches last; then the old segments go and the names lose the suffix. So a
-    ``.log.swap`` stands for a swap to be finished, and anything else of the kind is dropped.
-    """
+    """Finish or undo what a crash interrupted (see :mod:`barnabas.log.swapping`); the names that are left,
+    sorted."""
     names = disk.list_dir(directory)
     swapped = {offset_of(name) for name in names if name.endswith(LOG + SWAP)}
     changed = False
@@ -149,39 +145,10 @@ def clear_leftovers(disk: Disk, directory: str) -> list[str]:
             disk.remove(path)
             changed = True
     for base in sorted(base for base in swapped if base is not None):
-        finish_swap(disk, directory, base)
+        swapping.finish(disk, directory, base)
         changed = True
     names = disk.list_dir(directory) if changed else names
     return _drop_orphans(disk, directory, names)
-
-
-def finish_swap(disk: Disk, directory: str, base: int) -> None:
-    """Put the compacted segment at `base` in place of those that it covers."""
-    log_path = f"{directory}/{file_name(base, LOG)}"
-    end = end_of_batches(disk, log_path + SWAP)
-    for name in reversed(disk.list_dir(directory)):
-        other = offset_of(name)
-        if other is not None and base < other < end and not name.endswith((SWAP, SNAPSHOT)):
-            disk.remove(f"{directory}/{name}")
-    for suffix in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
-        path = f"{directory}/{file_name(base, suffix)}"
-        if disk.exists(path + SWAP):
-            disk.rename(path + SWAP, path)
-        elif suffix == TXN_INDEX and disk.exists(path):
-            disk.remove(path)
-
-
-def end_of_batches(disk: Disk, path: str) -> int:
-    """The offset behind the last whole batch of a file; reads headers only."""
-    file, position, end = disk.open(path), 0, 0
-    try:
-        while position + HEADER_SIZE <= file.size():
-            header = read_header(file.read_at(position, HEADER_SIZE))
-            position += header.size
-            end = header.next_offset
-    finally:
-        file.close()
-    return end
 
 
 def _make_missing_indexes(log: PartitionLog, names: set[str]) -> None:

@@ -1,0 +1,114 @@
+"""Putting a segment that was written anew in place of old ones, so that a crash at any point leaves the old
+or the new.
+
+Compaction and mending write a segment under a suffix of their own (``.cleaned``, ``.repaired``), which
+opening a log drops. Once it is whole and durable its files become ``.swap``, the batches last; then the old
+segments go, and the names lose the suffix. So a ``.log.swap`` stands for a swap to be finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from barnabas.log.files import (
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    file_name,
+    offset_of,
+)
+from barnabas.log.segment import Segment, mark_deleted
+from barnabas.ports import Disk
+from barnabas.record.batch import HEADER_SIZE, read_header
+
+if TYPE_CHECKING:
+    from barnabas.log.partition_log import PartitionLog
+
+BATCHES_LAST = (INDEX, TIME_INDEX, TXN_INDEX, LOG)
+"""Their name says that the rest is there."""
+
+
+def remove_leftovers(disk: Disk, directory: str, base: int, suffix: str) -> None:
+    """Files of a segment that was given up before it took a place."""
+    for kind in SEGMENT_SUFFIXES:
+        path = f"{directory}/{file_name(base, kind)}{suffix}"
+        if disk.exists(path):
+            disk.remove(path)
+
+
+def make_durable(disk: Disk, directory: str, segment: Segment) -> None:
+    """Blocks. Raises ``OSError``."""
+    for path in (
+        segment.path,
+        segment.index.path,
+        segment.time_index.path,
+        segment.transaction_index_path,
+    ):
+        with suppress(FileNotFoundError):
+            file = disk.open(path)
+            try:
+                file.sync()
+            finally:
+                file.close()
+    disk.sync_dir(directory)
+
+
+def swap(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> None:
+    """Put the new segment of `size` bytes, whose files end in `suffix` and are durable, in place of `old`,
+    which stand side by side and none of which is active. Their files are added to `deleted_paths`. Raises
+    ``OSError``."""
+    base = old[0].base_offset
+    for kind in BATCHES_LAST:
+        path = f"{log.directory}/{file_name(base, kind)}"
+        if log.disk.exists(path + suffix):
+            log.disk.rename(path + suffix, path + SWAP)
+    for segment in old:
+        log.deleted_paths += mark_deleted(log.disk, segment)
+    _take_names(log.disk, log.directory, base)
+    new = Segment(log.files, log.directory, base, size, log.config.index_interval_bytes)
+    new.trust_from(0)
+    at = log.segments.index(old[0])
+    log.segments[at : at + len(old)] = [new]
+    log.index_segments()
+    log.new_files = True
+
+
+def finish(disk: Disk, directory: str, base: int) -> None:
+    """After a crash: put the segment at `base`, of which there is a ``.log.swap``, in place of those that
+    it covers. Raises ``OSError``."""
+    end = _end_of_batches(disk, f"{directory}/{file_name(base, LOG)}{SWAP}")
+    for name in reversed(disk.list_dir(directory)):
+        other = offset_of(name)
+        if other is not None and base < other < end and not name.endswith((SWAP, SNAPSHOT)):
+            disk.remove(f"{directory}/{name}")
+    _take_names(disk, directory, base)
+
+
+def _take_names(disk: Disk, directory: str, base: int) -> None:
+    """The files of the new segment get their names; an old list of aborted transactions, of which
+    nothing is left, goes."""
+    for kind in BATCHES_LAST:
+        path = f"{directory}/{file_name(base, kind)}"
+        if disk.exists(path + SWAP):
+            disk.rename(path + SWAP, path)
+        elif kind == TXN_INDEX and disk.exists(path):
+            disk.remove(path)
+
+
+def _end_of_batches(disk: Disk, path: str) -> int:
+    """The offset behind the last whole batch of a file; reads headers only."""
+    file, position, end = disk.open(path), 0, 0
+    try:
+        while position + HEADER_SIZE <= file.size():
+            header = read_header(file.read_at(position, HEADER_SIZE))
+            position += header.size
+            end = header.next_offset
+    finally:
+        file.close()
+    return end
