@@ -82,10 +82,12 @@ class FastKeyMap(KeyMap):
     def note_run(
         self, window: memoryview, low: int, high: int, from_offset: int
     ) -> tuple[int, int]:
-        size, end, self._used, self._uncounted = kernels.note_run(
+        size, end, self._used, uncounted = kernels.note_run(
             _view(window), SMALL_BYTES_MAX, low, high, from_offset, self._used, self.keys_max,
             int(len(self._lasts) * FILLED_MAX), self._k0, self._k1, self._hashes, self._lasts,
         )  # fmt: skip
+        # Where other batches came before it, the one to be looked at comes here again.
+        self._uncounted += uncounted
         return size, end
 
     def clean_run(
