@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
+
+from barnabas.cli.free_ports import FreePorts
 
 NODES = (1, 2, 3)
 PATIENCE_S = 30.0
@@ -32,28 +32,13 @@ class Leads(NamedTuple):
     epoch: int
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on, below those that outgoing connections take."""
-    found: list[int] = []
-    while len(found) < count:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in found:
-            found.append(port)
-    return found
-
-
 class Processes:
     """Voters 1, 2 and 3 below `root`. `seen` is all they said of leaders, in the order it was read."""
 
     def __init__(self, root: Path, in_flight: int = 0, seconds: float = 3600.0) -> None:
         self._root = root
         self._words = (str(in_flight), str(seconds))
-        self._ports = ",".join(map(str, free_ports(len(NODES))))
+        self._ports = ",".join(map(str, FreePorts().take(len(NODES))))
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         self.seen: list[Leads] = []
         self.result: dict[str, float] | None = None

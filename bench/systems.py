@@ -10,11 +10,12 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from barnabas.cli.free_ports import FreePorts
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBS = ROOT / "peers" / "libs"
@@ -24,21 +25,6 @@ JVM = [
     "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
 ]  # fmt: skip
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-
-
-def free_ports(count: int) -> list[int]:
-    """Free loopback ports below the range that outgoing connections take."""
-    found: list[int] = []
-    port = 21_000 + os.getpid() % 5_000
-    while len(found) < count:
-        port += 1
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-    return found
 
 
 class System:
@@ -93,7 +79,7 @@ class Kafka(System):
         super().__init__(directory)
         if not LIBS.is_dir():
             raise SystemExit("peers/libs is missing: run `make peers` first")
-        self.ports = free_ports(6)
+        self.ports = FreePorts().take(6)
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:

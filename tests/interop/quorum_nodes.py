@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from barnabas.cli.free_ports import FreePorts
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.messages.describe_quorum_request import (
     DescribeQuorumRequest,
@@ -28,21 +28,6 @@ JVM = ["java", "-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 CLUSTER_ID = "bWl4ZWQtcXVvcnVtLXRlcw"
 
 
-def free_ports(count: int) -> list[int]:
-    """Below the range that outgoing connections take."""
-    found: list[int] = []
-    for port in range(23_000, 31_000):
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise AssertionError("no free ports")
-
-
 class QuorumNodes:
     """Controllers 1 to `voters` and the brokers in `observers`; `java` says which are Apache Kafka's."""
 
@@ -53,7 +38,7 @@ class QuorumNodes:
         self.java = java
         self.voters = tuple(range(1, voters + 1))
         nodes = (*self.voters, *observers)
-        ports = free_ports(len(nodes))
+        ports = FreePorts().take(len(nodes))
         self.endpoints = {n: Endpoint("127.0.0.1", at) for n, at in zip(nodes, ports, strict=True)}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.started_ms: dict[int, float] = {}

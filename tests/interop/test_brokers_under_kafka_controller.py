@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.cli.free_ports import FreePorts
 from tests.peers import LIBS
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -31,23 +31,12 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 """
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
-
-
 class Mixed:
     """A Java controller and two of our brokers."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.controller_port, *self.ports = free_ports(3)
+        self.controller_port, *self.ports = FreePorts().take(3)
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from tests.peers import CLASS_PATH
 from tests.process.launch import wait_until
@@ -33,13 +32,7 @@ def kafka(main: str, *words: str) -> str:
 def test_kafka_reassign_partitions_moves_between_directories(tmp_path: Path) -> None:
     node = TwoDirectories(tmp_path)
     try:
-        with connect(node.bootstrap) as client:
-            client.create_topic("t")
-            with client.producer() as producer:
-                for at in range(RECORDS):
-                    producer.send(ProducerRecord("t", b"%d " % at + b"v" * 100_000))
-        source = next(path for path, found in node.replicas().items() if found)
-        target = next(path for path in node.paths if path != source)
+        source, target = node.fill(RECORDS)
         plan = tmp_path / "plan.json"
         wanted = {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": [target]}
         plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}))

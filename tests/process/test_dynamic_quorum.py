@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.quorum_processes import free_ports
+from barnabas.cli.free_ports import FreePorts
 from tests.process.launch import barnabas
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -31,7 +31,9 @@ class Controllers:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.at = {n: f"127.0.0.1:{port}" for n, port in zip(NODES, free_ports(3), strict=True)}
+        self.at = {
+            n: f"127.0.0.1:{port}" for n, port in zip(NODES, FreePorts().take(3), strict=True)
+        }
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def configure(self, *, static: bool) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from tests.process.launch import wait_until
 from tests.process.two_directories import TwoDirectories
@@ -18,13 +17,7 @@ RECORDS = 400
 def test_a_replica_moves_though_its_node_is_killed(tmp_path: Path) -> None:
     node = TwoDirectories(tmp_path)
     try:
-        with connect(node.bootstrap) as client:
-            client.create_topic("t")
-            with client.producer() as producer:
-                for at in range(RECORDS):
-                    producer.send(ProducerRecord("t", b"%d " % at + b"v" * 100_000))
-        source = next(path for path, found in node.replicas().items() if found)
-        target = next(path for path in node.paths if path != source)
+        source, target = node.fill(RECORDS)
         assert "LOG_DIR_NOT_FOUND" in node.move("/nowhere").stderr
         assert node.move(target).returncode == 0
         shown = node.replicas()[target][0]

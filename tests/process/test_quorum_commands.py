@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.cli.free_ports import FreePorts
 from tests.process.launch import barnabas
 
 pytestmark = pytest.mark.process
@@ -20,27 +20,12 @@ PATIENCE_S = 30.0
 CLUSTER_ID = "ZHluYW1pYy1xdW9ydW0tdA"
 
 
-def free_ports(count: int) -> list[int]:
-    """Below the range that outgoing connections take."""
-    found: list[int] = []
-    for port in range(24_000, 31_000):
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise AssertionError("no free ports")
-
-
 class Nodes:
     """Combined nodes that find the quorum by controller.quorum.bootstrap.servers."""
 
     def __init__(self, directory: Path, count: int) -> None:
         self.directory = directory
-        ports = free_ports(2 * count)
+        ports = FreePorts().take(2 * count)
         self.brokers = {n: ports[2 * n - 2] for n in range(1, count + 1)}
         controllers = {n: ports[2 * n - 1] for n in range(1, count + 1)}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from barnabas.client.records import ProducerRecord
+from barnabas.host.client import connect
 from tests.process.launch import barnabas, wait_until
 from tests.process.test_node import format_storage, write_properties
 
@@ -53,6 +55,16 @@ class TwoDirectories:
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+
+    def fill(self, records: int) -> tuple[str, str]:
+        """Make the topic ``t`` with `records` of 100 kB; the directory that has it, and the other."""
+        with connect(self.bootstrap) as client:
+            client.create_topic("t")
+            with client.producer() as producer:
+                for at in range(records):
+                    producer.send(ProducerRecord("t", b"%d " % at + b"v" * 100_000))
+        source = next(path for path, found in self.replicas().items() if found)
+        return source, next(path for path in self.paths if path != source)
 
     def replicas(self) -> dict[str, list[dict[str, object]]]:
         """Of the topic, by path."""

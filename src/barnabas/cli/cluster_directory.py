@@ -16,20 +16,16 @@ import contextlib
 import fcntl
 import json
 import os
-import random
 import signal
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.free_ports import HOST, FreePorts
 from barnabas.config.properties import format_properties, parse_properties
 from barnabas.types import Endpoint
 
-HOST = "127.0.0.1"
-PORT_MIN = 10_000
-PORT_MAX = 32_768
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
 VOTERS_KEY = "controller.quorum.voters"
@@ -44,7 +40,6 @@ KEPT_KEYS = (
     "log.dirs",
 )
 """What this module writes itself; users cannot set these."""
-_PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 class NodeFiles(NamedTuple):
@@ -242,25 +237,6 @@ class ClusterDirectory:
             os.close(descriptor)
 
 
-class FreePorts:
-    """Loopback ports that nobody has, each given once."""
-
-    def __init__(self) -> None:
-        self._given: set[int] = set()
-        self._max = min(PORT_MAX, _first_ephemeral_port())
-        self._random = random.Random(os.urandom(8))
-
-    def keep_or_take(self, port: int | None) -> int:
-        """`port` if it is still free, else another. Raises :class:`Failure` where none is left."""
-        candidates = [] if port is None else [port]
-        candidates += [self._random.randrange(PORT_MIN, self._max) for _ in range(1000)]
-        for candidate in candidates:
-            if candidate not in self._given and _is_free(candidate):
-                self._given.add(candidate)
-                return candidate
-        raise Failure(f"no free port between {PORT_MIN} and {self._max} on {HOST}")
-
-
 def bootstrap(nodes: list[NodeFiles]) -> str:
     """What clients take as bootstrap servers."""
     return ",".join(str(node.client_endpoint) for node in nodes)
@@ -332,20 +308,3 @@ def _write_properties(node: NodeFiles, nodes: list[NodeFiles], settings: Mapping
         )
     except OSError as error:
         raise Failure(f"{node.properties} cannot be written: {error.strerror}") from error
-
-
-def _first_ephemeral_port() -> int:
-    try:
-        return int(_PORT_RANGE_FILE.read_text().split()[0])
-    except (OSError, ValueError):
-        return PORT_MAX
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True

@@ -7,7 +7,6 @@ records at the same offsets.
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.cli.free_ports import FreePorts
 from barnabas.host.disk import HostDisk
 from barnabas.log import checkpoints
 from barnabas.log.config import LogConfig
@@ -45,23 +45,13 @@ pytestmark = [
 ]
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 class Kafka:
     """One node of Apache Kafka with its directory."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.data = root / "data"
-        broker, controller = free_ports(2)
+        broker, controller = FreePorts().take(2)
         self.bootstrap = f"127.0.0.1:{broker}"
         self.properties = root / "server.properties"
         self.log4j = root / "log4j2.properties"

@@ -1,0 +1,59 @@
+"""Loopback ports that nobody has, for nodes that this command starts.
+
+They lie below the range from which the system takes the ports of outgoing connections, or one of those
+could take a port while its node is dead.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from pathlib import Path
+
+from barnabas.cli.failure import Failure
+
+HOST = "127.0.0.1"
+PORT_MIN = 10_000
+PORT_MAX = 32_768
+_PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+class FreePorts:
+    """Gives each port once."""
+
+    def __init__(self) -> None:
+        self._given: set[int] = set()
+        self._max = min(PORT_MAX, _first_ephemeral_port())
+        self._random = random.Random(os.urandom(8))
+
+    def take(self, count: int) -> list[int]:
+        """`count` of them. Raises :class:`Failure` where none is left."""
+        return [self.keep_or_take(None) for _ in range(count)]
+
+    def keep_or_take(self, port: int | None) -> int:
+        """`port` if it is still free, else another. Raises :class:`Failure` where none is left."""
+        candidates = [] if port is None else [port]
+        candidates += [self._random.randrange(PORT_MIN, self._max) for _ in range(1000)]
+        for candidate in candidates:
+            if candidate not in self._given and _is_free(candidate):
+                self._given.add(candidate)
+                return candidate
+        raise Failure(f"no free port between {PORT_MIN} and {self._max} on {HOST}")
+
+
+def _first_ephemeral_port() -> int:
+    try:
+        return int(_PORT_RANGE_FILE.read_text().split()[0])
+    except (OSError, ValueError):
+        return PORT_MAX
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
