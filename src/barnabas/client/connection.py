@@ -133,8 +133,14 @@ class ClientConnection:
         self._connection: Connection | None = None
         self._waiting: deque[InFlight] = deque()
         self._sent: deque[InFlight] = deque()
+        self._last: ApiSchema | None = None
         self._next_correlation_id = 0
         self._negotiating = False
+
+    @property
+    def doing(self) -> str:
+        """What was answered last, for people."""
+        return f"answer to {self._last.name}" if self._last is not None else "no answer yet"
 
     def __repr__(self) -> str:
         state = "over" if self.is_over else "open" if self.is_open else "connecting"
@@ -264,6 +270,7 @@ class ClientConnection:
         item = self._sent[0]
         response = self._decode(item, frame)
         self._sent.popleft()
+        self._last = item.schema
         item.on_done(response)
 
     def _decode(self, item: InFlight, frame: memoryview) -> Message:

@@ -35,6 +35,8 @@ class HostBackground:
         self._finished: deque[tuple[str, Callable[[Any], None], Any]] = deque()
         self._wake_is_due = False
         self._stopped = False
+        self.doing = ""
+        """The queue whose job ended last, for people."""
         self.jobs = 0
 
     def run(
@@ -110,6 +112,7 @@ class HostBackground:
     def _tell(self) -> None:
         # Before the look: a thread that ends a job after the last look wakes the loop again.
         self._wake_is_due = False
+        until = monotonic() + limits.SLICE_MS / 1000
         while self._finished:
             queue, done, result = self._finished.popleft()
             waiting = self._queues[queue]
@@ -121,3 +124,9 @@ class HostBackground:
                 done(result)
             except Exception as error:  # noqa: BLE001 - one caller's fault is not the others'
                 self._loop.fault("a background job's callback failed", error)
+            self.doing = queue
+            if self._finished and monotonic() >= until:
+                if not self._wake_is_due:
+                    self._wake_is_due = True
+                    self._loop.call_soon(self._tell)
+                return

@@ -151,6 +151,12 @@ class HostConnection:
         if self._open:
             self._end(None)
 
+    @property
+    def doing(self) -> str:
+        """What its bytes were last, for people."""
+        receiver = self._receiver
+        return getattr(receiver, "doing", "") or type(receiver).__name__
+
     def pause_reading(self) -> None:
         if self._reading:
             self._reading = False

@@ -4,8 +4,10 @@ Its methods are those of asyncio's loop, of which it is the part that callbacks 
 contexts or handles. Why an own one: it takes 5 ms to import where asyncio takes 50, which counts where
 several nodes start on one machine, and each event costs less.
 
-A turn is what runs between two waits for something to happen. While one lasts, nobody else is
-served; so the longest one is a metric, and a turn above `limits.TURN_MS_MAX` is counted.
+A turn is what runs between two looks for what happened. While one lasts, nobody new is served; so it
+gives way after `limits.SLICE_MS`: what is left of it goes on in the next one, in its order, and only
+a single callback can make it longer. The longest turn is a metric, by the clock and in CPU time, with the
+name of the callback that took most of it; each above `limits.TURN_MS_MAX` is counted and told to `on_slow`.
 
 Invariants: all callbacks run on the thread that called `run_forever`; a callback that fails is told to the
 exception handler and stops nothing else; a descriptor that was removed is not called any more, not even
@@ -19,9 +21,10 @@ import select
 import signal
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
-from time import monotonic, perf_counter
-from typing import Any
+from time import monotonic, perf_counter, thread_time
+from typing import Any, NamedTuple
 
 from barnabas import limits
 
@@ -30,37 +33,90 @@ FaultHandler = Callable[[str, Exception], None]
 _Call = tuple[Callback, tuple[Any, ...]]
 
 _SLOW_S = limits.TURN_MS_MAX / 1000
+_SLICE_S = limits.SLICE_MS / 1000
 _READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 _WRITABLE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
+
+
+class Turn(NamedTuple):
+    """One turn: how long it took by the clock and in CPU time of the loop's thread, and the callback
+    that took most of it."""
+
+    took_ms: float
+    cpu_ms: float
+    most: str
+    most_ms: float
+
+    def describe(self) -> dict[str, float | str]:
+        return {
+            "took_ms": round(self.took_ms, 3),
+            "cpu_ms": round(self.cpu_ms, 3),
+            "most": self.most,
+            "most_ms": round(self.most_ms, 3),
+        }
+
+
+NO_TURN = Turn(0.0, 0.0, "", 0.0)
 
 
 class TurnTimes:
     """Durations of turns since the start, or since `reset`."""
 
-    __slots__ = ("longest_s", "slow", "turns")
+    __slots__ = ("longest", "longest_cpu", "on_slow", "slow", "turns")
 
     def __init__(self) -> None:
-        self.turns = 0
-        self.slow = 0
-        self.longest_s = 0.0
+        self.on_slow: Callable[[Turn], None] | None = None
+        """Told of each turn that was too long."""
+        self.reset()
 
     def reset(self) -> None:
         self.turns = self.slow = 0
-        self.longest_s = 0.0
+        self.longest = NO_TURN
+        """By the clock."""
+        self.longest_cpu = NO_TURN
+        """In CPU time: others on the machine do not count."""
 
-    def add(self, took_s: float) -> None:
+    @property
+    def longest_s(self) -> float:
+        return self.longest.took_ms / 1000
+
+    def add(
+        self, took_s: float, cpu_s: float = 0.0, most: Callback | None = None, most_s: float = 0.0
+    ) -> None:
         self.turns += 1
-        if took_s > self.longest_s:
-            self.longest_s = took_s
+        if took_s * 1000 <= self.longest.took_ms and cpu_s * 1000 <= self.longest_cpu.cpu_ms:
+            if took_s <= _SLOW_S:
+                return
+        turn = Turn(took_s * 1000, cpu_s * 1000, name_of(most), most_s * 1000)
+        if turn.took_ms > self.longest.took_ms:
+            self.longest = turn
+        if turn.cpu_ms > self.longest_cpu.cpu_ms:
+            self.longest_cpu = turn
         if took_s > _SLOW_S:
             self.slow += 1
+            if self.on_slow is not None:
+                self.on_slow(turn)
 
-    def describe(self) -> dict[str, float]:
+    def describe(self) -> dict[str, float | str]:
         return {
             "turns": self.turns,
             "slow_turns": self.slow,
-            "longest_turn_ms": round(self.longest_s * 1000, 3),
+            "longest_turn_ms": round(self.longest.took_ms, 3),
+            "longest_turn_in": self.longest.most,
+            "longest_turn_cpu_ms": round(self.longest_cpu.cpu_ms, 3),
+            "longest_turn_cpu_in": self.longest_cpu.most,
         }
+
+
+def name_of(callback: Callback | None) -> str:
+    """What a callback is called, for people; an owner that knows more says it in `doing`."""
+    while isinstance(callback, partial):
+        callback = callback.func
+    if callback is None:
+        return ""
+    name = getattr(callback, "__qualname__", None) or type(callback).__name__
+    doing = getattr(getattr(callback, "__self__", None), "doing", None)
+    return f"{name}: {doing}" if doing else str(name)
 
 
 class Timer:
@@ -100,9 +156,16 @@ class Loop:
         self._readers: dict[int, _Call] = {}
         self._writers: dict[int, _Call] = {}
         self._removed: set[int] = set()
+        self._left: list[tuple[int, int]] = []
+        """Events that the last turn did not come to."""
         self._ready: deque[_Call] = deque()
         self._timers: list[Timer] = []
         self._order = 0
+        self._at = self._until = perf_counter()
+        """When the last callback ended, and when this turn gives way."""
+        self._most: Callback | None = None
+        self._most_s = 0.0
+        """The longest callback of this turn."""
         self._signals: dict[int, Any] = {}
         self._stopping = False
         self._closed = False
@@ -184,12 +247,18 @@ class Loop:
 
     def run_forever(self) -> None:
         """Until `stop`. May be called again."""
-        woke = perf_counter()
+        woke, cpu = perf_counter(), thread_time()
         while True:
             timeout = self._timeout()
-            self.times.add(perf_counter() - woke)
+            now_cpu = thread_time()
+            self.times.add(perf_counter() - woke, now_cpu - cpu, self._most, self._most_s)
+            cpu = now_cpu
             events = self._epoll.poll(timeout)
-            woke = perf_counter()
+            woke = self._at = perf_counter()
+            self._until = woke + _SLICE_S
+            self._most, self._most_s = None, 0.0
+            if self._left:
+                events = self._after_what_was_left(events)
             self._dispatch(events)
             if self._timers:
                 self._run_timers()
@@ -229,25 +298,33 @@ class Loop:
 
     def _timeout(self) -> float:
         """How long the next wait may last; -1 is for ever."""
-        if self._ready or self._stopping:
+        if self._ready or self._left or self._stopping:
             return 0.0
         if not self._timers:
             return -1.0
         return max(0.0, self._timers[0].when_s - monotonic())
 
+    def _after_what_was_left(self, events: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What the last turn did not come to goes first, but for descriptors that were removed since;
+        each descriptor stands there once."""
+        merged = {fd: mask for fd, mask in self._left if fd not in self._removed}
+        self._left = []
+        merged.update(events)
+        return list(merged.items())
+
     def _dispatch(self, events: list[tuple[int, int]]) -> None:
         removed = self._removed
         removed.clear()
-        for fd, mask in events:
+        for position, (fd, mask) in enumerate(events):
+            if self._at >= self._until:
+                self._left = events[position:]
+                return
             if removed and fd in removed:
                 continue
             if mask & _READABLE:
                 call = self._readers.get(fd)
                 if call is not None:
-                    try:
-                        call[0](*call[1])
-                    except Exception as error:  # noqa: BLE001 - one stream's fault only
-                        self.fault("a descriptor's callback failed", error)
+                    self._run(call)
                     if removed and fd in removed:
                         continue
             if mask & _WRITABLE:
@@ -262,18 +339,26 @@ class Loop:
             call = heappop(timers).take()
             if call is not None:
                 self._run(call)
+                if self._at >= self._until:
+                    return
 
     def _run_ready(self) -> None:
-        """What was there when it began: callbacks that schedule themselves do not lock others out."""
+        """What was there when it began: callbacks that schedule themselves do not lock others out.
+        One at least, however long the turn was before."""
         ready = self._ready
         for _ in range(len(ready)):
             self._run(ready.popleft())
+            if self._at >= self._until:
+                return
 
     def _run(self, call: _Call) -> None:
         try:
             call[0](*call[1])
         except Exception as error:  # noqa: BLE001 - one callback's fault only
             self.fault("a callback failed", error)
+        before, self._at = self._at, perf_counter()
+        if self._at - before > self._most_s:
+            self._most, self._most_s = call[0], self._at - before
 
     def _on_wake(self) -> None:
         os.eventfd_read(self._wake_fd)

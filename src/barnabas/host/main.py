@@ -98,7 +98,13 @@ class NodeProcess:
         tune_garbage_collection()
         took_ms = (time.monotonic() - self._began) * 1000
         self.ports.log("info", "node.started", node=self.config.node_id, took_ms=took_ms)
-        self._loop.call_soon(self._loop.times.reset)
+        self._loop.call_soon(self._watch_turns)
+
+    def _watch_turns(self) -> None:
+        """From now on; the start was one long turn."""
+        times = self._loop.times
+        times.reset()
+        times.on_slow = lambda turn: self.ports.log("debug", "loop.slow_turn", **turn.describe())
 
     def _on_signal(self, number: signal.Signals) -> None:
         name = signal.Signals(number).name

@@ -253,12 +253,18 @@ class ServerConnection:
         self._corked = False
         self._paused = False
         self._client_id: tuple[bytes | None, str | None] = (None, None)
+        self._last: Entry | None = None
         self._fetch: _Turn | None = None
         """A fetch without an answer yet. The next one waits: what they give is as large as answers get,
         and all of it would be held until the first has its turn."""
 
     def __repr__(self) -> str:
         return f"ServerConnection({self.id} {self.peer} on {self.server.listener})"
+
+    @property
+    def doing(self) -> str:
+        """What was asked last, for people."""
+        return self._last.api.key.name if self._last is not None else type(self).__name__
 
     @property
     def is_open(self) -> bool:
@@ -397,6 +403,7 @@ class ServerConnection:
         entry = self._entry_for(header)
         if entry is None:
             return
+        self._last = entry
         request = decode_request(entry, header, frame)
         ctx = self._context(header)
         self.server.requests += 1

@@ -7,10 +7,12 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
+from time import perf_counter
 
 import pytest
 
-from barnabas.host.loop import Loop
+from barnabas.host.loop import Loop, Turn
 from tests.unit.host.running import run_until
 
 
@@ -145,12 +147,74 @@ def test_a_signal_becomes_a_call_and_its_handler_is_given_back(loop: Loop) -> No
     assert signal.getsignal(signal.SIGUSR2) is before
 
 
-def test_turns_are_measured(loop: Loop) -> None:
-    gate = threading.Event()
-    loop.call_soon(gate.wait, 0.03)
+def spin(seconds: float) -> None:
+    until = perf_counter() + seconds
+    while perf_counter() < until:
+        pass
+
+
+def test_turns_are_measured_and_a_long_one_says_what_ran(loop: Loop) -> None:
+    slow: list[Turn] = []
+    loop.times.on_slow = slow.append
+    loop.call_soon(partial(spin, 0.03))
     loop.call_soon(loop.stop)
     loop.run_forever()
     loop.stop()
     loop.run_forever()
-    described = loop.times.describe()
-    assert described["turns"] >= 2
+    times = loop.times
+    assert times.turns >= 2
+    assert [turn.most for turn in slow] == ["spin"]
+    assert times.longest.took_ms >= 30
+    assert times.longest_cpu.most == times.longest.most == "spin"
+    assert times.longest_cpu.cpu_ms > 1
+    assert times.describe()["slow_turns"] == 1
+
+
+def test_a_long_turn_gives_way_and_goes_on_in_order(loop: Loop) -> None:
+    seen: list[str] = []
+
+    def slowly(name: str) -> None:
+        seen.append(name)
+        spin(0.006)
+
+    pipes = [os.pipe() for _ in range(2)]
+    for name, (reader, writer) in zip("ab", pipes, strict=True):
+        os.write(writer, b"x")
+
+        def read(name: str = name, reader: int = reader) -> None:
+            os.read(reader, 1)
+            slowly(name)
+
+        loop.add_reader(reader, read)
+    for name in "123":
+        loop.call_soon(slowly, name)
+    loop.call_later(0, slowly, "timer")
+    run_until(loop, lambda: len(seen) == 6)
+    assert [name for name in seen if name in "123"] == ["1", "2", "3"]
+    assert set(seen) == {"a", "b", "1", "2", "3", "timer"}
+    assert loop.times.turns >= 3
+    for fds in pipes:
+        for fd in fds:
+            os.close(fd)
+
+
+def test_an_event_put_off_is_dropped_with_its_descriptor(loop: Loop) -> None:
+    """What takes the first turn's time closes the other stream, too."""
+    seen: list[str] = []
+    pipes = {name: os.pipe() for name in "ab"}
+
+    def on_readable(name: str) -> None:
+        seen.append(name)
+        spin(0.006)
+        for reader, _ in pipes.values():
+            loop.remove_reader(reader)
+
+    for name, (reader, writer) in pipes.items():
+        os.write(writer, b"x")
+        loop.add_reader(reader, on_readable, name)
+    loop.call_later(0.03, loop.stop)
+    loop.run_forever()
+    assert len(seen) == 1
+    for fds in pipes.values():
+        for fd in fds:
+            os.close(fd)
