@@ -32,7 +32,12 @@ BROKERS = (1, 2, 3, 4, 5)
 brokers = st.sampled_from(BROKERS)
 broker_sets = st.lists(brokers, unique=True, max_size=4).map(tuple)
 topic_ids = st.integers(1, 4).map(lambda n: Uuid(n.to_bytes(16, "big")))
-names = st.sampled_from(["a", "b", "a.b", "a_b"])
+NAMES = ("a", "b", "a.b", "a_b")
+names = st.sampled_from(NAMES)
+topics = topic_ids.map(
+    lambda topic_id: TopicRecord(name=NAMES[topic_id[-1] - 1], topic_id=topic_id)
+)
+"""A name of its own for each: no two topics ever have the same at one time."""
 indexes = st.integers(0, 3)
 maybe = st.one_of(st.none(), st.text(max_size=140))
 maybe_set = st.one_of(st.none(), broker_sets)
@@ -96,7 +101,7 @@ def registrations(draw: Any) -> RegisterBrokerRecord:
 
 small = st.integers(-1, 1)
 records = st.one_of(
-    st.builds(TopicRecord, name=names, topic_id=topic_ids),
+    topics,
     partition_records(),
     partition_records(),
     partition_changes(),
