@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.controller.brokers import check_epoch
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
@@ -25,10 +27,11 @@ from barnabas.wire.schema import Message
 
 
 def assign_replicas(
-    cluster: Cluster, request: AssignReplicasToDirsRequest
+    cluster: Cluster, request: AssignReplicasToDirsRequest, note: Callable[[str, str, str], None]
 ) -> Decision[AssignReplicasToDirsResponse]:
     """One answer per partition. A replica in a directory that is not registered is offline: it leaves
-    ISR and leadership. Raises UNSUPPORTED_VERSION, STALE_BROKER_EPOCH."""
+    ISR and leadership. The answer has room for a code only: `note` is told (subject, code, reason) of
+    each refusal. Raises UNSUPPORTED_VERSION, STALE_BROKER_EPOCH."""
     if cluster.image.metadata_version < DIRECTORIES_SINCE:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
@@ -44,7 +47,10 @@ def assign_replicas(
             for data in wanted.partitions:
                 index = data.partition_index
                 code = _problem(topic, index, broker.id)
-                if topic is not None and code == ErrorCode.NONE:
+                if code != ErrorCode.NONE:
+                    name = uuid_text(wanted.topic_id) if topic is None else topic.name
+                    note(f"{name}-{index}", code.name, _why(code, broker.id))
+                elif topic is not None:
                     record = _move(cluster, broker, topic, index, Uuid(directory.id))
                     if record is not None:
                         records.append(record)
@@ -62,6 +68,14 @@ def _problem(topic: Topic | None, index: int, broker: int) -> ErrorCode:
     if broker not in topic.replicas[index]:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.NONE
+
+
+def _why(code: ErrorCode, broker: int) -> str:
+    if code == ErrorCode.UNKNOWN_TOPIC_ID:
+        return f"Broker {broker} names a directory for a topic that does not exist."
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return f"Broker {broker} names a directory for a partition that does not exist."
+    return f"Broker {broker} names a directory and has no replica."
 
 
 def _move(

@@ -1,7 +1,8 @@
 """UpdateFeatures: moving a finalized level up or down, where every node can follow.
 
 Source: KIP-584, KIP-778, KIP-1022; Kafka's FeatureControlManager. Going down in metadata.version is
-refused where records of the levels between would be lost.
+refused where records of the levels between would be lost. ELR goes and comes with its partitions settled:
+none is left with an empty ISR that nobody fills.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from collections.abc import Mapping
 
 from barnabas.controller.cluster import MIN_ISR, Cluster
 from barnabas.controller.decision import Decision
+from barnabas.controller.gathering import RECORDS_MAX
+from barnabas.controller.sweep import sweep
 from barnabas.metadata import features as levels
 from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT
 from barnabas.metadata.records.clear_elr_record import ClearElrRecord
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.update_features_request import (
     FeatureUpdateKey,
@@ -45,7 +49,11 @@ def update_features(
     reason = "; ".join(
         f"{r.name} goes to {r.feature_level}" for r in records if isinstance(r, FeatureLevelRecord)
     )
-    return Decision(response, [] if request.validate_only else records, reason)
+    if request.validate_only:
+        return Decision(response)
+    # What ISRs and elections rest on is another thing with ELR than without it.
+    work = sweep(cluster) if levels.ELR_VERSION in names and records else None
+    return Decision(response, records, reason, work)
 
 
 def error_response(
@@ -149,7 +157,7 @@ def _elr_records(cluster: Cluster, name: str, level: int) -> list[Message]:
     if name != levels.ELR_VERSION:
         return []
     if level == 0:
-        return [ClearElrRecord(topic_name="")]
+        return [*_last_members(cluster), ClearElrRecord(topic_name="")]
     records: list[Message] = []
     if MIN_ISR not in cluster.image.config(BROKER, CLUSTER_DEFAULT):
         value = cluster.properties.get(MIN_ISR) or str(cluster.settings.min_insync_replicas)
@@ -163,6 +171,29 @@ def _elr_records(cluster: Cluster, name: str, level: int) -> list[Message]:
         for kind, broker in sorted(cluster.image.configs)
         if kind == BROKER and broker and MIN_ISR in cluster.image.config(BROKER, broker)
     ]
+    return records
+
+
+def _last_members(cluster: Cluster) -> list[Message]:
+    """Without ELR an ISR is never empty: of the eligible one stays its last member, the one that led last
+    where it is among them. Nobody would be waited for otherwise, and the partition stay without a leader."""
+    records: list[Message] = []
+    for topic in list(cluster.image.topics_by_id.values()):
+        for index, rare in sorted(topic.rare.items()):
+            eligible = rare.elr or rare.last_known_elr
+            if topic.isr[index] or not eligible:
+                continue
+            last = next((b for b in rare.last_known_elr if b in eligible), eligible[0])
+            record = PartitionChangeRecord(topic_id=topic.id, partition_id=index)
+            record.isr, record.eligible_leader_replicas, record.last_known_elr = (last,), (), ()
+            record.reason = f"eligible leader replicas are given up: {last} is waited for"
+            records.append(record)
+    if len(records) > RECORDS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{len(records)} partitions have an empty ISR: more than {RECORDS_MAX} at once cannot be"
+            " given one. Start their brokers first.",
+        )
     return records
 
 

@@ -133,7 +133,7 @@ class PartitionChange:
     def _keep_last_member(self, old_isr: Replicas) -> None:
         """Without ELR an ISR does not become empty: of members that all go at once one stays its last, as
         where they go one by one. The leader, if it is among them, has at least what the others have."""
-        if not self.isr and len(old_isr) > 1:
+        if not self.isr and old_isr:
             leader = self.topic.leader[self.index]
             self.isr = (leader if leader in old_isr else old_isr[0],)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
-from barnabas.controller.elections import Elected, Electorate
+from barnabas.controller.elections import Elected, Electorate, offline
 from barnabas.controller.partitions import PartitionChange
 from barnabas.metadata.topic import NO_LEADER, ORDINARY, Topic
 from barnabas.types import Endpoint
@@ -114,7 +114,15 @@ def elect_furthest(cluster: Cluster, inquiry: Inquiry) -> Decision[None] | None:
     if at is None or at[0].leader[at[1]] != NO_LEADER:
         return None
     change = PartitionChange(cluster, at[0], at[1], "unclean recovery")
-    change.strategy = lambda e: furthest(inquiry.answers, inquiry.asked, e)
+
+    def strategy(electorate: Electorate) -> Elected:
+        """What is allowed may have changed since they were asked, or somebody in sync be back."""
+        now = offline(electorate)
+        if now.recover or now.unclean:
+            return furthest(inquiry.answers, inquiry.asked, electorate)
+        return now
+
+    change.strategy = strategy
     record = change.build()
     return None if record is None else Decision(None, [record], record.reason or "")
 

@@ -44,18 +44,19 @@ class Refusals:
         of very many parts the first `PARTS_MAX` are looked at: this is within one turn."""
         self._note_part(api, response, PARTS_MAX)
 
-    def _note_part(self, api: str, response: Message, left: int) -> int:
-        """How many parts may still be looked at."""
+    def _note_part(self, api: str, response: Message, left: int, within: str = "") -> int:
+        """How many parts may still be looked at. `within` is what the part around this one is about."""
         code = getattr(response, "error_code", 0)
+        subject = _subject(response, within)
         if code:
             said = getattr(response, "error_message", None) or ""
-            self.note(f"{api} {_subject(response)}".rstrip(), code_of(code).name, said)
+            self.note(f"{api} {subject}".rstrip(), code_of(code).name, said)
         for field in response.FIELDS:
             if field.struct is not None and field.array:
                 for part in getattr(response, field.name) or ():
                     if left <= 0:
                         return 0
-                    left = self._note_part(api, part, left - 1)
+                    left = self._note_part(api, part, left - 1, subject)
         return left
 
     def since(self, at_ms: int = 0) -> list[RefusalNote]:
@@ -73,10 +74,14 @@ class Refusals:
         return len(self._notes)
 
 
-def _subject(part: Message) -> str:
-    """What a part of a response is about."""
-    for name in ("name", "topic", "resource_name", "feature", "partition_index", "partition_id"):
+def _subject(part: Message, within: str) -> str:
+    """What a part of a response is about: a name, or a partition of what is named around it."""
+    for name in ("name", "topic", "resource_name", "feature"):
         value = getattr(part, name, None)
         if value is not None:
             return str(value)
+    for name in ("partition_index", "partition_id"):
+        value = getattr(part, name, None)
+        if value is not None:
+            return f"{within}-{value}" if within else str(value)
     return ""

@@ -54,7 +54,9 @@ Work = Iterator[Decision[Any]]
 """Long work in slices: each decision is committed before the next is made."""
 
 
-_REFUSALS_NOTED = frozenset({ApiKey.ALTER_PARTITION, ApiKey.BROKER_HEARTBEAT})
+_REFUSALS_NOTED = frozenset(
+    {ApiKey.ALTER_PARTITION, ApiKey.BROKER_HEARTBEAT, ApiKey.ASSIGN_REPLICAS_TO_DIRS}
+)
 """APIs whose deciders note their refusals themselves, or have none within the answer."""
 
 

@@ -90,7 +90,7 @@ def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> To
     if before is None:
         return None
     parts = changed_parts(record, before)
-    if record.adding_replicas is not None or record.removing_replicas is not None:
+    if (record.replicas, record.adding_replicas, record.removing_replicas) != (None, None, None):
         kind = "reassignment"
     elif record.leader not in (LEADER_UNCHANGED, before.leader):
         kind = "election"

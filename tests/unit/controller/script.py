@@ -10,14 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from barnabas.metadata.bootstrap import bootstrap_records
 from barnabas.metadata.codec import decode_record
+from barnabas.metadata.features import LATEST_METADATA_VERSION
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )
+from barnabas.metadata.records.clear_elr_record import ClearElrRecord
 from barnabas.metadata.records.config_record import ConfigRecord
+from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from barnabas.metadata.records.register_broker_record import RegisterBrokerRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
@@ -38,8 +43,10 @@ from barnabas.wire.messages.list_offsets_response import (
 )
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.wire.request import Parked
+from tests.unit.controller import script_settings, script_topics
 from tests.unit.controller.harness import World, uuid
-from tests.unit.controller.script_topics import COMMANDS
+
+COMMANDS = {**script_topics.COMMANDS, **script_settings.COMMANDS}
 
 
 class ScriptSender:
@@ -121,7 +128,15 @@ class Written:
         elif isinstance(record, RemoveTopicRecord):
             yield "  topic is gone"
         elif isinstance(record, ConfigRecord):
-            yield f"  {record.resource_name or 'cluster'}: {record.name}={record.value}"
+            kind = {4: "broker ", 16: "metrics ", 32: "group "}.get(record.resource_type, "")
+            who = f"{kind}{record.resource_name}" if record.resource_name else "cluster"
+            yield f"  {who}: {record.name}={record.value}"
+        elif isinstance(record, FeatureLevelRecord):
+            yield f"  {record.name} is {record.feature_level}"
+        elif isinstance(record, ClearElrRecord):
+            yield "  no ELR any more"
+        elif isinstance(record, ProducerIdsRecord):
+            yield f"  the next producer id is {record.next_producer_id}"
 
 
 class Script:
@@ -152,6 +167,14 @@ class Script:
         return lines
 
     # -- commands --------------------------------------------------------------------------------
+
+    def do_begin(self, *pairs: str) -> None:
+        """A new cluster whose controller has these properties; metadata.version is its first level."""
+        properties = dict(pair.split("=") for pair in pairs)
+        level = int(properties.pop("metadata.version", LATEST_METADATA_VERSION))
+        first = bootstrap_records(level)
+        self.world = World(properties, sender=self.sender, bootstrap=first)
+        self.written = Written(self.world)
 
     def do_brokers(self, *names: str) -> None:
         """``1 2:rack``: register and unfence."""
@@ -218,6 +241,8 @@ class Script:
         """``t-0 1,2 [by LEADER]``: the leader asks for this ISR."""
         topic, index = self._at(partition)
         asking = int(leader) if leader else topic.leader[index]
+        refusals = self.world.controller.refusals
+        known = len(refusals)
         answer = self.world.ask(
             alter.AlterPartitionRequest(
                 broker_id=asking,
@@ -243,7 +268,7 @@ class Script:
             )
         )
         code = answer.error_code or answer.topics[0].partitions[0].error_code
-        notes = self.world.controller.refusals.since()
+        notes = refusals.since()[known:]
         return ErrorCode(code).name + (f": {notes[-1].reason}" if code and notes else "")
 
     def do_elect(self, kind: str, partition: str) -> str:

@@ -33,4 +33,6 @@ API = Api(
 def handle(
     request: AssignReplicasToDirsRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> AssignReplicasToDirsResponse | Parked:
-    return role.decide(API, request, lambda cluster: assign_replicas(cluster, request))
+    return role.decide(
+        API, request, lambda cluster: assign_replicas(cluster, request, role.refusals.note)
+    )
