@@ -108,6 +108,13 @@ class Trio:
         process.kill()
         process.wait()
 
+    def kill_all(self) -> None:
+        """kill -9 of everybody, at once."""
+        for process in self._processes.values():
+            process.kill()
+        for node_id in list(self._processes):
+            self.kill(node_id)
+
     def terminate(self, node_id: int) -> None:
         """In order, to its end."""
         process = self._processes.pop(node_id)
