@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.ports import Connection, Listener, Receiver, Rng
@@ -54,6 +55,8 @@ class SimNetwork:
         self.conditions = Conditions()
         self._rng: Rng = world.rng("network")
         self._listeners: dict[Endpoint, SimListener] = {}
+        self.delivered = 0
+        """Messages that arrived anywhere."""
         self._cut: set[tuple[str, str]] = set()
         self._streams: dict[int, Stream] = {}
         self._stream_count = 0
@@ -75,14 +78,14 @@ class SimNetwork:
             stream.flow()
 
     def is_cut(self, source: str, target: str) -> bool:
-        return (source, target) in self._cut
+        return bool(self._cut) and (source, target) in self._cut
 
     def delay_ms(self) -> float:
         """How long the next delivery takes."""
-        now = self.conditions
-        if now.slow_chance and self._rng.random() < now.slow_chance:
-            return self._rng.uniform(now.latency_ms_max, now.slow_ms_max)
-        return self._rng.uniform(now.latency_ms_min, now.latency_ms_max)
+        now, random = self.conditions, self._rng.random
+        if now.slow_chance and random() < now.slow_chance:
+            return now.latency_ms_max + (now.slow_ms_max - now.latency_ms_max) * random()
+        return now.latency_ms_min + (now.latency_ms_max - now.latency_ms_min) * random()
 
     def process_died(self, process: SimProcess, silently: bool) -> None:
         """Close what `process` had open; `silently` where its machine lost power."""
@@ -131,7 +134,8 @@ class SimNetwork:
 
     def piece(self, size: int) -> int:
         """Where to split a delivery of `size` bytes."""
-        if size > 1 and self.chance(self.conditions.split_chance):
+        split = self.conditions.split_chance
+        if split and size > 1 and self._rng.random() < split:
             return self._rng.randrange(1, size)
         return size
 
@@ -219,9 +223,9 @@ class Stream:
             return
         receiver = listener.accept()
         peer = Endpoint(near.process.host, 40_000 + self.number % 20_000)
-        self.far = End(self, listener.process, receiver, peer)
-        self.far.open = True
-        far = self.far
+        self.far = far = End(self, listener.process, receiver, peer)
+        far.open = True
+        far.other, near.other = near, far
         listener.process.run(lambda: receiver.on_connected(far))
         network.world.after(network.delay_ms(), self._established)
         if network.chance(network.conditions.double_chance) and not isinstance(
@@ -236,9 +240,6 @@ class Stream:
             return
         near.open = True
         near.process.run(lambda: near.receiver.on_connected(near))
-
-    def other(self, end: End) -> End | None:
-        return self.far if end is self.near else self.near
 
     def flow(self) -> None:
         """A link was healed: what waited goes on."""
@@ -268,7 +269,7 @@ class Stream:
             if end is None or end.process is not process or end.finished:
                 continue
             end.finished = True
-            other = self.other(end)
+            other = end.other
             if other is not None and not silently and not self.silent:
                 other.hang_up(ConnectionResetError(104, "the peer process died"))
             elif other is not None:
@@ -286,8 +287,12 @@ class End(Connection):
         self, stream: Stream, process: SimProcess, receiver: Receiver, peer: Endpoint
     ) -> None:
         self.stream = stream
+        self.network = stream.network
+        self.world = stream.network.world
         self.process = process
         self.receiver = receiver
+        self.other: End | None = None
+        """The peer's, once the request to connect has reached it."""
         self.open = False
         self.finished = False
         self._peer = peer
@@ -297,7 +302,6 @@ class End(Connection):
         self._closing = False
         self._paused = False
         self._scheduled = False
-        self._hang_up: OSError | None = None
         self._aborted = False
         self._held: deque[memoryview] = deque()
         """Arrived here, and the receiver paused before it took all of it."""
@@ -313,20 +317,23 @@ class End(Connection):
     def send(self, parts: Sequence[Buffer]) -> None:
         if self.finished or self._closing:
             return
-        network = self.stream.network
-        if network.chance(network.conditions.reset_chance):
-            network.world.totals["connections reset"] += 1
-            network.world.after(
+        network = self.network
+        now = network.conditions
+        if now.reset_chance and network.chance(now.reset_chance):
+            self.world.totals["connections reset"] += 1
+            self.world.after(
                 0, lambda: self.stream.break_off(ConnectionResetError(104, "connection reset"))
             )
             return
-        if network.chance(network.conditions.silence_chance):
+        if now.silence_chance and network.chance(now.silence_chance):
             self.stream.fall_silent()
         data = b"".join(parts)
         if data:
             self._queue.append(data)
             self._queued_bytes += len(data)
-            self.schedule()
+            if not self._scheduled:
+                self._scheduled = True
+                self.world.after(network.delay_ms(), self._deliver)
 
     def close(self) -> None:
         if not self.finished and not self._closing:
@@ -347,38 +354,34 @@ class End(Connection):
     def resume_reading(self) -> None:
         self._paused = False
         if self._held:
-            self.stream.network.world.after(0, lambda: self.process.run(self._feed))
-        other = self.stream.other(self)
-        if other is not None:
-            other.schedule()
+            self.world.after(0, lambda: self.process.run(self._feed))
+        if self.other is not None:
+            self.other.schedule()
 
     def schedule(self) -> None:
         """Arrange the next delivery from this end to the other."""
-        if self._scheduled or not (self._queue or self._closing or self._hang_up):
+        if self._scheduled or not (self._queue or self._closing):
             return
         self._scheduled = True
-        network = self.stream.network
-        network.world.after(network.delay_ms(), self._deliver)
+        self.world.after(self.network.delay_ms(), self._deliver)
 
     def hang_up(self, error: OSError) -> None:
         """The other process died: say so here after what it sent has arrived."""
-        network = self.stream.network
-        network.world.after(network.delay_ms(), lambda: self._hung_up(error))
+        self.world.after(self.network.delay_ms(), lambda: self._hung_up(error))
 
     def _hung_up(self, error: OSError) -> None:
-        other = self.stream.other(self)
-        if other is not None and self._is_cut(other, self):
-            self.stream.network.world.after(500.0, lambda: self._hung_up(error))
+        if self.other is not None and self._is_cut(self.other, self):
+            self.world.after(500.0, lambda: self._hung_up(error))
             return
         self.closed(error)
-        self.stream.network.forget(self.stream)
+        self.network.forget(self.stream)
 
     def _is_cut(self, source: End, target: End) -> bool:
-        return self.stream.network.is_cut(source.process.host, target.process.host)
+        return self.network.is_cut(source.process.host, target.process.host)
 
     def _deliver(self) -> None:
         self._scheduled = False
-        other = self.stream.other(self)
+        other = self.other
         if self.finished or other is None or other.finished or self.stream.silent:
             return
         if self._is_cut(self, other):
@@ -392,21 +395,21 @@ class End(Connection):
         elif self._closing:
             self.closed(None)
             other.closed(None)
-            self.stream.network.forget(self.stream)
+            self.network.forget(self.stream)
 
     def _deliver_one(self, other: End) -> None:
         data = self._queue.popleft()
-        size = self.stream.network.piece(len(data))
+        size = self.network.piece(len(data))
         if size < len(data):
             self._queue.appendleft(data[size:])
             data = data[:size]
-        self._queued_bytes -= len(data)
-        self.stream.network.world.totals["messages delivered"] += 1
-        other.process.run(lambda: other._receive(data))
+        self._queued_bytes -= size
+        self.network.delivered += 1
+        other.process.run(partial(other._receive, data))
 
     def _wait_for_link(self) -> None:
         """The link is cut: a healed one calls :meth:`Stream.flow`; a cut too long ends the stream."""
-        stream, world = self.stream, self.stream.network.world
+        stream, world = self.stream, self.world
         if stream.cut_since_ms is None:
             stream.cut_since_ms = world.now_ms
             since = world.now_ms
@@ -418,6 +421,16 @@ class End(Connection):
             world.after(CUT_TIMEOUT_MS, expire)
 
     def _receive(self, data: bytes) -> None:
+        if not (self._held or self.finished or self._paused or self._aborted):
+            # Usually all of it is wanted at once.
+            receiver, size = self.receiver, len(data)
+            buffer = receiver.get_buffer()
+            if len(buffer) >= size:
+                buffer[:size] = data
+                receiver.buffer_updated(size)
+                if self.other is not None:
+                    self.other.schedule()
+                return
         self._held.append(memoryview(data))
         self._feed()
 
@@ -434,9 +447,8 @@ class End(Connection):
             else:
                 held.popleft()
             self.receiver.buffer_updated(size)
-        other = self.stream.other(self)
-        if not held and other is not None:
-            other.schedule()
+        if not held and self.other is not None:
+            self.other.schedule()
 
     def closed(self, error: OSError | None) -> None:
         if self.finished:

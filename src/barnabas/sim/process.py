@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from barnabas.ports import Listener, Receiver, Rng
@@ -43,6 +44,8 @@ class Machine:
         self.clock_offset_ms = 0.0
         self.clock_rate = 1.0
         """Monotonic milliseconds per virtual one; :meth:`set_clock_rate` changes it."""
+        self.is_steady = True
+        """Whether the rate was always 1: the clock says the virtual instant."""
         self._rate_since_ms = (0.0, 0.0)
         """Virtual instant from which the rate holds, and what the clock said then."""
         self.sync_ms_max = 1.5
@@ -51,20 +54,23 @@ class Machine:
 
     def clock_ms(self) -> float:
         """What the monotonic clock says now."""
+        if self.is_steady:
+            return self.world.now_ms
         since, said = self._rate_since_ms
         return said + (self.world.now_ms - since) * self.clock_rate
 
     def virtual_ms(self, clock_ms: float) -> float:
         """When the clock will say `clock_ms`, if its rate stays; never before it does."""
-        since, said = self._rate_since_ms
-        if since == 0.0 and self.clock_rate == 1.0:
+        if self.is_steady:
             return clock_ms
+        since, said = self._rate_since_ms
         return since + (clock_ms - said) / self.clock_rate + ROUNDING_MS
 
     def set_clock_rate(self, rate: float) -> None:
         """From now on the clock drifts so; it does not jump."""
         self._rate_since_ms = (self.world.now_ms, self.clock_ms())
         self.clock_rate = rate
+        self.is_steady = False
 
     def start_process(self) -> SimProcess:
         self.off = False
@@ -121,12 +127,13 @@ class SimProcess:
         """Do `action` as this process: not at all once dead, later while paused."""
         if not self.alive:
             return
-        if self._backlog or self._slow_ms or self.world.now_ms < self._paused_until_ms:
+        world = self.world
+        if self._backlog or self._slow_ms or world.now_ms < self._paused_until_ms:
             self._backlog.append(action)
             if self._slow_ms:
                 self._crawl_soon()
             return
-        self.world.touched = self.owner
+        world.touched = self.owner
         action()
 
     def pause(self, duration_ms: float) -> None:
@@ -188,12 +195,14 @@ class SimClock:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self._world = machine.world
 
     def now_ms(self) -> float:
-        return self._machine.clock_ms()
+        machine = self._machine
+        return self._world.now_ms if machine.is_steady else machine.clock_ms()
 
     def wall_ms(self) -> int:
-        return START_WALL_MS + int(self._machine.world.now_ms + self._machine.clock_offset_ms)
+        return START_WALL_MS + int(self._world.now_ms + self._machine.clock_offset_ms)
 
 
 class ProcessNetwork:
@@ -226,8 +235,9 @@ class SimBackground:
             self._schedule(queue)
 
     def _schedule(self, queue: str) -> None:
-        delay = self._rng.uniform(0.02, self._process.machine.sync_ms_max)
-        self._process.world.after(delay, lambda: self._process.run(lambda: self._perform(queue)))
+        process = self._process
+        delay = self._rng.uniform(0.02, process.machine.sync_ms_max)
+        process.world.after(delay, partial(process.run, partial(self._perform, queue)))
 
     def _perform(self, queue: str) -> None:
         job, done = self._queues[queue][0]
@@ -235,34 +245,47 @@ class SimBackground:
             result: Any = job()
         except Exception as error:  # noqa: BLE001 - it goes to whoever asked
             result = error
-        world, process = self._process.world, self._process
+        process = self._process
+        finish = partial(self._finish, queue, done, result)
+        process.world.after(self._rng.uniform(0, 0.1), partial(process.run, finish))
 
-        def finish() -> None:
-            waiting = self._queues[queue]
-            waiting.popleft()
-            if waiting:
-                self._schedule(queue)
-            done(result)
-
-        world.after(self._rng.uniform(0, 0.1), lambda: process.run(finish))
+    def _finish(self, queue: str, done: Callable[[Any], None], result: Any) -> None:
+        waiting = self._queues[queue]
+        waiting.popleft()
+        if waiting:
+            self._schedule(queue)
+        done(result)
 
 
 class SimWakeups:
     def __init__(self, process: SimProcess) -> None:
         self._process = process
+        self._world = process.world
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self._process.world.after(0.0, lambda: self._process.run(callback))
+        self._world.after(0.0, partial(self._process.run, callback))
 
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> Event:
-        process = self._process
-        machine, world = process.machine, process.world
-
-        def ring() -> None:
-            if machine.clock_ms() < when_ms:  # the clock has become slower meanwhile
-                world.again(event, machine.virtual_ms(when_ms), ring)
-            else:
-                process.run(callback)
-
-        event = world.at(machine.virtual_ms(when_ms), ring)
+        machine = self._process.machine
+        ring = Ring(self._process, when_ms, callback)
+        ring.event = event = self._world.at(machine.virtual_ms(when_ms), ring.ring)
         return event
+
+
+class Ring:
+    """One wake-up of a process at an instant of its own clock."""
+
+    __slots__ = ("callback", "event", "process", "when_ms")
+
+    def __init__(self, process: SimProcess, when_ms: float, callback: Callable[[], None]) -> None:
+        self.process = process
+        self.when_ms = when_ms
+        self.callback = callback
+        self.event: Event
+
+    def ring(self) -> None:
+        machine = self.process.machine
+        if machine.clock_ms() < self.when_ms:  # the clock has become slower meanwhile
+            machine.world.again(self.event, machine.virtual_ms(self.when_ms), self.ring)
+        else:
+            self.process.run(self.callback)

@@ -20,7 +20,7 @@ from barnabas.sim import swarm
 from barnabas.sim.checkers import all_checkers
 from barnabas.sim.checkers.high_watermark import led_partitions
 from barnabas.sim.cluster import SimCluster, SimNode
-from barnabas.sim.faults import Struck
+from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
 from barnabas.sim.story import Story
@@ -87,8 +87,14 @@ class Run:
         self.swarm = drawn = swarm.draw(self.world.rng, plan.nodes)
         self.cluster = SimCluster(self.world, drawn.topology)
         self.history = History()
-        self.workload = Workload(self.cluster, self.history, drawn.workload, plan.skip_clients)
         weights = drawn.faults if plan.faults is None else dict.fromkeys(plan.faults, 1.0)
+        self.workload = Workload(
+            self.cluster,
+            self.history,
+            drawn.workload,
+            plan.skip_clients,
+            loses_data=not LOSE_DATA.isdisjoint(weights),
+        )
         self.faults = FaultSchedule(
             self.cluster, weights, self.world.rng, drawn.interval_ms, plan.skip_faults
         )
@@ -127,7 +133,7 @@ class Run:
     def _is_dense(self) -> bool:
         """Whether enough happened for the seed to count."""
         return (
-            self.world.totals["messages delivered"] >= MESSAGES_MIN
+            self.cluster.network.delivered >= MESSAGES_MIN
             and self.history.operations >= OPERATIONS_MIN
             and (self.faults.count >= FAULTS_MIN or not self.faults.weights)
         )
@@ -200,23 +206,33 @@ class Run:
 
 def play_seed(seed: int, plan: Plan = Plan()) -> Result:
     """Play one seed to its end."""
+    # A seed is short: looking for garbage again and again costs more than it holds. Afterwards only
+    # what the seed made is looked at.
+    gc.freeze()
+    gc.disable()
+    try:
+        return _play(seed, plan)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.unfreeze()
+
+
+def _play(seed: int, plan: Plan) -> Result:
     began = time.perf_counter()
     run = Run(seed, plan)
     failure = judge = ""
-    gc.collect()
-    gc.disable()  # a seed is short; looking for garbage again and again costs more than it holds
     try:
         run.play()
     except Violation as error:
         failure, judge = f"Violation: {error}", _judge(error)
     except Exception:  # noqa: BLE001 - any fault of a node is a finding
         failure, judge = traceback.format_exc(), "an exception"
-    finally:
-        gc.enable()
     world = run.world
     for machine in run.cluster.machines.values():
         world.totals.update({f"disk {k}": v for k, v in machine.disk.totals.items()})
         world.totals["torn writes"] += machine.disk.totals["pages_torn"]
+    world.totals["messages delivered"] = run.cluster.network.delivered
     world.totals["acknowledged operations"] = run.history.operations
     concerned = run.story.concerned(failure) if failure else ""
     return Result(

@@ -67,7 +67,10 @@ class World:
         heappush(self._heap, (max(when_ms, self.now_ms), self._order, event))
 
     def after(self, delay_ms: float, action: Callable[[], None]) -> Event:
-        return self.at(self.now_ms + delay_ms, action)
+        self._order += 1
+        event = Event(action)
+        heappush(self._heap, (self.now_ms + delay_ms, self._order, event))
+        return event
 
     def step(self) -> bool:
         """Run the next event. False where nothing is left to happen."""
@@ -87,9 +90,16 @@ class World:
 
     def run(self, until_ms: float, done: Callable[[], bool] | None = None) -> bool:
         """Run to virtual instant `until_ms`, or until `done`. True where `done` came true."""
-        while self._heap and self._heap[0][0] <= until_ms:
-            if not self.step():
-                break
+        heap, checks = self._heap, self.after_event
+        while heap and heap[0][0] <= until_ms:
+            self.now_ms, _, event = heappop(heap)
+            action = event.action
+            if action is None:
+                continue
+            event.action = None
+            action()
+            for check in checks:
+                check()
             if done is not None and done():
                 return True
         if done is not None and done():
