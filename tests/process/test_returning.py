@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
+from itertools import permutations
 from pathlib import Path
 
 import confluent_kafka
@@ -65,6 +66,31 @@ def test_all_replicas_die_and_return(five: Cluster, first_back: str) -> None:
         else:
             return_and_wait(five, last)
             return_and_wait(five, first)
+        wait_until_whole(five, topic)
+        load.wait_for_more(20)
+    check_read_once(five, topic, load.acknowledged)
+    check_replicas_equal(five, topic)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_three_replicas_die_one_by_one_and_return_in_each_order(
+    five: Cluster, order: tuple[int, int, int]
+) -> None:
+    """The last one takes the quorum's majority with it. 0 lacks what was acknowledged after its death, and
+    each comes back as one that may have lost something: nobody leads before all have been asked."""
+    replicas = five.node_ids[1:4]
+    topic = topic_on(five, replicas, 2)
+    with Load(five, topic, 1) as load:
+        five.kill(replicas[0])
+        load.wait_for_more(50)  # only 1 and 2 have these
+        five.kill(replicas[1])
+        five.wait_for(lambda: view(five, topic)[0].leader == replicas[2], "the last one to lead")
+        five.kill(replicas[2])
+        return_and_wait(five, replicas[order[0]])
+        if order[0] == 0:
+            assert view(five, topic)[0].leader not in five.node_ids, "it lacks what others have"
+        for number in order[1:]:
+            five.restart(replicas[number])
         wait_until_whole(five, topic)
         load.wait_for_more(20)
     check_read_once(five, topic, load.acknowledged)
