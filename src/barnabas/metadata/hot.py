@@ -1,10 +1,8 @@
-"""Hand-tuned writers and a reader of the records that come by the hundred thousand.
+"""Hand-tuned writers of the records that come by the hundred thousand; :mod:`rows` reads them.
 
 Each writer returns the whole value (frame and body), or None for what is out of the ordinary (lists of
 more than thirty brokers, texts of more than 125 bytes, other versions): the compiled codec writes
-that. Proven byte-equal to it by a property test. The reader of PartitionRecord gives the columns
-without making a record of them, for loading a snapshot; it is None where the compiled codec has to
-read, and proven equal to it as well.
+that. Proven byte-equal to it by a property test.
 """
 
 from __future__ import annotations
@@ -12,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct
-from typing import Any, NamedTuple
 
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
-from barnabas.types import Buffer
 
 LIST_MAX = 30
 """So that a list's length and its tagged field's size each fit one byte."""
@@ -104,53 +100,4 @@ def encode_partition(record: PartitionRecord) -> bytes | None:
             *directories,
             b"\x00",
         )
-    )
-
-
-class Columns(NamedTuple):
-    """An ordinary PartitionRecord: nothing rare, no reason."""
-
-    topic_id: bytes
-    partition: int
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    directories: list[bytes]
-
-
-_HEAD = Struct(">i16sB").unpack_from
-_REST: dict[tuple[int, int], Callable[..., tuple[Any, ...]]] = {}
-_HEAD_SIZE = 24
-"""Frame, key, version, partition, topic, and the length of the replicas."""
-
-
-def read_partition(value: Buffer) -> Columns | None:
-    """Version 2, where all of it is ordinary."""
-    if len(value) <= _HEAD_SIZE:
-        return None
-    index, topic_id, count = _HEAD(value, 3)
-    at = _HEAD_SIZE + 4 * (count - 1)
-    if not 1 < count <= LIST_MAX + 1 or at >= len(value):
-        return None
-    members = value[at]
-    if not 1 <= members <= LIST_MAX + 1:
-        return None
-    end = at + 1 + 4 * (members - 1) + 15
-    # Two empty lists, three numbers, the directories; then no tagged fields and nothing more.
-    if end + 16 * (count - 1) + 1 != len(value) or value[-1] != 0 or value[end - 1] != count:
-        return None
-    unpack = _REST.get((count, members))
-    if unpack is None:
-        unpack = Struct(f">{count - 1}iB{members - 1}iHiii").unpack_from
-        _REST[count, members] = unpack
-    numbers = unpack(value, _HEAD_SIZE)
-    if numbers[-4] != 0x0101:
-        return None
-    replicas = numbers[: count - 1]
-    isr = numbers[count:-4]
-    directories = [bytes(value[p : p + 16]) for p in range(end, len(value) - 1, 16)]
-    return Columns(
-        topic_id, index, numbers[-3], numbers[-2], numbers[-1], replicas, isr, directories
     )

@@ -24,12 +24,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from barnabas.metadata import codec, replay
 from barnabas.metadata import features as levels
+from barnabas.metadata import replay
 from barnabas.metadata.changes import Changes
-from barnabas.metadata.hot import read_partition
 from barnabas.metadata.membership import INDEX_BITS, INDEX_MASK, Membership
 from barnabas.metadata.registrations import BrokerRegistration, ControllerRegistration
+from barnabas.metadata.rows import Replayable, RowReader
 from barnabas.metadata.topic import PartitionState, Rare, Topic
 from barnabas.types import Uuid
 from barnabas.wire.schema import Message
@@ -59,7 +59,7 @@ class _Frame:
 
     __slots__ = ("before", "last_offset", "records", "undo")
 
-    def __init__(self, before: tuple[int, int, int], records: Sequence[Message]) -> None:
+    def __init__(self, before: tuple[int, int, int], records: Sequence[Replayable]) -> None:
         self.before = before
         """Offset, epoch and append date of the image before it."""
         self.records = records
@@ -110,16 +110,17 @@ class MetadataImage:
         self._frames: deque[_Frame] = deque()
         self.captures: list[Capture] = []
         """Snapshots being written: told of a topic before it changes."""
-        self.transaction: list[Message] | None = None
+        self.transaction: list[Replayable] | None = None
         """Records of the open metadata transaction."""
         self.transaction_start = -1
         """Offset of the record that opened it."""
         self._interned: dict[Any, Any] = {}
+        self._reader = RowReader(self._interned)
         self._rares: dict[Rare, Rare] = {}
 
     # -- replay ----------------------------------------------------------------------------------
 
-    def replay(self, record: Message) -> None:
+    def replay(self, record: Replayable) -> None:
         """Apply one record. Positions are the batch's: see `replay_batch`."""
         if self.transaction is not None and type(record) not in replay.TRANSACTION_RECORDS:
             self.transaction.append(record)
@@ -127,7 +128,7 @@ class MetadataImage:
         replay.REPLAY[type(record)](self, record)
 
     def replay_batch(
-        self, records: Iterable[Message], last_offset: int, epoch: int, append_ms: int = -1
+        self, records: Iterable[Replayable], last_offset: int, epoch: int, append_ms: int = -1
     ) -> None:
         """Apply the records of one committed batch that ends at `last_offset`."""
         for record in records:
@@ -139,16 +140,14 @@ class MetadataImage:
     ) -> None:
         """As `replay_batch`, from the bytes of the records' values. Raises MalformedError where a
         value is no metadata record that this version knows: the node must not go on."""
-        decode = codec.decode_record
-        for value in values:
-            # Frame 1, a PartitionRecord of version 2: what a snapshot consists of.
-            if self.transaction is None and bytes(value[:3]) == b"\x01\x03\x02":
-                columns = read_partition(value)
-                if columns is not None:
-                    replay.place_columns(self, columns)
-                    continue
-            self.replay(decode(value))
-        self.moved_to(last_offset, epoch, append_ms)
+        staged: list[Replayable] = []
+        self.stage(values, staged)
+        self.replay_batch(staged, last_offset, epoch, append_ms)
+
+    def stage(self, values: Iterable[Any], into: list[Replayable]) -> None:
+        """Read a slice of a large batch; the image does not move before all of it is replayed. Raises
+        as `replay_values`."""
+        self._reader.stage(values, into)
 
     def moved_to(self, offset: int, epoch: int, append_ms: int = -1) -> None:
         """A batch (also one without metadata records, as a leader change) ends at `offset`."""
@@ -165,6 +164,14 @@ class MetadataImage:
         self._empty()
         self.changes = Changes(everything=True) if tracked else None
 
+    def become(self, other: MetadataImage) -> None:
+        """Hold what `other` holds, which nobody may use any more: it was filled from a snapshot while
+        this image stayed what it was. As with `reset`, there is nothing to undo."""
+        tracked, version = self.changes is not None, self.config_version
+        self.__dict__.update(other.__dict__)
+        self.config_version += version + 1
+        self.changes = Changes(everything=True) if tracked else None
+
     def take_changes(self) -> Changes:
         """What moved since the last call. An image made with `track_changes=False` knows none."""
         changes = self.changes
@@ -176,7 +183,7 @@ class MetadataImage:
     # -- the active controller's own records -----------------------------------------------------
 
     def apply_uncommitted(
-        self, records: Sequence[Message], last_offset: int, epoch: int, append_ms: int = -1
+        self, records: Sequence[Replayable], last_offset: int, epoch: int, append_ms: int = -1
     ) -> None:
         """Apply own records that were appended to the log and end at `last_offset`."""
         frame = _Frame((self.offset, self.epoch, self.append_ms), records)
@@ -194,7 +201,7 @@ class MetadataImage:
         while frames and frames[0].last_offset <= offset:
             frames.popleft()
 
-    def undo_uncommitted(self) -> list[tuple[Sequence[Message], int, int, int]]:
+    def undo_uncommitted(self) -> list[tuple[Sequence[Replayable], int, int, int]]:
         """Take back, newest first, all that was applied and not committed. Returns it, oldest
         first, as arguments of `apply_uncommitted`."""
         undone = []

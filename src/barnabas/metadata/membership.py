@@ -37,6 +37,16 @@ class Membership:
             except KeyError:
                 keys[broker] = array("Q", (key,))
 
+    def add_rows(self, replicas: Iterable[Iterable[int]], slot: int, first: int) -> None:
+        """As `add` for the partitions from `first` on."""
+        keys = self._keys
+        for key, brokers in enumerate(replicas, slot << INDEX_BITS | first):
+            for broker in brokers:
+                try:
+                    keys[broker].append(key)
+                except KeyError:
+                    keys[broker] = array("Q", (key,))
+
     def remove(self, brokers: Iterable[int], count: int = 1) -> None:
         """`count` entries of each of `brokers` are no longer true."""
         stale = self._stale

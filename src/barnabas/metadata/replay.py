@@ -11,12 +11,12 @@ and PartitionRegistration.merge; KIP-868 for transactions; KIP-966 for ELR.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barnabas.metadata.features import METADATA_VERSION
-from barnabas.metadata.hot import Columns
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
@@ -55,9 +55,9 @@ from barnabas.metadata.registrations import (
     ListenerEndpoint,
     VersionRange,
 )
+from barnabas.metadata.rows import Rows
 from barnabas.metadata.topic import LEADER_UNCHANGED, ORDINARY, Rare, Topic
 from barnabas.types import DIRECTORY_MIGRATING, Uuid
-from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.metadata.image import MetadataImage
@@ -127,8 +127,7 @@ def _remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> None:
     resource = (TOPIC_RESOURCE, topic.name)
     configs = image.configs.pop(resource, None) if named is topic else None
     image.config_version += 1
-    for replicas in topic.replicas:
-        image.membership.remove(replicas)
+    _forget_members(image, topic, 0)
     if image.undo is not None:
         image.undo.append((_restore_topic, image, topic, named, configs))
     if image.changes is not None:
@@ -145,8 +144,7 @@ def _restore_topic(
         image.topics_by_name[topic.name] = topic
         _note_name(image, topic.name)
     image.slots[topic.slot] = topic
-    for index, replicas in enumerate(topic.replicas):
-        image.membership.add(replicas, topic.slot, index)
+    image.membership.add_rows(topic.replicas, topic.slot, 0)
     if configs is not None:
         image.configs[TOPIC_RESOURCE, topic.name] = configs
     if image.changes is not None:
@@ -196,13 +194,25 @@ def _partition(image: MetadataImage, record: PartitionRecord) -> None:
     )
 
 
-def place_columns(image: MetadataImage, columns: Columns) -> None:
-    """As replaying the PartitionRecord that `columns` were read from."""
-    topic = image.topics_by_id.get(Uuid(columns.topic_id))
-    if topic is None or columns.partition < 0:
-        image.ignored += 1
+def _rows(image: MetadataImage, rows: Rows) -> None:
+    """As replaying the PartitionRecords that `rows` were read from."""
+    topic, first = image.topics_by_id.get(rows.topic_id), rows.first
+    if topic is None:
+        image.ignored += len(rows)
         return
-    _place(image, topic, *columns[1:], ORDINARY)
+    if first != len(topic):
+        for at in range(len(rows)):
+            _place(image, topic, first + at, *rows.row(at), ORDINARY)
+        return
+    if image.captures:
+        _before_change(image, topic)
+    if image.undo is not None:
+        _undo_new_row(image.undo, image, topic, first)
+    topic.extend(rows)
+    image.membership.add_rows(rows.replicas, topic.slot, first)
+    if image.changes is not None and topic.id not in image.changes.topics_created:
+        created = range(first, first + len(rows))
+        image.changes.partitions.update({(topic.id, index): None for index in created})
 
 
 def _place(
@@ -264,10 +274,16 @@ def _before_change(image: MetadataImage, topic: Topic) -> None:
 
 def _drop_rows(image: MetadataImage, topic: Topic, rows: int) -> None:
     _before_change(image, topic)
-    for index in range(rows, len(topic.replicas)):
-        image.membership.remove(topic.replicas[index])
-        topic.rare.pop(index, None)
+    _forget_members(image, topic, rows)
+    for index in [index for index in topic.rare if index >= rows]:
+        del topic.rare[index]
     topic.shrink(rows)
+
+
+def _forget_members(image: MetadataImage, topic: Topic, rows: int) -> None:
+    """Of the rows from `rows` on; many have the same replicas."""
+    for replicas, count in Counter(topic.replicas[rows:]).items():
+        image.membership.remove(replicas, count)
 
 
 def _row(topic: Topic, index: int) -> tuple[Any, ...]:
@@ -609,7 +625,8 @@ def _no_op(image: MetadataImage, record: NoOpRecord) -> None:
     """Moves the offset only."""
 
 
-REPLAY: dict[type[Message], Callable[[MetadataImage, Any], None]] = {
+REPLAY: dict[type[Any], Callable[[MetadataImage, Any], None]] = {
+    Rows: _rows,
     TopicRecord: _topic,
     RemoveTopicRecord: _remove_topic,
     PartitionRecord: _partition,

@@ -14,9 +14,12 @@ Source: PartitionRecord, PartitionChangeRecord; KIP-631, KIP-858 (directories), 
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.types import Uuid
+
+if TYPE_CHECKING:
+    from barnabas.metadata.rows import Rows
 
 Replicas = tuple[int, ...]
 
@@ -162,6 +165,15 @@ class Topic:
         self.replicas.append(replicas)
         self.isr.append(isr)
         self.directories.append(directories)
+
+    def extend(self, rows: Rows) -> None:
+        """Many more rows."""
+        self.leader.extend(rows.leader)
+        self.leader_epoch.extend(rows.leader_epoch)
+        self.partition_epoch.extend(rows.partition_epoch)
+        self.replicas.extend(rows.replicas)
+        self.isr.extend(rows.isr)
+        self.directories.extend(rows.directories)
 
     def grow(self, rows: int) -> None:
         """Fill up to `rows` rows with ones that do not exist yet."""
