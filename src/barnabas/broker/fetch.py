@@ -295,7 +295,9 @@ class FetchService:
     def _note_progress(self, session: Session, request: FetchRequest, now_ms: float) -> None:
         """What the follower has by its asking for more. Named partitions moved; dirty ones that are
         not named are where they were."""
-        broker_epoch = session.broker_epoch = request.replica_state.replica_epoch
+        broker_epoch = request.replica_state.replica_epoch
+        registered_anew = broker_epoch != session.broker_epoch
+        session.broker_epoch = broker_epoch
         named: set[PartitionKey] = set()
         for topic in request.topics:
             topic_key = topic.topic_id if session.uses_ids else topic.topic
@@ -308,12 +310,24 @@ class FetchService:
                 if self._may_progress(watched, broker_epoch):
                     assert watched.partition is not None and watched.follower is not None
                     watched.partition.on_follower_fetch(watched.follower, watched, broker_epoch)
+        if registered_anew:
+            self._note_registration(session, broker_epoch, named)
         for watched in list(session.dirty):
             partition, follower = watched.partition, watched.follower
             if watched.key in named or partition is None or follower is None:
                 continue
             if partition.leader is not None and partition.log is not None:
                 partition.leader.touch(follower, partition.log.log_end_offset, now_ms)
+
+    def _note_registration(
+        self, session: Session, broker_epoch: int, named: set[PartitionKey]
+    ) -> None:
+        """The same process registered again, which took it out of every ISR: where it is stands in the
+        session, also of partitions that are idle and that it would never name again (seed 100)."""
+        for watched in session.partitions.values():
+            if watched.key not in named and self._may_progress(watched, broker_epoch):
+                assert watched.partition is not None and watched.follower is not None
+                watched.partition.on_follower_fetch(watched.follower, watched, broker_epoch)
 
     def _note_first(self, watched: Watched, partition: Partition) -> None:
         """The replica was found, or this leadership began, after the follower had named the

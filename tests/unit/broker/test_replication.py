@@ -18,6 +18,7 @@ from barnabas.wire.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.unit.broker.world import Cluster, code, values_of
 
 
@@ -56,6 +57,18 @@ def test_a_dead_follower_leaves_and_comes_back(three: Cluster) -> None:
     three.until(lambda: len(isr(three)) == 3)
     log = three.partition(dead).log
     assert log is not None and log.log_end_offset == 1
+
+
+def test_a_broker_that_registers_anew_is_in_sync_again_where_nothing_is_written(
+    three: Cluster,
+) -> None:
+    """Its fetch sessions go on, and name no partition in which nothing happens (seed 100)."""
+    who = followers(three)[0]
+    epoch = three.broker(who).lifecycle.broker_epoch
+    assert three.ask(UnregisterBrokerRequest(broker_id=who)).error_code == 0
+    three.until(lambda: who not in isr(three))
+    three.until(lambda: who in isr(three))
+    assert three.broker(who).lifecycle.broker_epoch > epoch
 
 
 def test_below_min_isr_nothing_is_accepted_nor_committed(three: Cluster) -> None:
