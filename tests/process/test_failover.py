@@ -96,22 +96,68 @@ def test_a_leader_and_another_node_on_the_small_side_of_a_netsplit(five: Cluster
     outsider = five.node_ids[-1]
     topic = new_topic_without(five, outsider)
     with loaded(five, topic) as load:
-        found = view(five, topic)[0]
-        five.pause(found.leader)
-        five.pause(outsider)
-        try:
-            others = [n for n in five.node_ids if n not in (found.leader, outsider)]
-            majority = ",".join(five.node(n)["listeners"]["PLAINTEXT"] for n in others)
-
-            def moved() -> bool:
-                with connect(majority) as client:
-                    return client.topic(topic).partitions[0].leader not in (found.leader, -1)
-
-            five.wait_for(moved, "a leader on the large side", 60)
+        leader = view(five, topic)[0].leader
+        with silent(five, leader, outsider) as servers:
+            five.wait_for(
+                lambda: leader_of(servers, topic) not in (leader, -1), "one on the large side", 60
+            )
             load.wait_for_more(50)
-        finally:
-            five.resume(found.leader)
-            five.resume(outsider)
+
+
+@contextmanager
+def silent(cluster: Cluster, *nodes: int) -> Iterator[str]:
+    """SIGSTOP: their connections stay open and nothing comes; afterwards they go on where they were.
+    Yields where the others listen."""
+    others = [n for n in cluster.node_ids if n not in nodes]
+    for node_id in nodes:
+        cluster.pause(node_id)
+    try:
+        yield ",".join(cluster.node(n)["listeners"]["PLAINTEXT"] for n in others)
+    finally:
+        for node_id in nodes:
+            cluster.resume(node_id)
+
+
+def leader_of(servers: str, topic: str) -> int:
+    """Of partition 0, as these know it."""
+    with connect(servers) as client:
+        return client.topic(topic).partitions[0].leader
+
+
+def test_the_leader_goes_silent(five: Cluster) -> None:
+    """Its session runs out; when it wakes up it still believes that it leads, and nobody else does."""
+    topic = new_topic_without(five, active_controller(five.bootstrap))
+    with loaded(five, topic) as load:
+        victim = view(five, topic)[0].leader
+        with silent(five, victim) as servers:
+            five.wait_for(lambda: leader_of(servers, topic) not in (victim, -1), "a leader", 60)
+            load.wait_for_more(50)
+
+
+def test_the_active_controller_goes_silent(five: Cluster) -> None:
+    """Another one is elected; the one that wakes up decides nothing any more."""
+    victim = active_controller(five.bootstrap)
+    topic = new_topic_without(five, victim)
+    with loaded(five, topic) as load:
+        with silent(five, victim) as servers:
+            five.wait_for(lambda: active_controller(servers) not in (victim, -1), "a controller")
+            load.wait_for_more(50)
+            with connect(servers) as client:
+                client.create_topic(f"{topic}-meanwhile", 1, 3)
+        five.wait_for(lambda: active_controller(five.bootstrap) != victim, "its resignation")
+        with connect(five.node(victim)["listeners"]["PLAINTEXT"]) as client:
+            five.wait_for(lambda: f"{topic}-meanwhile" in {t.name for t in client.topics()}, "it")
+
+
+def test_leader_and_controller_go_silent_at_once(five: Cluster) -> None:
+    controller = active_controller(five.bootstrap)
+    topic = new_topic_without(five, controller)
+    with loaded(five, topic) as load:
+        leader = view(five, topic)[0].leader
+        with silent(five, controller, leader) as servers:
+            five.wait_for(lambda: active_controller(servers) not in (controller, -1), "another")
+            five.wait_for(lambda: leader_of(servers, topic) not in (leader, -1), "a leader", 60)
+            load.wait_for_more(50)
 
 
 def test_every_broker_restarts_in_turn_and_no_isr_falls_below_the_minimum(five: Cluster) -> None:
