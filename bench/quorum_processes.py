@@ -35,9 +35,11 @@ class Leads(NamedTuple):
 class Processes:
     """Voters 1, 2 and 3 below `root`. `seen` is all they said of leaders, in the order it was read."""
 
-    def __init__(self, root: Path, in_flight: int = 0, seconds: float = 3600.0) -> None:
+    def __init__(
+        self, root: Path, in_flight: int = 0, seconds: float = 3600.0, sync_ms: float = 0.0
+    ) -> None:
         self._root = root
-        self._words = (str(in_flight), str(seconds))
+        self._words = (str(in_flight), str(seconds), str(sync_ms))
         self._ports = ",".join(map(str, FreePorts().take(len(NODES))))
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         self.seen: list[Leads] = []

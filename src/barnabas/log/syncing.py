@@ -72,12 +72,17 @@ def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
     if log.new_files:
         return sync_job(log)
     disk = log.disk
-    paths = [segment.path for segment in _unsynced(log)]
+    *paths, active = [segment.path for segment in _unsynced(log)]
+    file = log.active.file()
     log.unsynced_messages = 0
 
     def job() -> None:
         for path in paths:
             _sync_file(disk, path)
+        try:
+            file.sync()  # it is open anyway: a commit of the quorum spends no system call on that
+        except ValueError:  # closed since, among many open files
+            _sync_file(disk, active)
 
     return job, _nothing
 

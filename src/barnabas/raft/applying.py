@@ -1,23 +1,42 @@
 """Giving the state machine what is committed: in order, each offset once, in slices.
 
 Reads the log from `applied_offset` to the high watermark and hands the values on as views. Long
-stretches (a replay at the start) are cut into slices, so that the node's thread is never held for
-long. Announces leadership: others at once, this node itself only when its first record was applied.
+stretches (a replay at the start) are cut into slices, and what the machine cuts itself (a snapshot, a batch
+of thousands of records) is done a step per turn, so that the node's thread is never held for long. The
+offset says what is applied wholly. Announces leadership: others at once, this node itself only when
+its first record was applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from barnabas.raft.batches import committed_batches
 from barnabas.raft.replica_log import RaftLog
-from barnabas.raft.snapshots import SnapshotFile
+from barnabas.raft.snapshots import CorruptSnapshotError, SnapshotFile
 from barnabas.raft.state_machine import StateMachine
 from barnabas.record.batch import CorruptBatchError
 
 SLICE_BYTES = 32 * 1024
 """Of log handed on per turn: some hundred records. Replay takes 1-2 ms; what a broker does about 500
 changed leaders takes 10."""
+
+
+_DONE = object()
+
+
+class _Position(NamedTuple):
+    """How far the machine is once some work is done; `size` is in bytes of log."""
+
+    offset: int
+    epoch: int
+    timestamp: int
+    size: int
+
+
+def _position_of(snapshot: SnapshotFile) -> _Position:
+    return _Position(*snapshot.id, snapshot.last_contained_timestamp, 0)
 
 
 class Applier:
@@ -40,6 +59,8 @@ class Applier:
         self._on_failed = on_failed
         self._scheduled = False
         self._snapshot: SnapshotFile | None = None
+        self._work: tuple[Iterator[None], _Position] | None = None
+        """What the machine has still to do, and where it will be then."""
         self._leader = (-1, -1)
         self._own_start = -1
         self.applied_offset = applied_offset
@@ -56,10 +77,11 @@ class Applier:
     def load(self, snapshot: SnapshotFile) -> None:
         """Start over from a snapshot, before anything else is applied. The one at offset 0 says only
         who votes."""
-        self._snapshot = snapshot if snapshot.id.offset > 0 else None
-        self.applied_offset = snapshot.id.offset
-        self.applied_epoch = snapshot.id.epoch
-        self.applied_timestamp = snapshot.last_contained_timestamp
+        self._work = None
+        if snapshot.id.offset > 0:
+            self._snapshot = snapshot
+        else:
+            self._reached(_position_of(snapshot))
         self.committed_offset = max(self.committed_offset, snapshot.id.offset)
 
     def on_commit(self, offset: int) -> None:
@@ -74,28 +96,45 @@ class Applier:
         if self.stopped:
             return
         try:
-            self._advance()
+            if not self._scheduled:
+                self._advance()
+            self._announce()
         except (OSError, CorruptBatchError) as error:
+            if self._on_failed is None:
+                raise
+            self._on_failed(error)
+
+    def _go_on(self) -> None:
+        self._scheduled = False
+        try:
+            self.run()
+        except CorruptSnapshotError as error:
+            # At the very start, within the first `run`, it keeps the node from starting.
             if self._on_failed is None:
                 raise
             self._on_failed(error)
 
     def _advance(self) -> None:
         if self._snapshot is not None:
-            snapshot, self._snapshot = self._snapshot, None
-            self._machine.on_snapshot(snapshot)
-        if self.applied_offset < self.committed_offset:
-            self._apply_slice()
-        self._announce()
+            self._begin_snapshot(self._snapshot)
+        elif self._work is None and self.applied_offset < self.committed_offset:
+            self._begin_slice()
+        if self._work is not None:
+            work, position = self._work
+            if next(work, _DONE) is _DONE and self._work is not None:
+                self._work = None
+                self._reached(position)
         if self.applied_offset < self.committed_offset and not self._scheduled:
             self._scheduled = True
             self._later(self._go_on)
 
-    def _go_on(self) -> None:
-        self._scheduled = False
-        self.run()
+    def _begin_snapshot(self, snapshot: SnapshotFile) -> None:
+        self._snapshot = None
+        if self.applied_bytes == 0:
+            snapshot.check()
+        self._begin(self._machine.on_snapshot(snapshot), _position_of(snapshot))
 
-    def _apply_slice(self) -> None:
+    def _begin_slice(self) -> None:
         data = self._log.read(self.applied_offset, SLICE_BYTES, self.committed_offset)
         found = committed_batches(data, self.applied_offset, self.committed_offset)
         if found.end_offset == self.applied_offset:
@@ -103,11 +142,20 @@ class Applier:
                 f"the log has nothing between {found.end_offset} and the high watermark"
                 f" {self.committed_offset}"
             )
-        self.applied_offset, self.applied_epoch = found.end_offset, found.epoch
-        self.applied_bytes += found.size
-        if found.batches:
-            self.applied_timestamp = found.batches[-1].append_timestamp
-            self._machine.on_commit(found.batches)
+        timestamp = found.batches[-1].append_timestamp if found.batches else self.applied_timestamp
+        position = _Position(found.end_offset, found.epoch, timestamp, found.size)
+        self._begin(self._machine.on_commit(found.batches) if found.batches else None, position)
+
+    def _begin(self, work: Iterator[None] | None, position: _Position) -> None:
+        if work is None:
+            self._reached(position)
+        else:
+            self._work = work, position
+
+    def _reached(self, position: _Position) -> None:
+        self.applied_offset, self.applied_epoch = position.offset, position.epoch
+        self.applied_timestamp = position.timestamp
+        self.applied_bytes += position.size
 
     def _announce(self) -> None:
         leader_id = self._leader[0]

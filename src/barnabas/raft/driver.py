@@ -15,6 +15,7 @@ from typing import Any
 
 from barnabas.ports import Ports
 from barnabas.raft import events as on
+from barnabas.raft import leading
 from barnabas.raft.alarm import Alarm
 from barnabas.raft.applying import Applier
 from barnabas.raft.machine import Machine
@@ -97,10 +98,11 @@ class QuorumReplica:
             self._applier,
             self.metrics,
             self.step,
+            self._tell_news,
             self.close,
         )
         self._proposals = Proposals(ports, machine, settings.batch_bytes_max, self.step)
-        self._alarm = Alarm(ports, machine.deadline_ms, lambda: self.step(on.Tick()))
+        self._alarm = Alarm(ports, machine.wakes_at_ms, lambda: self.step(on.Tick()))
         self._next_ticket = 1
         self._on_shut_down: Callable[[], None] | None = None
         self._closed = False
@@ -291,6 +293,14 @@ class QuorumReplica:
 
         tickets[ticket] = complete
         return parked
+
+    def _tell_news(self) -> None:
+        """In a turn after a commit: what was proposed meanwhile takes the news along."""
+        if self._closed:
+            return
+        self._proposals.drain()
+        if leading.owes_news(self.machine):
+            self.step(on.Tick())
 
     # -- stepping --------------------------------------------------------------------------------
 

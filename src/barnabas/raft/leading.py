@@ -267,6 +267,7 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
         _answer_parked(m, state, parked)
     else:
         state.board.parked[ticket] = parked
+        m.calm_until_ms = min(m.calm_until_ms, parked.deadline_ms)
         _tell_high_watermark_soon(m, state)
 
 

@@ -26,6 +26,7 @@ from barnabas.types import ZERO_UUID, uuid_text
 Value: TypeAlias = int | float | str
 
 WINDOW_MS = 30_000.0
+HALF_MS = WINDOW_MS / 2
 UNCOMMITTED_MAX = 10_000
 """Appends whose commit is waited for at once; of more only the first ones are timed."""
 
@@ -40,6 +41,8 @@ _STATES: dict[type, str] = {
     Observer: "observer",
 }
 
+_STANDING = frozenset({Prospective, Candidate})
+
 
 class Window:
     """Count, sum and maximum of what was added within the last one to two halves of the window."""
@@ -52,15 +55,15 @@ class Window:
         self._older = (0, 0.0, 0.0)
 
     def add(self, value: float, now_ms: float) -> None:
-        self._move(now_ms)
+        if now_ms - self._half_begun_ms >= HALF_MS:
+            self._move(now_ms)
         self._count += 1
         self._sum += value
         if value > self._max:
             self._max = value
 
     def _move(self, now_ms: float) -> None:
-        half = WINDOW_MS / 2
-        if now_ms - self._half_begun_ms < half:
+        if now_ms - self._half_begun_ms < HALF_MS:
             return
         idle = now_ms - self._half_begun_ms >= WINDOW_MS
         self._older = (0, 0.0, 0.0) if idle else (self._count, self._sum, self._max)
@@ -102,7 +105,9 @@ class QuorumMetrics:
     def on_step(self, began_ms: float, now_ms: float) -> None:
         """The driver decided and performed between these instants."""
         self._busy.add(now_ms - began_ms, now_ms)
-        standing = isinstance(self._machine.state, (Prospective, Candidate))
+        standing = type(self._machine.state) in _STANDING
+        if not standing and self._standing_since_ms is None:
+            return
         if standing and self._standing_since_ms is None:
             self._standing_since_ms = began_ms
         elif not standing:

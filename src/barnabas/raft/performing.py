@@ -14,7 +14,7 @@ from typing import Any
 from barnabas.ports import Ports
 from barnabas.raft import effects as do
 from barnabas.raft import events as on
-from barnabas.raft import leading, snapshots
+from barnabas.raft import snapshots
 from barnabas.raft.applying import Applier
 from barnabas.raft.batches import control_batch
 from barnabas.raft.election_state import FILE_NAME
@@ -34,7 +34,8 @@ Step = Callable[[on.Event], None]
 
 
 class Performer:
-    """The hands of one replica. `step` takes events back; `on_failed` is told before the node halts."""
+    """The hands of one replica. `step` takes events back; `tell_news` is called in the turn after a
+    `TickSoon`; `on_failed` is told before the node halts."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class Performer:
         applier: Applier,
         metrics: QuorumMetrics,
         step: Step,
+        tell_news: Callable[[], None],
         on_failed: Callable[[], None],
     ) -> None:
         self._ports = ports
@@ -59,6 +61,7 @@ class Performer:
         self._applier = applier
         self._metrics = metrics
         self._step = step
+        self._tell_news = tell_news
         self._on_failed = on_failed
         self._watch = LeaderWatch(transport, lambda endpoint: step(on.PeerGone(endpoint)))
         self._fetched = FetchedSnapshot(ports.disk, directory)
@@ -282,8 +285,7 @@ class Performer:
 
     def _tick(self) -> None:
         self._tick_is_due = False
-        if leading.owes_news(self._machine):
-            self._step(on.Tick())
+        self._tell_news()
 
     def _halt(self, effect: do.Halt) -> None:
         self.halt(effect.reason)

@@ -21,7 +21,7 @@ from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Buffer, TopicParti
 DIRECTORY = f"{METADATA_TOPIC}-0"
 SCAN_BYTES = 4 * 1024 * 1024
 TAIL_BYTES_MAX = 64 * 1024
-"""What was appended last is kept in memory up to this size: followers ask for it next."""
+"""What was appended last is kept in memory up to this size: followers ask for it next, and it is applied."""
 
 
 class RaftLog(Protocol):
@@ -127,15 +127,14 @@ class MetadataLog:
         offset = self._log.log_end_offset
         self._tail_offset = -1
         self._log.append_as_follower(records)
-        # A leader's own batch: what was fetched is a view of somebody else's buffer.
-        if isinstance(records, bytes) and len(records) <= TAIL_BYTES_MAX:
-            self._tail, self._tail_offset = records, offset
+        if len(records) <= TAIL_BYTES_MAX:  # what was fetched is a view of somebody else's buffer
+            self._tail, self._tail_offset = bytes(records), offset
 
     def read(self, offset: int, max_bytes: int, up_to: int) -> Buffer:
         if (
             offset == self._tail_offset
             and len(self._tail) <= max_bytes
-            and up_to >= self.end_offset
+            and up_to >= self._log.log_end_offset
         ):
             return self._tail
         result = self._log.read(offset, max_bytes, up_to=up_to)
@@ -191,5 +190,4 @@ def scan(log: RaftLog) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]]]
             if run.is_control:
                 batch = data[run.position : run.position + run.size]
                 controls.append((run.base_offset, control_records(batch)))
-    shape.synced_offset = shape.end_offset
     return shape, controls

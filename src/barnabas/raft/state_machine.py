@@ -58,13 +58,16 @@ class SnapshotReader(Protocol):
 class StateMachine(Protocol):
     """What is replicated."""
 
-    def on_commit(self, batches: Sequence[CommittedBatch]) -> None:
+    def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
         """Apply. `batches` follow what was applied before; their values are views that stay valid
-        for as long as they are held."""
+        for as long as they are held. What takes longer than some milliseconds is returned as steps that
+        do not: one is taken per turn, and nothing more is applied, nor a snapshot taken, before the last
+        one. Steps may be given up half way when a snapshot replaces everything."""
 
-    def on_snapshot(self, snapshot: SnapshotReader) -> None:
-        """Forget everything and become what `snapshot` says. At the start, or where the leader no
-        longer has what this replica misses."""
+    def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None] | None:
+        """Forget everything and become what `snapshot` says, in steps as with `on_commit`; be what you
+        were until it is whole. At the start, or where the leader no longer has what this replica
+        misses."""
 
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
         """Who leads `epoch`; -1 where that is not known (any more). Says this node itself only

@@ -39,7 +39,9 @@ class Checker:
 
     def _check_leader(self, node: QuorumNode) -> None:
         assert node.replica is not None
-        state = node.replica.machine.state
+        machine = node.replica.machine
+        state = machine.state
+        assert machine.wakes_at_ms() <= machine.deadline_ms(), "it would sleep through what is due"
         if isinstance(state, Leader):
             known = self.leaders.setdefault(state.epoch, node.id)
             assert known == node.id, f"{known} and {node.id} lead epoch {state.epoch}"
