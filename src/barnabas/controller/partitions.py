@@ -187,12 +187,16 @@ class PartitionChange:
             return
         record.leader = elected.leader
         if elected.unclean:
+            self.cluster.unclean_elections += 1
             record.isr = self.isr = (elected.leader,)
             self.elr = ()
             self.recovery = record.leader_recovery_state = RECOVERING
         elif elected.leader in self.elr:
+            self.cluster.elr_elections += 1
             self.isr = (elected.leader,)
-            self.elr = tuple([r for r in self.elr if r != elected.leader])
+            # Where one in sync is enough, it commits alone from now on: the others stay behind (seed 10165).
+            enough = self.rules.effective_min_isr(len(self.replicas)) <= 1
+            self.elr = () if enough else tuple([r for r in self.elr if r != elected.leader])
         self.reason = joined(self.reason, elected.reason)
 
     def _bump_leader_epoch(self, record: PartitionChangeRecord) -> None:
