@@ -49,12 +49,14 @@ class Cluster:
         "_rules_at",
         "arriving",
         "departing",
+        "elr_elections",
         "image",
         "next_offset",
         "node_id",
         "properties",
         "settings",
         "to_recover",
+        "unclean_elections",
     )
 
     def __init__(
@@ -80,6 +82,9 @@ class Cluster:
         once the decision is applied."""
         self.arriving: int | None = None
         """A broker that is being unfenced in this decision."""
+        self.elr_elections = 0
+        self.unclean_elections = 0
+        """Decided here since the process began: leaders out of the ELR, leaders from outside of both."""
         self._rules: dict[str, TopicRules] = {}
         self._rules_at = -2
 
