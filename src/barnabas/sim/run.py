@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from barnabas.sim import swarm
 from barnabas.sim.checkers import all_checkers
 from barnabas.sim.checkers.high_watermark import led_partitions
+from barnabas.sim.checkers.judges import Judges
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.faults import Struck
 from barnabas.sim.faults.schedule import FaultSchedule
@@ -96,14 +97,17 @@ class Run:
         """What the run waits for, in words."""
         self.story = Story(self.world)
         self.checkers = all_checkers(self.history, self.story)
+        self._judges = Judges(self.checkers)
         self.world.note(f"seed {seed}: {drawn.topology}")
         self.world.after_event.append(self._check)
 
     def _check(self) -> None:
-        node, self.world.touched = self.world.touched, None
+        node = self.world.touched
+        if node is None:
+            return
+        self.world.touched = None
         if isinstance(node, SimNode) and node.is_up:
-            for checker in self.checkers:
-                checker.check(self.cluster, node)
+            self._judges.look(self.cluster, node)
 
     def play(self) -> None:
         """Raises :class:`Violation`."""

@@ -8,16 +8,13 @@ takes the topic with it.
 from __future__ import annotations
 
 from barnabas.sim.checkers.checker import Checker
-from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import History, Violation
 
 
 class AcknowledgedTopicsStay(Checker):
     def __init__(self, history: History) -> None:
         self._history = history
-
-    def check(self, cluster: SimCluster, node: SimNode) -> None:
-        """Only the end shows what was lost for good."""
 
     def finish(self, cluster: SimCluster) -> None:
         for node in cluster.up():

@@ -8,8 +8,13 @@ from barnabas.sim.cluster import SimCluster, SimNode
 class Checker:
     """An outside judge. Both methods raise :class:`barnabas.sim.history.Violation`."""
 
+    EVERY = 1
+    """It is called after so many events; more than 1 where looking is dear and nothing passes by."""
+    LOOKS_AT_IMAGE = False
+    """Whether only a node's metadata image can tell it anything: called when that has moved."""
+
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        """An event ran on `node`, which is up."""
+        """An event ran on `node`, which is up. Not to be defined by one that looks only at the end."""
         raise NotImplementedError
 
     def finish(self, cluster: SimCluster) -> None:

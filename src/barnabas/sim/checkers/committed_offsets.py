@@ -13,22 +13,18 @@ from barnabas.sim.commits import Commits
 from barnabas.sim.history import Violation
 from barnabas.types import OFFSETS_TOPIC
 
-EVERY = 40
-"""Offsets are looked at after so many events."""
-
 
 class CommittedOffsetsStay(Checker):
+    EVERY = 40
+
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
-        self._calls = 0
         self._epochs: dict[int, int] = {}
         """Partition of the offsets topic → the newest leader epoch seen on any node."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        self._calls += 1
-        if self._calls % EVERY == 0:
-            self._note_epochs(cluster)
-            self._look(node)
+        self._note_epochs(cluster)
+        self._look(node)
 
     def finish(self, cluster: SimCluster) -> None:
         self._note_epochs(cluster)

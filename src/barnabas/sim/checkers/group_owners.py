@@ -15,21 +15,16 @@ from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 from barnabas.types import TopicPartition
 
-EVERY = 20
-"""Groups are looked at after so many events."""
-
 
 class OneOwnerPerGeneration(Checker):
+    EVERY = 20
+
     def __init__(self) -> None:
         self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
         self._seen: dict[tuple[int, int], set[tuple[str, int]]] = {}
         """(node, life) → the generations already read there."""
-        self._calls = 0
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        self._calls += 1
-        if self._calls % EVERY:
-            return
         seen = self._seen.setdefault((node.id, node.machine.starts), set())
         for shard in serving(node):
             for group_id, group in shard.machine.table.groups.committed_items():

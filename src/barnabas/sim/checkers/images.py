@@ -10,20 +10,16 @@ from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
 
-EVERY = 500
-"""Whole images are compared at every so many calls; an image is compared at most once per offset."""
-
 
 class EqualOffsetEqualImage(Checker):
+    EVERY = 500
+    """Whole images are compared; each at most once per offset."""
+
     def __init__(self) -> None:
         self.digests: dict[int, tuple[bytes, int]] = {}
-        self._calls = 0
         self._seen: dict[int, int] = {}
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
-        self._calls += 1
-        if self._calls % EVERY:
-            return
         assert node.node is not None
         image = node.node.metadata.image
         if image.offset < 0 or self._seen.get(node.id) == image.offset:

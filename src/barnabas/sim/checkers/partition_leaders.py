@@ -9,25 +9,23 @@ from barnabas.types import Uuid
 
 
 class OneLeaderPerPartitionEpoch(Checker):
+    LOOKS_AT_IMAGE = True
+
     def __init__(self) -> None:
         self.leaders: dict[tuple[Uuid, int, int], int] = {}
-        self._seen: dict[int, tuple[object, int]] = {}
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         assert node.node is not None
         image = node.node.metadata.image
-        if self._seen.get(node.id) == (image, image.offset):
-            return
-        self._seen[node.id] = (image, image.offset)
         for topic_id, topic in image.topics_by_id.items():
-            for index in range(len(topic)):
-                state = topic.partition(index)
-                if state.leader < 0:
+            epochs = topic.leader_epoch
+            for index, leader in enumerate(topic.leader):
+                if leader < 0:
                     continue
-                key = (topic_id, index, state.leader_epoch)
-                known = self.leaders.setdefault(key, state.leader)
-                if known != state.leader:
+                key = (topic_id, index, epochs[index])
+                known = self.leaders.setdefault(key, leader)
+                if known != leader:
                     raise Violation(
-                        f"{topic.name}-{index}, leader epoch {state.leader_epoch}:"
-                        f" leaders {known} and {state.leader} (node {node.id})"
+                        f"{topic.name}-{index}, leader epoch {epochs[index]}:"
+                        f" leaders {known} and {leader} (node {node.id})"
                     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.raft.states import State
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
@@ -10,10 +11,16 @@ from barnabas.sim.history import Violation
 class OneLeaderPerQuorumEpoch(Checker):
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}
+        self._seen: dict[int, State] = {}
+        """By node; a state never changes who leads in it."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         assert node.node is not None
         quorum = node.node.quorum
+        state = quorum.machine.state
+        if state is self._seen.get(node.id):
+            return
+        self._seen[node.id] = state
         leader, epoch = quorum.leader_id, quorum.epoch
         if leader < 0:
             return

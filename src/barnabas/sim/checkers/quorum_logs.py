@@ -34,6 +34,7 @@ class QuorumMember:
         "held",
         "high_watermark",
         "led_epoch",
+        "log",
         "node",
         "quorum",
         "synced",
@@ -43,6 +44,7 @@ class QuorumMember:
         self.node = node
         self.held = HeldLog(versions, node.id)
         self.quorum: QuorumReplica | None = None
+        self.log: PartitionLog | None = None
         self.end = -1
         self.synced = -1
         self.high_watermark = -1
@@ -84,17 +86,17 @@ class QuorumLogs(Checker):
         assert node.node is not None
         quorum = node.node.quorum
         machine = quorum.machine
+        state, leads = machine.state, type(machine.state) is Leader
         member = self.members.get(node.id)
         if member is None:
             member = self.members[node.id] = QuorumMember(node, self.versions)
-        shape = machine.log
-        leads = type(machine.state) is Leader
-        if (
+        elif (
             quorum is member.quorum
-            and log_of(quorum).log_end_offset == member.end
-            and shape.synced_offset == member.synced
+            and member.log is not None
+            and member.log.log_end_offset == member.end
+            and machine.log.synced_offset == member.synced
             and machine.high_watermark == member.high_watermark
-            and (not leads or machine.epoch == member.led_epoch)
+            and (not leads or state.epoch == member.led_epoch)
         ):
             return
         self._moved(member, quorum, leads)
@@ -105,6 +107,7 @@ class QuorumLogs(Checker):
     def _moved(self, member: QuorumMember, quorum: QuorumReplica, leads: bool) -> None:
         machine, log = quorum.machine, log_of(quorum)
         restarted = quorum is not member.quorum
+        member.log = log
         if restarted:
             member.quorum, member.high_watermark, member.led_epoch = quorum, -1, -1
         before = self.versions.committed.get(log.log_start_offset)

@@ -10,7 +10,11 @@ at its own time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.broker.partition import Partition
+from barnabas.replication.isr import IsrState
+from barnabas.replication.leader import LeaderState
 from barnabas.sim.checkers.chains import HeldLog, Link, LogVersions
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -26,10 +30,13 @@ class Watched:
 
     __slots__ = (
         "compacted",
+        "end",
         "epoch",
         "held",
         "high_watermark",
         "isr",
+        "isr_state",
+        "leader",
         "leads",
         "log",
         "name",
@@ -47,9 +54,13 @@ class Watched:
         self.name = str(partition.name)
         self.log = partition.log
         self.compacted = partition.log is not None and partition.log.config.compact
+        self.end = -1
+        """Of what is held, when it was last looked at; -1 where bytes are not followed."""
         self.high_watermark = -1
         self.epoch = -1
         self.leads = False
+        self.leader: LeaderState | None = None
+        self.isr_state: IsrState | None = None
         self.power_losses = node.machine.disk.totals["power_losses"]
         self.isr: tuple[int, ...] = ()
 
@@ -80,11 +91,23 @@ class Rule:
         """Everything has healed; look at it all."""
 
 
+def _tells(rule: Rule, method: Callable[..., None]) -> bool:
+    """Whether `rule` has a method of its own in the place of the base's."""
+    return getattr(type(rule), method.__name__) is not method
+
+
 class ReplicaLogs(Checker):
     """Follows all replicas of one cluster for `rules`."""
 
     def __init__(self, rules: list[Rule]) -> None:
         self.rules = rules
+        self._on_appended = [r.on_appended for r in rules if _tells(r, Rule.on_appended)]
+        self._on_dropped = [r.on_dropped for r in rules if _tells(r, Rule.on_dropped)]
+        self._on_leading = [r.on_leading for r in rules if _tells(r, Rule.on_leading)]
+        self._on_isr = [r.on_isr for r in rules if _tells(r, Rule.on_isr)]
+        self._on_high_watermark = [
+            r.on_high_watermark for r in rules if _tells(r, Rule.on_high_watermark)
+        ]
         self.versions: dict[Key, LogVersions] = {}
         self.replicas: dict[int, dict[Key, Watched]] = {}
         """By node."""
@@ -108,12 +131,10 @@ class ReplicaLogs(Checker):
             if (
                 log is watched.log
                 and watched.partition is partition
-                and (watched.compacted or log.log_end_offset == watched.held.end)
+                and (log.log_end_offset == watched.end or watched.compacted)
                 and log.high_watermark == watched.high_watermark
-                and (leader is not None) is watched.leads
-                and (
-                    leader is None or (leader.isr is watched.isr and leader.epoch == watched.epoch)
-                )
+                and leader is watched.leader
+                and (leader is None or leader.isr_state is watched.isr_state)
             ):
                 continue
             self._moved(watched, partition)
@@ -135,16 +156,17 @@ class ReplicaLogs(Checker):
         if not watched.compacted:
             dropped, added, new = watched.held.follow(watched.node.machine.disk, log)
             if dropped:
-                for rule in self.rules:
-                    rule.on_dropped(watched, dropped, restarted=restarted)
+                for on_dropped in self._on_dropped:
+                    on_dropped(watched, dropped, restarted=restarted)
             for link in added:
-                for rule in self.rules:
-                    rule.on_appended(watched, link, new=link in new)
+                for on_appended in self._on_appended:
+                    on_appended(watched, link, new=link in new)
             losses = watched.node.machine.disk.totals["power_losses"]
             if restarted and losses != watched.power_losses:
                 # What a power loss left is looked at byte by byte.
                 watched.power_losses = losses
                 self._verify(watched)
+            watched.end = watched.held.end
         self._tell_roles(watched, partition, restarted)
 
     def _tell_roles(self, watched: Watched, partition: Partition, restarted: bool) -> None:
@@ -153,24 +175,25 @@ class ReplicaLogs(Checker):
         began = leader is not None and (
             restarted or not watched.leads or leader.epoch != watched.epoch
         )
-        watched.leads = leader is not None
+        watched.leader, watched.leads = leader, leader is not None
+        watched.isr_state = leader.isr_state if leader is not None else None
         watched.epoch = partition.leader_epoch if leader is None else leader.epoch
         if began:
             assert leader is not None
             watched.isr = leader.isr
-            for rule in self.rules:
-                rule.on_leading(watched)
+            for on_leading in self._on_leading:
+                on_leading(watched)
         elif leader is not None and leader.isr != watched.isr:
             joined = tuple(broker for broker in leader.isr if broker not in watched.isr)
             watched.isr = leader.isr
-            for rule in self.rules:
-                rule.on_isr(watched, joined)
+            for on_isr in self._on_isr:
+                on_isr(watched, joined)
         elif leader is not None:
             watched.isr = leader.isr
         before, watched.high_watermark = watched.high_watermark, log.high_watermark
         if before != watched.high_watermark:
-            for rule in self.rules:
-                rule.on_high_watermark(watched, before)
+            for on_high_watermark in self._on_high_watermark:
+                on_high_watermark(watched, before)
 
     def _verify_one(self, node: SimNode) -> None:
         """The full check of one replica's log, each in its turn."""
