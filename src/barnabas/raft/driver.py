@@ -3,7 +3,7 @@
 Owns ``<directory>/__cluster_metadata-0`` with its log, ``quorum-state`` and snapshots. A vote is durable
 before any message that rests on it leaves; a leader counts its own log only as far as it is synced.
 Proposals made in one turn of the loop travel in one batch, and while the disk is busy the next sync
-collects what comes (group commit): nothing waits for a linger when nothing is under way.
+collects what comes (group commit): nothing lingers, unless the settings say so.
 What it does not do: decide (:mod:`machine`), perform (:mod:`performing`), interpret records (the
 `StateMachine`).
 """
@@ -101,7 +101,9 @@ class QuorumReplica:
             self._tell_news,
             self.close,
         )
-        self._proposals = Proposals(ports, machine, settings.batch_bytes_max, self.step)
+        self._proposals = Proposals(
+            ports, machine, settings.batch_bytes_max, settings.append_linger_ms, self.step
+        )
         self._alarm = Alarm(ports, machine.wakes_at_ms, lambda: self.step(on.Tick()))
         self._next_ticket = 1
         self._on_shut_down: Callable[[], None] | None = None
@@ -298,7 +300,7 @@ class QuorumReplica:
         """In a turn after a commit: what was proposed meanwhile takes the news along."""
         if self._closed:
             return
-        self._proposals.drain()
+        self._proposals.end_of_turn()
         if leading.owes_news(self.machine):
             self.step(on.Tick())
 
@@ -309,11 +311,13 @@ class QuorumReplica:
         committed. For this replica's own parts."""
         if self._closed:
             return
-        if len(self._proposals) and not isinstance(event, on.Propose):
+        if self._proposals.go_before(event):
             self._proposals.drain()
         clock = self.ports.clock
         begun_ms = clock.now_ms()
         effects = self.machine.step(event, begun_ms)
+        if len(self._proposals) and not isinstance(self.machine.state, Leader):
+            self._proposals.drop()
         if self._performer.perform(effects) and not self._closed:
             self._applier.run()
             self._snapshotting.maybe_begin()

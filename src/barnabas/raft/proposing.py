@@ -1,17 +1,20 @@
-"""Proposals on their way into the log: those of one turn of the loop travel in one batch.
+"""Proposals on their way into the log: those of one turn of the loop travel in one batch, or those of the
+linger, where one is set.
 
 Offsets are given out at once, so nothing else may be appended while proposals wait: the replica
-drains them before every step of the machine.
+drains them before every step of the machine that could append or end the leadership. A batch that is full
+goes at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from barnabas.ports import Ports
+from barnabas.ports import Ports, Wakeup
 from barnabas.raft import events as on
 from barnabas.raft.batches import data_batch
 from barnabas.raft.machine import Machine
+from barnabas.raft.messages import FetchRequest
 from barnabas.raft.state_machine import BatchTooLargeError
 from barnabas.types import Buffer
 
@@ -21,15 +24,22 @@ BATCH_OVERHEAD_BYTES = 61
 
 
 class Proposals:
-    """`step` takes the event that appends a batch."""
+    """`step` takes the event that appends a batch. Where `linger_ms` is 0 nothing waits beyond its turn."""
 
     def __init__(
-        self, ports: Ports, machine: Machine, batch_bytes_max: int, step: Callable[[on.Event], None]
+        self,
+        ports: Ports,
+        machine: Machine,
+        batch_bytes_max: int,
+        linger_ms: int,
+        step: Callable[[on.Event], None],
     ) -> None:
         self._ports = ports
         self._machine = machine
         self._bytes_max = batch_bytes_max - BATCH_OVERHEAD_BYTES
+        self._linger_ms = linger_ms
         self._step = step
+        self._wakeup: Wakeup | None = None
         self._values: list[Buffer] = []
         self._bytes = 0
 
@@ -45,13 +55,49 @@ class Proposals:
         if self._bytes + size > self._bytes_max:
             self.drain()
         if not self._values:
-            self._ports.wakeups.call_soon(self.drain)
+            self._drain_later()
         self._values += values
         self._bytes += size
         return self._machine.log.end_offset + len(self._values) - 1
 
+    def _drain_later(self) -> None:
+        if self._linger_ms:
+            due_ms = self._ports.clock.now_ms() + self._linger_ms
+            self._wakeup = self._ports.wakeups.call_at(due_ms, self.drain)
+        else:
+            self._ports.wakeups.call_soon(self.drain)
+
+    def go_before(self, event: on.Event) -> bool:
+        """Whether what waits must be appended before the machine steps with `event`. While there is a
+        linger to wait for: where that may append something itself, or gives up the leadership."""
+        if not self._values or type(event) is on.Propose:
+            return False
+        if not self._linger_ms or self._machine.change is not None:
+            return (
+                True  # a change of voters that is under way appends when a fetch says that it can
+            )
+        if type(event) is on.Asked:
+            return type(event.request) is not FetchRequest
+        return type(event) in (on.Resign, on.UpgradeKraftVersion)
+
+    def end_of_turn(self) -> None:
+        """Append what waits, unless it lingers."""
+        if not self._linger_ms:
+            self.drain()
+
+    def drop(self) -> None:
+        """This replica leads no more: what still waits will never have been in the log."""
+        self._values, self._bytes = [], 0
+        self._disarm()
+
+    def _disarm(self) -> None:
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+
     def drain(self) -> None:
         """Append what waits as one batch."""
+        self._disarm()
         if self._values:
             values, self._values = self._values, []
             self._bytes = 0

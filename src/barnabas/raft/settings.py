@@ -44,6 +44,8 @@ class ReplicaSettings:
     fetch_wait_ms_max: int = 500
     """How long a leader holds a fetch that finds nothing new."""
     batch_bytes_max: int = 8 * 1024 * 1024
+    append_linger_ms: int = 0
+    """How long a leader waits for more proposals before it appends the first."""
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 604_800_000
     bytes_between_snapshots: int = 20 * 1024 * 1024
@@ -78,6 +80,7 @@ def settings_from_node(
         fetch_bytes_max=quorum.fetch_bytes_max,
         fetch_snapshot_bytes_max=quorum.fetch_snapshot_bytes_max,
         batch_bytes_max=log.batch_bytes_max,
+        append_linger_ms=quorum.append_linger_ms,
         segment_bytes=log.segment_bytes,
         segment_ms=log.segment_ms,
         bytes_between_snapshots=log.bytes_between_snapshots,

@@ -42,6 +42,8 @@ class Journal:
         self.values: list[bytes] = []
         self.ends: list[tuple[int, int]] = []
         """(last offset, epoch) of each batch."""
+        self.at: dict[int, bytes] = {}
+        """The values by their offsets, where no snapshot brought them."""
         self.leader = (-1, -1)
         self.snapshots_loaded = 0
         self.on_applied: list[Callable[[], None]] = []
@@ -51,6 +53,7 @@ class Journal:
             if self.ends and batch.base_offset <= self.ends[-1][0]:
                 raise AssertionError(f"offset {batch.base_offset} after {self.ends[-1]}")
             self.values += map(bytes, batch.values)
+            self.at |= enumerate(map(bytes, batch.values), batch.base_offset)
             self.ends.append((batch.last_offset, batch.epoch))
         for callback in list(self.on_applied):
             callback()

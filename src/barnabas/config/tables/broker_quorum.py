@@ -42,7 +42,7 @@ controller.quorum.fetch.timeout.ms | int | 2000 | 0.. | read-only | high
     A voter that hears no leader for this long calls an election.
 controller.quorum.election.backoff.max.ms | int | 1000 | 0.. | read-only | high
     The longest random rest between two elections.
-controller.quorum.append.linger.ms | int | 25 | 0.. | read-only | medium
+controller.quorum.append.linger.ms | int | 0 | 0.. | read-only | medium
     How long the leader gathers records before it writes them.
 controller.quorum.request.timeout.ms | int | 2000 | 0.. | read-only | medium
     How long a voter waits for an answer.
