@@ -44,10 +44,12 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 EXTRA["LeaderChangeMessage"] = [RECOVERY]
 
-# And on DescribeCluster at a controller's listener: what it refused, told to whoever asks for it.
+# And on DescribeCluster at a controller's listener: what it refused and what it counts, to whoever asks.
 EXTRA["DescribeClusterRequest"] = [
     {"name": "RefusalsAfter", "type": "int64", "versions": "0+", "taggedVersions": "0+",
-     "tag": 10000, "default": "-2", "ignorable": True}]  # fmt: skip
+     "tag": 10000, "default": "-2", "ignorable": True},
+    {"name": "IncludeMetrics", "type": "bool", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10001, "default": "false", "ignorable": True}]  # fmt: skip
 EXTRA["DescribeClusterResponse"] = [
     {"name": "Refusals", "type": "[]ControllerRefusal", "versions": "0+", "taggedVersions": "0+",
      "tag": 10000, "ignorable": True, "fields": [
@@ -55,7 +57,11 @@ EXTRA["DescribeClusterResponse"] = [
          {"name": "AtMs", "type": "int64", "versions": "0+"},
          {"name": "Subject", "type": "string", "versions": "0+"},
          {"name": "Code", "type": "string", "versions": "0+"},
-         {"name": "Reason", "type": "string", "versions": "0+"}]}]  # fmt: skip
+         {"name": "Reason", "type": "string", "versions": "0+"}]},
+    {"name": "Metrics", "type": "[]ControllerMetric", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10001, "ignorable": True, "fields": [
+         {"name": "Name", "type": "string", "versions": "0+"},
+         {"name": "Value", "type": "int64", "versions": "0+"}]}]  # fmt: skip
 
 # On DescribeQuorum: what the leader measures of itself, told to whoever asks for it.
 EXTRA["DescribeQuorumRequest"] = [

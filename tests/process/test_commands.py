@@ -83,6 +83,25 @@ def test_the_cluster_describes_itself(run: Command) -> None:
     assert quorum["leader_id"] in (1, 2, 3) and quorum["leader_epoch"] > 0
 
 
+def test_the_active_controller_tells_what_it_counts(run: Command, cluster: Cluster) -> None:
+    run("topics", "create", "counted", "-p", "5", "-r", "3")
+    told = json.loads(run("cluster", "metrics", "--json"))
+    kafkas = {
+        name.partition("name=")[2]: value
+        for name, value in told.items()
+        if name.startswith("kafka.controller:type=KafkaController,")
+    }
+    assert kafkas["ActiveControllerCount"] == 1 and kafkas["OfflinePartitionsCount"] == 0
+    assert (kafkas["ActiveBrokerCount"], kafkas["FencedBrokerCount"]) == (3, 0)
+    partitions = kafkas["GlobalPartitionCount"]
+    assert partitions >= 5 and told["barnabas.controller:type=Partitions,name=Online"] == partitions
+    controllers = ",".join(cluster.node(n)["listeners"]["CONTROLLER"] for n in cluster.node_ids)
+    words = ["cluster", "metrics", "--json", "--bootstrap-controller", controllers]
+    assert main(words) == 0
+    asked_there = json.loads(run.capfd.readouterr().out)
+    assert asked_there.keys() == told.keys()
+
+
 def test_two_consumers_share_and_one_takes_over(cluster: Cluster) -> None:
     settings = ConsumerSettings(auto_offset_reset="earliest")
     with connect(cluster.bootstrap) as one, connect(cluster.bootstrap) as two:

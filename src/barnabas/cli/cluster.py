@@ -1,4 +1,5 @@
-"""``barnabas cluster``: the brokers, which of them takes part, and what was decided and refused."""
+"""``barnabas cluster``: the brokers, which of them takes part, what was decided and refused, and what the
+active controller counts."""
 
 from __future__ import annotations
 
@@ -8,10 +9,15 @@ from dataclasses import asdict
 import typer
 
 from barnabas.cli.cluster_events import events
+from barnabas.cli.failure import Failure
+from barnabas.cli.quorum_reaching import CONTROLLERS, Controllers, quorum_client
 from barnabas.cli.reaching import AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.reaching import cluster as reach
 from barnabas.client.cluster import TopicView
 from barnabas.metadata.partition_states import NEW, OFFLINE, ONLINE, state_of
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+
+ANSWER_MS = 10_000.0
 
 app = typer.Typer(help="The cluster as a whole.", no_args_is_help=True)
 app.command()(events)
@@ -40,6 +46,27 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
             str(broker.node_id), f"{broker.host}:{broker.port}", broker.rack or "-", state
         )
     show(as_json, {**asdict(described), "partitions": states}, table)
+
+
+@app.command()
+def metrics(
+    bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """What the active controller counts, under Kafka's names: brokers by state, partitions by state, leaders
+    that are not the preferred ones, unclean elections."""
+    with quorum_client(bootstrap, controllers, data) as client:
+        request = DescribeClusterRequest(endpoint_type=CONTROLLERS, include_metrics=True)
+        response = client.ask_leader(client.describe(), request, ANSWER_MS)
+    if not response.metrics:
+        raise Failure("the active controller tells no metrics: it is another program's")
+    told = {metric.name: metric.value for metric in response.metrics}
+    table = table_of(None, "metric", "value", right=("value",))
+    for name, value in told.items():
+        table.add_row(name, str(value))
+    show(as_json, told, table)
 
 
 def states_of(topics: Iterable[TopicView]) -> dict[str, int]:

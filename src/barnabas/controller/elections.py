@@ -158,7 +158,7 @@ def nobody_reason(e: Electorate) -> str:
         return f"no member of the ISR {list(e.isr)} is available"
     if e.elr:
         return f"no member of the ELR {list(e.elr)} is available"
-    if len(e.last_known) == 1:
+    if len(e.last_known) == 1 and not e.acceptable(e.last_known[0]):
         return f"ISR and ELR are empty and the last known leader {e.last_known[0]} is not available"
     return "ISR and ELR are empty"
 

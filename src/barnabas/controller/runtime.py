@@ -410,6 +410,15 @@ class ControllerRuntime:
         if broker is not None and self.is_active:
             self.liveness.on_broker_connection_closed(broker)
 
+    def backlog(self) -> dict[str, int]:
+        """What is under way, and what it remembers."""
+        return {
+            "WaitingAnswers": len(self._waiting) + len(self._later),
+            "WorkInSlices": len(self._work),
+            "DepartingBrokers": len(self.cluster.departing),
+            "RememberedRefusals": len(self.refusals),
+        }
+
     def describe(self) -> dict[str, object]:
         """A summary for people, metrics and logs."""
         return {

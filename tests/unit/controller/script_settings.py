@@ -27,6 +27,7 @@ from barnabas.wire.messages.create_partitions_request import (
     CreatePartitionsTopic,
 )
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from tests.unit.controller.harness import CLUSTER_ID, World, uuid
 
@@ -280,6 +281,13 @@ def events(world: World, kind: str, count: str) -> str:
     return "\n  ".join(map(str, found[-int(count) :]))
 
 
+def metrics(world: World, *names: str) -> str:
+    """What the controller counts, by the last part of the name."""
+    answer = world.ask(DescribeClusterRequest(endpoint_type=2, include_metrics=True))
+    told = {m.name.partition("name=")[2]: m.value for m in answer.metrics}
+    return " ".join(f"{name}={told[name]}" for name in names or told)
+
+
 def said(answer: Any) -> str:
     if not answer.error_code:
         return "NONE"
@@ -292,5 +300,5 @@ COMMANDS: dict[str, Callable[..., str | None]] = {
     "try_place": try_place, "try_grow": try_grow, "place_many": place_many,
     "level": level, "levels": levels, "joins_with": joins_with, "joins_in": joins_in,
     "producer_ids": producer_ids, "directory": directory, "directories": directories,
-    "cat": cat, "events": events,
+    "cat": cat, "events": events, "metrics": metrics,
 }  # fmt: skip

@@ -3,24 +3,26 @@
 Behaviour: the controllers with the endpoints they advertise for this listener, and who is active
 (KIP-919). Asked for brokers, it refuses: those are the brokers' listeners to tell. Asked with our
 tagged field ``RefusalsAfter`` it adds what this controller refused since the refusal of that number
-(-1: all it remembers), which no record tells.
+(-1: all it remembers), which no record tells. Asked with ``IncludeMetrics`` it adds what it counts.
 
 Version notes: 1 adds the endpoint type, 2 fenced brokers.
 """
 
 from __future__ import annotations
 
+from barnabas.controller.metrics import count_then
 from barnabas.controller.refusals import RefusalNote
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import (
+    ControllerMetric,
     ControllerRefusal,
     DescribeClusterBroker,
     DescribeClusterResponse,
 )
-from barnabas.wire.request import Api, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext
 
 CONTROLLERS = 2
 """Endpoint type of controllers; 1 is brokers."""
@@ -39,7 +41,7 @@ API = Api(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, error_response, "clus
 
 def handle(
     request: DescribeClusterRequest, ctx: RequestContext, role: ControllerRuntime
-) -> DescribeClusterResponse:
+) -> DescribeClusterResponse | Parked:
     if request.endpoint_type != CONTROLLERS:
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE
@@ -57,7 +59,7 @@ def handle(
                     broker_id=controller_id, host=at.host, port=at.port, rack=None
                 )
             )
-    return DescribeClusterResponse(
+    response = DescribeClusterResponse(
         error_message=None,
         endpoint_type=CONTROLLERS,
         cluster_id=role.cluster_id,
@@ -71,6 +73,20 @@ def handle(
             for note in _refusals(request, role)
         ],
     )  # fmt: skip
+    return _with_metrics(response, role) if request.include_metrics else response
+
+
+def _with_metrics(response: DescribeClusterResponse, role: ControllerRuntime) -> Parked:
+    parked = Parked()
+
+    def answer(counted: dict[str, int]) -> None:
+        response.metrics = [
+            ControllerMetric(name=name, value=value) for name, value in counted.items()
+        ]
+        parked.complete(response)
+
+    count_then(role, answer)
+    return parked
 
 
 def _refusals(request: DescribeClusterRequest, role: ControllerRuntime) -> list[RefusalNote]:

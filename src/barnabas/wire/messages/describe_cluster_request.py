@@ -11,6 +11,7 @@ class DescribeClusterRequest(Message):
         "endpoint_type",
         "include_fenced_brokers",
         "refusals_after",
+        "include_metrics",
     )
     VALID = (0, 2)
     FLEXIBLE = 0
@@ -28,6 +29,15 @@ class DescribeClusterRequest(Message):
             default=-2,
             ignorable=True,
         ),
+        Field(
+            "include_metrics",
+            "bool",
+            (0, FOREVER),
+            tag=10001,
+            tagged=(0, FOREVER),
+            default=False,
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -37,8 +47,10 @@ class DescribeClusterRequest(Message):
         endpoint_type: int = 1,
         include_fenced_brokers: bool = False,
         refusals_after: int = -2,
+        include_metrics: bool = False,
     ) -> None:
         self.include_cluster_authorized_operations = include_cluster_authorized_operations
         self.endpoint_type = endpoint_type
         self.include_fenced_brokers = include_fenced_brokers
         self.refusals_after = refusals_after
+        self.include_metrics = include_metrics

@@ -71,6 +71,26 @@ class ControllerRefusal(Message):
         self.reason = reason
 
 
+class ControllerMetric(Message):
+    __slots__ = (
+        "name",
+        "value",
+    )
+    FIELDS = (
+        Field("name", "string", (0, FOREVER), default=""),
+        Field("value", "int64", (0, FOREVER), default=0),
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        value: int = 0,
+    ) -> None:
+        self.name = name
+        self.value = value
+
+
 class DescribeClusterResponse(Message):
     __slots__ = (
         "throttle_time_ms",
@@ -82,6 +102,7 @@ class DescribeClusterResponse(Message):
         "brokers",
         "cluster_authorized_operations",
         "refusals",
+        "metrics",
     )
     VALID = (0, 2)
     FLEXIBLE = 0
@@ -108,6 +129,17 @@ class DescribeClusterResponse(Message):
             default=(),
             ignorable=True,
         ),
+        Field(
+            "metrics",
+            "struct",
+            (0, FOREVER),
+            array=True,
+            struct=ControllerMetric,
+            tag=10001,
+            tagged=(0, FOREVER),
+            default=(),
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -122,6 +154,7 @@ class DescribeClusterResponse(Message):
         brokers: Sequence[DescribeClusterBroker] = (),
         cluster_authorized_operations: int = -2147483648,
         refusals: Sequence[ControllerRefusal] = (),
+        metrics: Sequence[ControllerMetric] = (),
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
@@ -132,3 +165,4 @@ class DescribeClusterResponse(Message):
         self.brokers = brokers
         self.cluster_authorized_operations = cluster_authorized_operations
         self.refusals = refusals
+        self.metrics = metrics
