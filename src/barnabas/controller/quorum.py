@@ -6,7 +6,7 @@ another coordination backend, that does this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from barnabas.types import Buffer, Endpoint
@@ -52,13 +52,3 @@ class Batch(Protocol):
 
     @property
     def values(self) -> Sequence[Buffer]: ...
-
-
-class Snapshot(Protocol):
-    """A snapshot to become. `id` is (end offset, epoch)."""
-
-    @property
-    def id(self) -> Any: ...
-    @property
-    def last_contained_timestamp(self) -> int: ...
-    def values(self) -> Iterator[Sequence[Buffer]]: ...

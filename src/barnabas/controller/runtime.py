@@ -28,7 +28,7 @@ from barnabas.controller.fencing import Fencing
 from barnabas.controller.flapping import Flapping
 from barnabas.controller.introduction import Introduction
 from barnabas.controller.liveness import Liveness
-from barnabas.controller.quorum import Batch, Quorum, Snapshot
+from barnabas.controller.quorum import Batch, Quorum
 from barnabas.controller.rebalance import LeaderSearch, Rebalance
 from barnabas.controller.recovery import Recovery, Sender
 from barnabas.controller.refusals import Refusals
@@ -40,6 +40,7 @@ from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.partition_states import count_states
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
+from barnabas.metadata.rows import Replayable
 from barnabas.metadata.snapshot import snapshot_values
 from barnabas.ports import Ports, Rng, Wakeup
 from barnabas.types import Buffer
@@ -149,30 +150,36 @@ class ControllerRuntime:
         elif leader_id >= 0:
             self.introduction.on_leader()
 
-    def on_commit(self, batches: Sequence[Batch]) -> None:
-        """Batches were committed, in order of the log."""
+    def on_commit(
+        self, batches: Sequence[Batch], staged: Sequence[Sequence[Replayable]] = ()
+    ) -> None:
+        """Batches were committed, in order of the log. `staged`: what they say, where somebody has
+        read it already."""
         if self._appending:
             self._deferred += batches
             return
         image = self.image
-        for batch in batches:
+        for number, batch in enumerate(batches):
             last_offset = batch.last_offset
             if last_offset > image.offset:
-                image.replay_values(batch.values, last_offset, batch.epoch, batch.append_timestamp)
+                position = last_offset, batch.epoch, batch.append_timestamp
+                if staged:
+                    image.replay_batch(staged[number], *position)
+                else:
+                    image.replay_values(batch.values, *position)
             image.commit_to(last_offset)
             self.committed_offset = max(self.committed_offset, last_offset)
         self._answer_committed()
 
-    def on_snapshot(self, snapshot: Snapshot) -> None:
-        """Forget everything and become what the snapshot says."""
+    def on_snapshot_coming(self) -> None:
+        """A snapshot is being read that will replace the state."""
         if self.active_epoch is not None:
             self._resign("a snapshot replaces the state")
-        end, epoch = snapshot.id
-        self.image.reset()
-        for values in snapshot.values():
-            self.image.replay_values(values, end - 1, epoch, snapshot.last_contained_timestamp)
-        self.image.moved_to(end - 1, epoch, snapshot.last_contained_timestamp)
-        self.committed_offset = end - 1
+
+    def on_snapshot(self, image: MetadataImage) -> None:
+        """Become what `image` holds, which was filled from a snapshot."""
+        self.image.become(image)
+        self.committed_offset = self.image.offset
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """The committed state in chunks of values; it stays that of this moment while the log goes

@@ -115,7 +115,7 @@ class MetadataImage:
         self.transaction_start = -1
         """Offset of the record that opened it."""
         self._interned: dict[Any, Any] = {}
-        self._reader = RowReader(self._interned)
+        self._reader = RowReader()
         self._rares: dict[Rare, Rare] = {}
 
     # -- replay ----------------------------------------------------------------------------------

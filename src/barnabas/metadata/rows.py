@@ -33,6 +33,7 @@ STAGE_SLICE = 300
 """Values staged in one turn: about a millisecond."""
 _LISTS_AT = 23
 _ints = [Struct(f">{n}i").unpack_from for n in range(LIST_MAX + 1)]
+_uuids = [Struct(">" + n * "16s").unpack for n in range(LIST_MAX + 1)]
 
 
 class Rows:
@@ -92,12 +93,14 @@ Replayable = Message | Rows
 
 
 class RowReader:
-    """Reads the values of records. `interned` has the one copy of each tuple."""
+    """Reads the values of records. Equal lists become one tuple where there are few of them, as with some
+    ten brokers; where nearly every partition has its own, looking for equal ones costs more memory than
+    it saves."""
 
-    __slots__ = ("_homes", "_interned", "_placed")
+    __slots__ = ("_homes", "_placed", "_uuids")
 
-    def __init__(self, interned: dict[Any, Any]) -> None:
-        self._interned = interned
+    def __init__(self) -> None:
+        self._uuids: dict[bytes, Uuid] = {}
         self._placed: dict[bytes, tuple[Replicas, Replicas]] = {}
         self._homes: dict[bytes, tuple[Uuid, ...]] = {}
 
@@ -133,22 +136,26 @@ class RowReader:
     def _read_lists(self, raw: bytes) -> tuple[Replicas, Replicas]:
         if len(self._placed) >= KNOWN_MAX:
             self._placed.clear()
-        one = self._interned.setdefault
-        count = raw[0] - 1
-        replicas = _ints[count](raw, 1)
-        isr = _ints[raw[1 + 4 * count] - 1](raw, 2 + 4 * count)
-        both = self._placed[raw] = one(replicas, replicas), one(isr, isr)
+        half = len(raw) >> 1
+        replicas = isr = _ints[raw[0] - 1](raw, 1)
+        if raw[:half] != raw[half:]:
+            at = 4 * raw[0] - 3
+            isr = _ints[raw[at] - 1](raw, at + 1)
+        both = self._placed[raw] = replicas, isr
         return both
 
     def _read_homes(self, raw: bytes) -> tuple[Uuid, ...]:
         if len(self._homes) >= KNOWN_MAX:
             self._homes.clear()
-        one = self._interned.setdefault
-        each = [raw[at : at + 16] for at in range(0, len(raw), 16)]
-        homes = tuple([Uuid(one(home, home)) for home in each])
-        found: tuple[Uuid, ...] = one(homes, homes)
-        self._homes[raw] = found
-        return found
+        one = self._uuids
+        try:
+            homes = tuple(map(one.__getitem__, _uuids[len(raw) >> 4](raw)))
+        except KeyError:
+            for home in _uuids[len(raw) >> 4](raw):
+                one.setdefault(home, Uuid(home))
+            return self._read_homes(raw)
+        self._homes[raw] = homes
+        return homes
 
 
 def _form_of(value: Buffer) -> tuple[Any, ...] | None:

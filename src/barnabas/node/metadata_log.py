@@ -3,6 +3,10 @@
 :class:`MetadataLog` is the state machine that the quorum's replica drives. It feeds the controller (where
 this node is one) and the broker's image, and tells the broker what moved once per run of
 batches. The controller's snapshot is the node's; a broker alone makes one from its image.
+
+What is large takes many turns of the loop: a snapshot fills new images, which take the place of the old
+ones when they are whole, and a batch of thousands of records is read before any of it is applied. So
+readers see all of a batch or nothing of it.
 """
 
 from __future__ import annotations
@@ -12,7 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.changes import Changes
 from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.rows import STAGE_SLICE, Replayable
 from barnabas.metadata.snapshot import snapshot_values
+from barnabas.metadata.topic import Topic
 from barnabas.ports import Ports
 from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
 from barnabas.types import Buffer
@@ -20,6 +26,11 @@ from barnabas.wire.codec import MalformedError
 
 OnMetadata = Callable[[MetadataImage, Changes], None]
 OnLeader = Callable[[int, int], None]
+
+AT_ONCE_MAX = 2 * STAGE_SLICE
+"""Records that are applied in the turn that brings them."""
+DROP_SLICE = 500
+"""Topics of an image that was replaced, forgotten in one turn."""
 
 
 class MetadataLog:
@@ -32,7 +43,9 @@ class MetadataLog:
         self.on_metadata: OnMetadata | None = None
         self.on_leader: OnLeader | None = None
 
-    def on_commit(self, batches: Sequence[CommittedBatch]) -> None:
+    def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
+        if sum(len(batch.values) for batch in batches) > AT_ONCE_MAX:
+            return self._or_halt(self._commit_in_slices(batches))
         try:
             if self.controller is not None:
                 self.controller.on_commit(batches)
@@ -44,19 +57,72 @@ class MetadataLog:
                     )
                 self.on_metadata(image, image.take_changes())
         except MalformedError as error:
-            self.ports.halt(f"a committed metadata record cannot be read: {error}")
+            self._halt(error)
+        return None
 
-    def on_snapshot(self, snapshot: SnapshotReader) -> None:
-        if self.controller is not None:
-            self.controller.on_snapshot(snapshot)
+    def _commit_in_slices(self, batches: Sequence[CommittedBatch]) -> Iterator[None]:
+        controller, image = self.controller, self.image
+        staged: list[list[Replayable]] = []
+        if self.on_metadata is not None or (
+            controller is not None and controller.image.offset < batches[-1].last_offset
+        ):
+            for batch in batches:
+                staged.append([])
+                for start in range(0, len(batch.values), STAGE_SLICE):
+                    image.stage(batch.values[start : start + STAGE_SLICE], staged[-1])
+                    yield
+        if controller is not None:
+            controller.on_commit(batches, staged)
+            yield
         if self.on_metadata is not None:
-            image = self.image
-            end, epoch = snapshot.id
-            image.reset()
-            for values in snapshot.values():
-                image.replay_values(values, end - 1, epoch, snapshot.last_contained_timestamp)
-            image.moved_to(end - 1, epoch, snapshot.last_contained_timestamp)
+            for batch, records in zip(batches, staged, strict=True):
+                image.replay_batch(records, batch.last_offset, batch.epoch, batch.append_timestamp)
             self.on_metadata(image, image.take_changes())
+
+    def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None]:
+        if self.controller is not None:
+            self.controller.on_snapshot_coming()
+        return self._or_halt(self._load(snapshot))
+
+    def _load(self, snapshot: SnapshotReader) -> Iterator[None]:
+        followers = [self.controller is not None, self.on_metadata is not None]
+        filled = [MetadataImage(track_changes=False) for follows in followers if follows]
+        end, epoch = snapshot.id
+        position = end - 1, epoch, snapshot.last_contained_timestamp
+        since = 0
+        for values in snapshot.values():
+            staged: list[Replayable] = []
+            filled[0].stage(values, staged)
+            for image in filled:
+                image.replay_batch(staged, *position)
+            since += len(values)
+            if since >= STAGE_SLICE:
+                since = 0
+                yield
+        for image in filled:
+            image.moved_to(*position)
+        former: list[list[Topic | None]] = []
+        if self.controller is not None:
+            former.append(self.controller.image.slots)
+            self.controller.on_snapshot(filled.pop(0))
+        if self.on_metadata is not None:
+            former.append(self.image.slots)
+            self.image.become(filled.pop(0))
+            self.on_metadata(self.image, self.image.take_changes())
+        for slots in former:
+            while slots:
+                del slots[-DROP_SLICE:]
+                if slots:
+                    yield
+
+    def _or_halt(self, work: Iterator[None]) -> Iterator[None]:
+        try:
+            yield from work
+        except MalformedError as error:
+            self._halt(error)
+
+    def _halt(self, error: MalformedError) -> None:
+        self.ports.halt(f"a committed metadata record cannot be read: {error}")
 
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
         if self.controller is not None:

@@ -57,7 +57,9 @@ class Applier:
         self._node_id = node_id
         self._later = later
         self._on_failed = on_failed
-        self._scheduled = False
+        self._scheduled = self._advancing = False
+        self._is_first = True
+        """Nothing was applied in this run; one that is fetched later was checked when it came."""
         self._snapshot: SnapshotFile | None = None
         self._work: tuple[Iterator[None], _Position] | None = None
         """What the machine has still to do, and where it will be then."""
@@ -73,6 +75,11 @@ class Applier:
         self.announced = (-1, -1)
         """(leader, epoch) that the machine was told last."""
         self.stopped = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the machine is exactly at `applied_offset`, now."""
+        return self._work is None and self._snapshot is None and not self._advancing
 
     def load(self, snapshot: SnapshotFile) -> None:
         """Start over from a snapshot, before anything else is applied. The one at offset 0 says only
@@ -96,8 +103,12 @@ class Applier:
         if self.stopped:
             return
         try:
-            if not self._scheduled:
-                self._advance()
+            if not self._scheduled and not self._advancing:
+                self._advancing = True
+                try:
+                    self._advance()
+                finally:
+                    self._advancing = False
             self._announce()
         except (OSError, CorruptBatchError) as error:
             if self._on_failed is None:
@@ -119,18 +130,18 @@ class Applier:
             self._begin_snapshot(self._snapshot)
         elif self._work is None and self.applied_offset < self.committed_offset:
             self._begin_slice()
-        if self._work is not None:
-            work, position = self._work
-            if next(work, _DONE) is _DONE and self._work is not None:
-                self._work = None
-                self._reached(position)
+        self._is_first = False
+        work = self._work
+        if work is not None and next(work[0], _DONE) is _DONE and self._work is work:
+            self._work = None
+            self._reached(work[1])
         if self.applied_offset < self.committed_offset and not self._scheduled:
             self._scheduled = True
             self._later(self._go_on)
 
     def _begin_snapshot(self, snapshot: SnapshotFile) -> None:
         self._snapshot = None
-        if self.applied_bytes == 0:
+        if self._is_first:
             snapshot.check()
         self._begin(self._machine.on_snapshot(snapshot), _position_of(snapshot))
 

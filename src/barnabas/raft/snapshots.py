@@ -19,6 +19,7 @@ from barnabas.raft.batches import (
     control_records,
     data_batch,
     iter_runs,
+    slices_of_values,
 )
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.record.batch import CorruptBatchError
@@ -31,6 +32,8 @@ SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
 DELETED_SUFFIX = ".checkpoint.deleted"
 READ_BYTES = 1024 * 1024
+VALUES_MAX = 500
+"""Read in one go, however large the batches are."""
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -154,7 +157,8 @@ class SnapshotFile:
         return self._timestamp
 
     def values(self) -> Iterator[Sequence[Buffer]]:
-        """Raises :class:`CorruptSnapshotError` where the file is damaged or has no end."""
+        """In order, some at a time. Raises :class:`CorruptSnapshotError` where the file is damaged or has
+        no end."""
         footer = False
         for is_control, batch in self._batches():
             if footer:
@@ -163,7 +167,7 @@ class SnapshotFile:
                 kinds = [kind for kind, _ in control_records(batch)]
                 footer = ControlType.SNAPSHOT_FOOTER in kinds
             else:
-                yield batch_values(batch)
+                yield from slices_of_values(batch, VALUES_MAX)
         if not footer:
             raise CorruptSnapshotError(f"{self._path} has no snapshot footer")
 

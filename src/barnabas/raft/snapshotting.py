@@ -79,6 +79,8 @@ class Snapshotting:
         here = OffsetAndEpoch(self._applier.applied_offset, self._applier.applied_epoch)
         if self._writer is not None or (latest is not None and here.offset <= latest.offset):
             return False
+        if not self._applier.is_settled:
+            return False
         if self._machine.log.synced_offset < here.offset:
             return False  # a snapshot vouches for the log before it; the disk is busy with that
         chunks = self._state_machine.snapshot()

@@ -52,7 +52,8 @@ class SnapshotReader(Protocol):
         """Append timestamp of the last record in it, milliseconds."""
 
     def values(self) -> Iterator[Sequence[Buffer]]:
-        """The record values, batch by batch. Raises ``CorruptSnapshotError`` for damaged bytes."""
+        """The record values in order, some hundred at a time. Raises ``CorruptSnapshotError`` for
+        damaged bytes."""
 
 
 class StateMachine(Protocol):

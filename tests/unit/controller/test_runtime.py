@@ -7,6 +7,7 @@ from typing import Any
 from barnabas.controller.isr import SLICE
 from barnabas.metadata.bootstrap import bootstrap_records
 from barnabas.metadata.codec import encode_records
+from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import Endpoint
@@ -85,15 +86,11 @@ def test_the_snapshot_of_the_active_controller_is_what_is_committed() -> None:
     assert chunks is not None
     values = [value for chunk in chunks for value in chunk]
 
-    class Snapshot:
-        id = (world.controller.committed_offset + 1, 1)
-        last_contained_timestamp = 0
-
-        def values(self) -> Any:
-            yield values
-
+    loaded = MetadataImage(track_changes=False)
+    loaded.replay_values(values, world.controller.committed_offset, 1)
     other = world.new_controller()
-    other.on_snapshot(Snapshot())
+    other.on_snapshot_coming()
+    other.on_snapshot(loaded)
     assert holds(other.image) == committed
     world.settle()
     assert "t" in world.image.topics_by_name
