@@ -85,6 +85,7 @@ class ControllerSettings(Settings):
     session_timeout_ms: int = _key("broker.session.timeout.ms")
     leader_rebalance: bool = _key("auto.leader.rebalance.enable")
     imbalance_check_interval_seconds: int = _key("leader.imbalance.check.interval.seconds")
+    imbalance_percentage: int = _key("leader.imbalance.per.broker.percentage")
     unclean_election_interval_ms: int = _key("unclean.leader.election.interval.ms")
     num_partitions: int = _key("num.partitions")
     default_replication_factor: int = _key("default.replication.factor")

@@ -26,8 +26,6 @@ from barnabas.wire.schema import Message
 if TYPE_CHECKING:
     from barnabas.controller.runtime import ControllerRuntime
 
-PERCENTAGE_KEY = "leader.imbalance.per.broker.percentage"
-PERCENTAGE = 10
 MOVES_MAX = 1000
 """Leaderships that one pass moves."""
 SLICE = 500
@@ -117,7 +115,7 @@ class Rebalance:
         settings = runtime.config.controller
         self.enabled = bool(settings.leader_rebalance)
         self.interval_ms = settings.imbalance_check_interval_seconds * 1000.0
-        self.percentage = int(runtime.config.properties.get(PERCENTAGE_KEY, PERCENTAGE))
+        self.percentage = settings.imbalance_percentage
         self._next_ms: float | None = None
         self._running = False
 
