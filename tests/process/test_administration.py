@@ -146,13 +146,16 @@ def test_a_cordoned_broker_takes_no_new_replicas(cluster: Cluster) -> None:
         return all(directory.is_cordoned for directory in results)
 
     configure(cluster, BROKER, str(who), cordoned_log_dirs="*")
-    cluster.wait_for(cordoned, "its directories to be cordoned")
-    with connect(cluster.bootstrap) as client:
-        client.create_topic("elsewhere", 6, 2)
-        assert all(who not in p.replicas for p in client.topic("elsewhere").partitions.values())
-        with pytest.raises(KafkaError, match="cordoned"):
-            client.create_topic("wide", 1, 3)
-    configure(cluster, BROKER, str(who), cordoned_log_dirs=None)
+    try:
+        cluster.wait_for(cordoned, "its directories to be cordoned")
+        with connect(cluster.bootstrap) as client:
+            client.create_topic("elsewhere", 6, 2)
+            with pytest.raises(KafkaError, match="cordoned"):
+                client.create_topic("wide", 1, 3)
+        wait_until_whole(cluster, "elsewhere")
+        assert all(who not in p.replicas for p in view(cluster, "elsewhere").values())
+    finally:
+        configure(cluster, BROKER, str(who), cordoned_log_dirs=None)
     cluster.wait_for(lambda: not cordoned(), "its directories to be released")
     with connect(cluster.bootstrap) as client:
         client.create_topic("wide", 1, 3)
@@ -161,6 +164,7 @@ def test_a_cordoned_broker_takes_no_new_replicas(cluster: Cluster) -> None:
 def test_settings_change_without_a_restart(cluster: Cluster) -> None:
     with connect(cluster.bootstrap) as client:
         client.create_topic("set", 1, 3)
+    wait_until_whole(cluster, "set")
     default = told(cluster, "set", "segment.bytes")
     configure(cluster, BROKER, "", log_segment_bytes="2000000")
     cluster.wait_for(
