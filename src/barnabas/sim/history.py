@@ -80,9 +80,20 @@ class History:
         """Topics whose creation was acknowledged, with their partitions; nobody asked to delete them."""
         self.commits = Commits()
         """What members of groups asked to commit."""
+        self.levels_asked: set[tuple[str, int]] = set()
+        """Feature and level that somebody asked for, granted or not."""
+        self.tried: set[str] = set()
+        """Topics that were only to be validated."""
+        self.producer_ids: set[int] = set()
 
     def promise(self, topic: str) -> Promise:
         return self.promises.get(topic, STRICT)
+
+    def on_producer_id(self, producer_id: int) -> None:
+        """A client was given this id. Raises :class:`Violation` where another one has it."""
+        if producer_id in self.producer_ids:
+            raise Violation(f"two clients were given the producer id {producer_id}")
+        self.producer_ids.add(producer_id)
 
     def on_cut(self, topic: str, partition: int, offset: int) -> None:
         """Somebody asks to delete the records before `offset`."""

@@ -21,7 +21,7 @@ from barnabas.sim.checkers import all_checkers
 from barnabas.sim.checkers.high_watermark import led_partitions
 from barnabas.sim.checkers.judges import Judges
 from barnabas.sim.cluster import SimCluster, SimNode
-from barnabas.sim.faults import Struck
+from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
 from barnabas.sim.story import Story
@@ -88,8 +88,14 @@ class Run:
         self.swarm = drawn = swarm.draw(self.world.rng, plan.nodes)
         self.cluster = SimCluster(self.world, drawn.topology)
         self.history = History()
-        self.workload = Workload(self.cluster, self.history, drawn.workload, plan.skip_clients)
         weights = drawn.faults if plan.faults is None else dict.fromkeys(plan.faults, 1.0)
+        self.workload = Workload(
+            self.cluster,
+            self.history,
+            drawn.workload,
+            plan.skip_clients,
+            loses_data=not LOSE_DATA.isdisjoint(weights),
+        )
         self.faults = FaultSchedule(
             self.cluster, weights, self.world.rng, drawn.interval_ms, plan.skip_faults
         )

@@ -17,18 +17,22 @@ from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.committed_metadata import LeadersGoByWhatIsCommitted
 from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
 from barnabas.sim.checkers.committed_records import CommittedRecordsStay
+from barnabas.sim.checkers.feature_levels import FeatureLevels
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.checkers.high_watermark import HighWatermarkNeverGoesBack
 from barnabas.sim.checkers.images import EqualOffsetEqualImage
 from barnabas.sim.checkers.leader_completeness import LeaderCompleteness
-from barnabas.sim.checkers.leader_in_isr import LeaderInIsr
+from barnabas.sim.checkers.leader_in_isr import LastMembers, LeaderInIsr
+from barnabas.sim.checkers.new_partitions import NewPartitions
 from barnabas.sim.checkers.partition_leaders import OneLeaderPerPartitionEpoch
 from barnabas.sim.checkers.partition_log_matching import PartitionLogMatching
+from barnabas.sim.checkers.producer_id_blocks import ProducerIdBlocks
 from barnabas.sim.checkers.producer_sequences import ProducerSequences
 from barnabas.sim.checkers.quorum_leaders import OneLeaderPerQuorumEpoch
 from barnabas.sim.checkers.quorum_logs import QuorumLogs
 from barnabas.sim.checkers.reassignments import ReassignmentsKeepMinIsr
 from barnabas.sim.checkers.replica_logs import ReplicaLogs
+from barnabas.sim.checkers.throttled_replicas import OnlyThrottledReplicasWait
 from barnabas.sim.checkers.transaction_markers import TransactionMarkers
 from barnabas.sim.checkers.votes import OneVotePerEpoch
 from barnabas.sim.history import History
@@ -40,14 +44,18 @@ if TYPE_CHECKING:
 def all_checkers(history: History, story: Story) -> list[Checker]:
     """A fresh one of each, for one run. `history` says what clients were promised and asked for, `story`
     is told what happens, so that a failure can be told."""
-    reassignments = ReassignmentsKeepMinIsr(story.on_change)
+    last_members = LastMembers()
+    reassignments = ReassignmentsKeepMinIsr(
+        story.on_change,
+        [ProducerIdBlocks(), FeatureLevels(history), NewPartitions(history), last_members],
+    )
     return [
         OneVotePerEpoch(),
         OneLeaderPerQuorumEpoch(),
         QuorumLogs([story.quorum, LeaderCompleteness(), reassignments]),
         EqualOffsetEqualImage(),
         OneLeaderPerPartitionEpoch(),
-        LeaderInIsr(),
+        LeaderInIsr(last_members),
         ReplicaLogs(
             [
                 story,
@@ -62,4 +70,5 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
         OneOwnerPerGeneration(),
         CommittedOffsetsStay(history.commits),
         AcknowledgedTopicsStay(history),
+        OnlyThrottledReplicasWait(),
     ]

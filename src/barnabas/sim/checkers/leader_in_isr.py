@@ -3,13 +3,39 @@ ISR only as its last member, and only where ELR is off."""
 
 from __future__ import annotations
 
+from barnabas.metadata.features import ELR_VERSION
+from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.checkers.metadata_records import RecordRule
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
+from barnabas.wire.schema import Message
+
+
+class LastMembers(RecordRule):
+    """Partitions whose ISR had a fenced last member when ELR was switched on: they have it until the
+    controller, which looks through all of them then, comes to them."""
+
+    KINDS = (FeatureLevelRecord,)
+
+    def __init__(self) -> None:
+        self.epochs: dict[tuple[bytes, int], int] = {}
+        """The partition epoch in which it was so."""
+
+    def on_record(self, image: MetadataImage, offset: int, record: Message) -> None:
+        assert isinstance(record, FeatureLevelRecord)
+        if record.name != ELR_VERSION or not record.feature_level:
+            return
+        for topic in image.topics_by_id.values():
+            for state in topic.partitions():
+                if len(state.isr) == 1:
+                    self.epochs[topic.id, state.partition] = state.partition_epoch
 
 
 class LeaderInIsr(Checker):
-    def __init__(self) -> None:
+    def __init__(self, last: LastMembers) -> None:
+        self._last = last
         self._seen: dict[int, tuple[object, int]] = {}
         self._isr: dict[tuple[bytes, int], tuple[int, tuple[int, ...], int]] = {}
 
@@ -30,7 +56,8 @@ class LeaderInIsr(Checker):
                 if state.leader >= 0 and state.leader not in isr:
                     raise Violation(f"{where}: leader {state.leader}, ISR {state.isr}")
                 fenced = [b for b in state.isr if b in image.brokers and image.brokers[b].fenced]
-                if fenced and (len(state.isr) > 1 or image.elr_enabled):
+                kept = self._last.epochs.get((topic.id, index)) == state.partition_epoch
+                if fenced and (len(state.isr) > 1 or (image.elr_enabled and not kept)):
                     raise Violation(f"{where}: fenced {fenced} in ISR {state.isr}")
 
     def _count(self, cluster: SimCluster, topic_id: bytes, index: int, state: object) -> None:

@@ -9,7 +9,7 @@ no reassignment may be left over: the last half of "can always be completed".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from barnabas.metadata.codec import decode_record
 from barnabas.metadata.image import BROKER, TOPIC, MetadataImage
@@ -17,6 +17,7 @@ from barnabas.metadata.records.partition_change_record import PartitionChangeRec
 from barnabas.metadata.topic import PartitionState
 from barnabas.raft.batches import batch_values
 from barnabas.sim.checkers.chains import Link
+from barnabas.sim.checkers.metadata_records import RecordRule, RecordRules
 from barnabas.sim.checkers.quorum_logs import QuorumLogs, QuorumRule
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import Violation
@@ -28,9 +29,14 @@ OnChange = Callable[[int, PartitionState, PartitionState, PartitionChangeRecord]
 
 
 class ReassignmentsKeepMinIsr(QuorumRule):
-    def __init__(self, on_change: OnChange = lambda offset, before, after, record: None) -> None:
-        """`on_change` is told of every change of a partition."""
+    def __init__(
+        self,
+        on_change: OnChange = lambda offset, before, after, record: None,
+        rules: Iterable[RecordRule] = (),
+    ) -> None:
+        """`on_change` is told of every change of a partition, `rules` of every record."""
         self._on_change = on_change
+        self._rules = RecordRules(rules)
         self.image = MetadataImage(track_changes=False)
         self._origin: dict[tuple[Uuid, int], tuple[int, ...]] = {}
         """The assignment before the reassignment under way."""
@@ -42,6 +48,7 @@ class ReassignmentsKeepMinIsr(QuorumRule):
         values = batch_values(memoryview(link.data))
         for offset, value in enumerate(values, link.start):
             record = decode_record(value)
+            self._rules.on_record(self.image, offset, record)
             if isinstance(record, PartitionChangeRecord):
                 self._replay_change(cluster, offset, value, record)
             else:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from barnabas.sim.faults import ambushes, clocks, crashes, disks, membership, networks
 from barnabas.sim.faults.strike import Strike, Struck
 
-__all__ = ["KINDS", "Strike", "Struck"]
+__all__ = ["KINDS", "LOSE_DATA", "Strike", "Struck"]
 
 KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "kill": crashes.kill,
@@ -48,3 +48,5 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "voters": membership.voters,
 }
 """By the name that ``--faults`` takes. False: it could not strike now."""
+LOSE_DATA = frozenset({"power", "blackout", "disk-failure", "rot"})
+"""Kinds that take written bytes of partitions away."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin import BROKER, TOPIC, Admin, NewTopic
 from barnabas.client.channels import ChannelError
+from barnabas.sim.workload.administration import ADMINISTRATION, NOT_WHERE_DATA_IS_LOST
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_partition_reassignments_request import (
@@ -45,7 +46,12 @@ class Operator:
         """`weights` says how often each of `HABITS` comes, `pause_ms` how long it rests at most."""
         self.workload = workload
         self.name = name
-        self.weights = {habit: weights[habit] for habit in sorted(weights) if weights[habit] > 0}
+        unfair = NOT_WHERE_DATA_IS_LOST if workload.loses_data else ()
+        self.weights = {
+            habit: weights[habit]
+            for habit in sorted(weights)
+            if weights[habit] > 0 and habit not in unfair
+        }
         self.pause_ms = pause_ms
         self.client = workload.cluster.client(name)
         self.rng = workload.cluster.world.rng(name)
@@ -53,6 +59,8 @@ class Operator:
         self.temporary: list[str] = []
         """Topics that it made, to delete some day."""
         self.made = 0
+        self.to_undo: dict[str, Callable[[], Awaitable[None]]] = {}
+        """What it set for a while, and how that is taken back."""
 
     def start(self) -> None:
         if self.weights:
@@ -71,6 +79,15 @@ class Operator:
             else:
                 totals[f"operator {habit}"] += 1
                 self.workload.history.operations += 1
+        while self.to_undo:
+            try:
+                await self.undo(min(self.to_undo))
+            except (ChannelError, KafkaError):
+                await self.client.tasks.sleep(200)
+
+    async def undo(self, what: str) -> None:
+        await self.to_undo[what]()
+        del self.to_undo[what]
 
     def _choose(self) -> str:
         left = self.rng.random() * sum(self.weights.values())
@@ -231,4 +248,5 @@ HABITS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "configures brokers": configure_brokers,
     "deletes records": delete_records,
     "looks": look,
+    **ADMINISTRATION,
 }

@@ -55,7 +55,11 @@ class Workload:
         history: History,
         plan: WorkloadPlan,
         skipped: Collection[str] = (),
+        *,
+        loses_data: bool = True,
     ) -> None:
+        """`loses_data`: faults of the seed take written bytes away."""
+        self.loses_data = loses_data
         self.cluster = cluster
         self.history = history
         self.plan = plan

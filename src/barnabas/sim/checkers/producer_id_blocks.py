@@ -1,0 +1,28 @@
+"""Blocks of producer ids never overlap: each begins where the one before it ended, whoever decides and
+whichever broker asks. (That no two clients get the same id, the history sees itself.)"""
+
+from __future__ import annotations
+
+from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
+from barnabas.sim.checkers.metadata_records import RecordRule
+from barnabas.sim.history import Violation
+from barnabas.wire.schema import Message
+
+
+class ProducerIdBlocks(RecordRule):
+    KINDS = (ProducerIdsRecord,)
+
+    def on_record(self, image: MetadataImage, offset: int, record: Message) -> None:
+        assert isinstance(record, ProducerIdsRecord)
+        if record.next_producer_id <= image.next_producer_id:
+            raise Violation(
+                f"metadata offset {offset}: broker {record.broker_id} gets producer ids up to"
+                f" {record.next_producer_id}, and {image.next_producer_id} were given out before"
+            )
+        broker = image.brokers.get(record.broker_id)
+        if broker is None or broker.epoch != record.broker_epoch:
+            raise Violation(
+                f"metadata offset {offset}: producer ids for broker {record.broker_id} in epoch"
+                f" {record.broker_epoch}, which is not its own"
+            )

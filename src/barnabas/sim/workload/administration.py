@@ -1,0 +1,171 @@
+"""The rarer work of operators: throttles, cordons, feature levels, brokers that are given up, dry runs.
+
+What would stand in the way of a cluster that shall become whole (a throttle, a cordon) its operator takes
+back when the seed ends, as one does in life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.client.admin import BROKER, TOPIC
+from barnabas.metadata.features import ELR_VERSION, METADATA_VERSION, supported
+from barnabas.wire.errors import KafkaError, code_of
+from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
+from barnabas.wire.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+)
+from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
+from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+
+if TYPE_CHECKING:
+    from barnabas.sim.workload.operator import Operator
+
+GROUP = 32
+UPGRADE, DOWNGRADE = 1, 2
+RATES = {
+    side: f"{side}.replication.throttled.rate" for side in ("leader", "follower")
+}  # fmt: skip
+REPLICAS = {side: f"{side}.replication.throttled.replicas" for side in RATES}
+CORDONED = "cordoned.log.dirs"
+
+
+async def throttle(o: Operator) -> None:
+    """A throttle for all replicas of a topic, or some; the next time it is lifted."""
+    if o.to_undo.get("throttle") is not None:
+        await o.undo("throttle")
+        return
+    topic, partition = o.any_partition()
+    brokers = o.workload.cluster.topology.broker_ids
+    listed = o.rng.choice(["*", ",".join(f"{partition}:{broker}" for broker in brokers)])
+    rate = o.rng.choice(["0", "100", "1000"])
+    sides = o.rng.choice([["leader"], ["follower"], ["leader", "follower"]])
+
+    async def lift() -> None:
+        await o.admin.alter_configs(TOPIC, topic, {REPLICAS[side]: None for side in sides})
+        for broker in brokers:
+            await o.admin.alter_configs(BROKER, str(broker), {RATES[s]: None for s in sides})
+
+    o.to_undo["throttle"] = lift
+    for broker in brokers:
+        await o.admin.alter_configs(BROKER, str(broker), {RATES[side]: rate for side in sides})
+    await o.admin.alter_configs(TOPIC, topic, {REPLICAS[side]: listed for side in sides})
+
+
+async def cordon(o: Operator) -> None:
+    """One broker takes no new replicas, or one of its directories does; the next time it does again."""
+    if o.to_undo.get("cordon") is not None:
+        await o.undo("cordon")
+        return
+    topology = o.workload.cluster.topology
+    who = str(o.rng.choice(list(topology.broker_ids)))
+
+    async def release() -> None:
+        await o.admin.alter_configs(BROKER, who, {CORDONED: None})
+
+    o.to_undo["cordon"] = release
+    where = o.rng.choice(["*", "*", "/data"])
+    await o.admin.alter_configs(BROKER, who, {CORDONED: where})
+
+
+async def set_level(o: Operator, name: str, level: int, kind: int) -> None:
+    """Raises `KafkaError` where it is refused."""
+    o.workload.history.levels_asked.add((name, level))
+    update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+    answer = await o.ask(lambda: UpdateFeaturesRequest(feature_updates=[update]))
+    if answer.error_code:
+        raise KafkaError(code_of(answer.error_code), answer.error_message or "")
+
+
+async def change_levels(o: Operator) -> None:
+    """Some level of some feature; what nodes do not support or would lose is refused."""
+    name = o.rng.choice(
+        [METADATA_VERSION, METADATA_VERSION, "group.version", "share.version", "streams.version"]
+    )
+    low, high = supported()[name]
+    level = o.rng.randrange(max(low, 21) if name == METADATA_VERSION else low, high + 1)
+    await set_level(o, name, level, o.rng.choice([UPGRADE, UPGRADE, DOWNGRADE]))
+
+
+async def elr_on(o: Operator) -> None:
+    await set_level(o, ELR_VERSION, 1, UPGRADE)
+
+
+async def elr_off(o: Operator) -> None:
+    await set_level(o, ELR_VERSION, 0, DOWNGRADE)
+
+
+async def give_up_broker(o: Operator) -> None:
+    """One that is fenced, mostly, is unregistered; should it come back, it registers as a new one."""
+    described = await o.admin.describe_cluster()
+    brokers = [b.node_id for b in described.brokers if b.fenced]
+    if not brokers:
+        if o.rng.random() < 0.8:
+            return
+        brokers = [b.node_id for b in described.brokers]
+    who = o.rng.choice(brokers)
+    answer = await o.ask(lambda: UnregisterBrokerRequest(broker_id=who))
+    o.workload.cluster.world.note(f"{o.name}: broker {who} is given up: {answer.error_code}")
+
+
+async def take_producer_id(o: Operator) -> None:
+    """An id that nobody else may get."""
+    answer = await o.ask(lambda: InitProducerIdRequest(transactional_id=None))
+    if answer.error_code:
+        raise KafkaError(code_of(answer.error_code))
+    o.workload.history.on_producer_id(answer.producer_id)
+
+
+async def elect_uncleanly(o: Operator) -> None:
+    """Where nothing is promised, any replica may lead."""
+    if "unclean" in o.workload.topics:
+        wanted = [TopicPartitions(topic="unclean", partitions=[0])]
+        await o.ask(lambda: ElectLeadersRequest(election_type=1, topic_partitions=wanted))
+
+
+async def try_out(o: Operator) -> None:
+    """A topic that is only to be validated."""
+    o.made += 1
+    name = f"{o.name}-tried-{o.made}"
+    o.workload.history.tried.add(name)
+    topic = CreatableTopic(name=name, num_partitions=2, replication_factor=o.workload.replication)
+    answer = await o.ask(lambda: CreateTopicsRequest(topics=[topic], validate_only=True))
+    (result,) = answer.topics
+    if result.error_code:
+        raise KafkaError(code_of(result.error_code), result.error_message or "")
+
+
+async def configure_groups(o: Operator) -> None:
+    value = o.rng.choice(["50000", None])
+    await o.admin.alter_configs(GROUP, "readers0", {"consumer.session.timeout.ms": value})
+
+
+async def read_settings(o: Operator) -> None:
+    """What tools ask for, and every configuration there is."""
+    topic, _ = o.any_partition()
+    await o.admin.describe_configs(TOPIC, topic)
+    await o.admin.describe_configs(BROKER, "")
+    await o.ask(ListConfigResourcesRequest)
+    await o.ask(lambda: ListPartitionReassignmentsRequest(topics=None))
+
+
+ADMINISTRATION: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
+    "throttles replicas": throttle,
+    "cordons": cordon,
+    "changes levels": change_levels,
+    "switches ELR on": elr_on,
+    "switches ELR off": elr_off,
+    "gives up brokers": give_up_broker,
+    "takes producer ids": take_producer_id,
+    "elects uncleanly": elect_uncleanly,
+    "tries topics": try_out,
+    "configures groups": configure_groups,
+    "reads settings": read_settings,
+}
+NOT_WHERE_DATA_IS_LOST = ("switches ELR off", "gives up brokers")
+"""Without ELR the last member of an ISR leads again whatever it lost; and whoever gives a broker up gives
+up the copies that it has. Both are fair only where no fault takes another one."""
