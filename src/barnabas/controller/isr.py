@@ -19,7 +19,7 @@ from barnabas.metadata.records.broker_registration_change_record import (
 )
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.registrations import BrokerRegistration
-from barnabas.metadata.topic import NO_LEADER, Replicas
+from barnabas.metadata.topic import NO_LEADER
 from barnabas.wire.schema import Message
 
 
@@ -35,7 +35,8 @@ def isr_updates(
 
     Without a `reason` it is that of the departing brokers in the partition's ISR.
     Brokers in `cluster.departing` leave the ISR. `unclean_shutdown` leaves the ELR as well.
-    With `only_leaderless`, partitions that have a leader are left alone.
+    With `only_leaderless`, partitions that have a leader are left alone. Nobody becomes able to lead
+    because others leave: where none of those is in the ISR, nothing changes.
     """
     image, departing = cluster.image, cluster.departing
     slots = image.slots
@@ -46,20 +47,16 @@ def isr_updates(
         if topic is None:
             continue
         index = key & 0xFFFFFFFF
-        isr = topic.isr[index]
-        leader = topic.leader[index]
+        leaving = [broker for broker in topic.isr[index] if broker in departing]
         if only_leaderless:
-            if leader != NO_LEADER:
+            if topic.leader[index] != NO_LEADER:
                 continue
-        elif unclean_shutdown is None and leader != NO_LEADER:
-            for broker in isr:
-                if broker in departing:
-                    break
-            else:
+        elif not leaving and unclean_shutdown is None:
+            if shrink is not None or topic.leader[index] != NO_LEADER:
                 continue
-        why = _reason_of(departing, isr) if reason is None else reason
+        why = _reason_of(departing, leaving) if reason is None else reason
         if shrink is not None:
-            record = shrink.record(topic, index, why)
+            record = shrink.record(topic, index, leaving, why)
             if record is not None:
                 yield record
                 continue
@@ -73,9 +70,10 @@ def isr_updates(
             yield record
 
 
-def _reason_of(departing: Mapping[int, str], isr: Replicas) -> str:
-    leaving = [departing[broker] for broker in isr if broker in departing]
-    return leaving[0] if len(leaving) == 1 else "; ".join(leaving)
+def _reason_of(departing: Mapping[int, str], leaving: Sequence[int]) -> str:
+    if len(leaving) == 1:
+        return departing[leaving[0]]
+    return "; ".join([departing[broker] for broker in leaving])
 
 
 SLICE = 500

@@ -1,7 +1,7 @@
 """Hand-tuned writers of the records that come by the hundred thousand; :mod:`rows` reads them.
 
 Each writer returns the whole value (frame and body), or None for what is out of the ordinary (lists of
-more than thirty brokers, texts of more than 125 bytes, other versions): the compiled codec writes
+more than thirty brokers, other versions): the compiled codec writes
 that. Proven byte-equal to it by a property test.
 """
 
@@ -13,10 +13,10 @@ from struct import Struct
 
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.wire.codec import write_uvarint
 
 LIST_MAX = 30
 """So that a list's length and its tagged field's size each fit one byte."""
-TEXT_MAX = 125
 _KEYS: list[Callable[..., bytes]] = [Struct(f">BBB{n}i").pack for n in range(LIST_MAX + 1)]
 _CHANGE = Struct(">BBBi16sB").pack
 _LEADER = Struct(">BBi").pack
@@ -26,12 +26,14 @@ _PARTITION_TAIL = Struct(">iii").pack
 
 
 @lru_cache(maxsize=4096)
-def _reason_tag(reason: str) -> bytes | None:
+def _reason_tag(reason: str) -> bytes:
     """The tagged field 10000 with its header."""
     text = reason.encode()
-    if len(text) > TEXT_MAX:
-        return None
-    return b"\x90\x4e" + bytes((len(text) + 1, len(text) + 1)) + text
+    field = bytearray()
+    write_uvarint(len(text) + 1, field)
+    tag = bytearray(b"\x90\x4e")
+    write_uvarint(len(field) + len(text), tag)
+    return bytes(tag + field + text)
 
 
 def _ints(tag: int, values: tuple[int, ...] | list[int]) -> bytes:
@@ -70,10 +72,7 @@ def encode_partition_change(record: PartitionChangeRecord) -> bytes | None:
         body += _ints(7, last_known)  # type: ignore[arg-type]
         tags += 1
     if record.reason is not None:
-        text = _reason_tag(record.reason)
-        if text is None:
-            return None
-        body += text
+        body += _reason_tag(record.reason)
         tags += 1
     return _CHANGE(1, 5, 2, record.partition_id, record.topic_id, tags) + body
 

@@ -131,8 +131,12 @@ class MetadataImage:
         self, records: Iterable[Replayable], last_offset: int, epoch: int, append_ms: int = -1
     ) -> None:
         """Apply the records of one committed batch that ends at `last_offset`."""
+        table = replay.REPLAY
         for record in records:
-            self.replay(record)
+            if self.transaction is None:
+                table[type(record)](self, record)
+            else:
+                self.replay(record)
         self.moved_to(last_offset, epoch, append_ms)
 
     def replay_values(

@@ -346,7 +346,14 @@ def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> No
     if image.captures:
         _before_change(image, topic)
     if image.undo is not None:
-        image.undo.append((_set_row, image, topic, index, *_row(topic, index)))
+        rare = topic.rare.get(index, ORDINARY)
+        image.undo.append(
+            (
+                _set_row, image, topic, index, topic.leader[index], topic.leader_epoch[index],
+                topic.partition_epoch[index], topic.replicas[index], topic.isr[index],
+                topic.directories[index], rare,
+            )
+        )  # fmt: skip
     if record.leader != LEADER_UNCHANGED:
         topic.leader[index] = record.leader
         topic.leader_epoch[index] += 1

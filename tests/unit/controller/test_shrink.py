@@ -67,7 +67,8 @@ def test_the_quick_way_decides_as_the_general_way(
         for index in range(len(topic)):
             if not any(broker in leaving for broker in topic.isr[index]):
                 continue
-            plain = shrink.record(topic, index, "gone")
+            gone = [broker for broker in topic.isr[index] if broker in leaving]
+            plain = shrink.record(topic, index, gone, "gone")
             if plain is not None:
                 general = PartitionChange(cluster, topic, index, "gone").without(leaving).build()
                 assert plain == general
