@@ -20,6 +20,7 @@ from barnabas.cli.storage import load_node_file
 from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
 from barnabas.host.disk import HostDisk
+from barnabas.log.errors import CorruptLogError
 from barnabas.raft.election_state import QuorumStateError
 from barnabas.raft.recovery import RecoveryRefusedError, assess, recover
 from barnabas.raft.settings import ReplicaSettings, settings_from_node
@@ -95,6 +96,7 @@ def remove_controller(
 def recover_quorum(
     file: Path = _FILE,
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
+    cut: bool = typer.Option(False, "--cut", help="Give up what a damaged metadata log lacks."),
     dry_run: bool = _DRY,
 ) -> None:
     """Make one surviving, stopped controller the whole quorum when the majority is lost for good."""
@@ -104,8 +106,15 @@ def recover_quorum(
     if not disk.try_lock(f"{config.metadata_log_dir}/{LOCK_FILE}"):
         raise Failure(f"node {meta.node_id} is running; stop it first")
     settings = _settings(config, meta)
+    cut = cut and not dry_run
+    if (
+        cut
+        and not yes
+        and not typer.confirm("Cut a damaged metadata log where it stops to be sound?")
+    ):
+        raise Failure("nothing was changed")
     try:
-        found = assess(disk, settings, config.metadata_log_dir)
+        found = assess(disk, settings, config.metadata_log_dir, cut_damage=cut)
         for sentence in found.sentences():
             print(sentence)
         print("The other voters' directories must never come back: they are another history.")
@@ -120,7 +129,7 @@ def recover_quorum(
             raise Failure("nothing was changed")
         wall_ms = time.time_ns() // 1_000_000
         recover(disk, settings, config.metadata_log_dir, wall_ms, "barnabas quorum recover")
-    except (RecoveryRefusedError, QuorumStateError, CorruptSnapshotError) as error:
+    except (RecoveryRefusedError, QuorumStateError, CorruptSnapshotError, CorruptLogError) as error:
         raise Failure(str(error)) from error
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}") from error

@@ -10,7 +10,7 @@ are missing between two segments were lost with the first one's tail, unless com
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -58,6 +58,10 @@ class Cut(NamedTuple):
     fault: str = ""
 
 
+BeforeCut = Callable[[Segment, int, int], None]
+"""Told (segment, position, offset) where the log will end, before what is behind is dropped; may refuse."""
+
+
 class Seen:
     """What the batches behind the recovery point say besides their bytes, so that they are read once."""
 
@@ -92,9 +96,10 @@ def open_log(
     log_start_offset: int = 0,
     compacted_to: int = 0,
     topic_id: Uuid | None = None,
+    before_cut: BeforeCut | None = None,
 ) -> Opened:
     """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps. Blocks
-    on the disk. Raises ``OSError``."""
+    on the disk. Raises ``OSError``, and what `before_cut` raises."""
     log = PartitionLog(disk, files, directory, partition, config, topic_id)
     log.checkpointed_recovery_point = recovery_point
     if not disk.exists(directory):
@@ -116,7 +121,7 @@ def open_log(
     # After a crash nobody knows what was made durable besides what the recovery point says.
     log.new_files = log.new_directory = log.epochs.is_dirty = not clean
     seen = None if clean else Seen(recovery_point, compacted_to)
-    cut = Cut() if seen is None else _recover(log, seen)
+    cut = Cut() if seen is None else _recover(log, seen, before_cut)
     later_cut = _find_end(log, log_start_offset)
     if later_cut is not None:
         cut, seen = later_cut, None
@@ -176,7 +181,7 @@ def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:
 # -- after a crash -----------------------------------------------------------------------------------
 
 
-def _recover(log: PartitionLog, seen: Seen) -> Cut:
+def _recover(log: PartitionLog, seen: Seen, before_cut: BeforeCut | None) -> Cut:
     """Check what the recovery point does not vouch for."""
     size, recovery_point = 0, seen.from_offset
     at = log.segment_index(recovery_point)
@@ -184,7 +189,7 @@ def _recover(log: PartitionLog, seen: Seen) -> Cut:
         _complete_indexes(log.segments[at - 1])
     while at < len(log.segments):
         following = log.bases[at + 1] if at + 1 < len(log.segments) else None
-        cut = _recover_segment(log.segments[at], recovery_point, following, seen)
+        cut = _recover_segment(log.segments[at], recovery_point, following, seen, before_cut)
         size += cut.size
         if cut.fault:
             for later in reversed(log.segments[at + 1 :]):
@@ -214,7 +219,11 @@ def _complete_indexes(segment: Segment) -> None:
 
 
 def _recover_segment(
-    segment: Segment, recovery_point: int, following: int | None, seen: Seen | None = None
+    segment: Segment,
+    recovery_point: int,
+    following: int | None,
+    seen: Seen | None = None,
+    before_cut: BeforeCut | None = None,
 ) -> Cut:
     """Cut `segment` behind its last sound batch, or where the segment that begins at `following` goes
     on. A fault is told only where the log has to end here. The batches are read once: that makes the
@@ -248,6 +257,8 @@ def _recover_segment(
     else:
         # A segment begins where the one before it ended: something is missing in between.
         fault = fault or f"{segment.path} ends before offset {following}, where the log goes on"
+    if fault and before_cut is not None:
+        before_cut(segment, end, next_offset)
     if cut:
         segment.file().truncate(end)
         segment.size = end

@@ -120,8 +120,10 @@ class QuorumReplica:
     ) -> QuorumReplica:
         """Open or create the log below `directory` (a metadata log dir, formatted before) and read
         what was persisted. Blocks on the disk. Raises ``OSError``, ``QuorumStateError``,
-        ``CorruptSnapshotError``."""
+        ``CorruptSnapshotError``, ``CorruptLogError``."""
         opened = open_replica(ports.disk, settings, directory)
+        if opened.fault:
+            ports.log("warning", "raft.log_cut", node=settings.node_id, reason=opened.fault)
         return cls(ports, settings, transport, state_machine, opened)
 
     # -- life ------------------------------------------------------------------------------------
@@ -162,6 +164,8 @@ class QuorumReplica:
         self._alarm.close()
         try:
             self._log.close(clean=clean)
+            if clean:
+                self._performer.finish()
         except OSError as error:  # what counts was synced before
             self.ports.log("error", "raft.close_failed", node=self.node_id, reason=str(error))
 

@@ -159,6 +159,12 @@ class Machine:
         return self.settings.can_vote and self.history.may_stand(self.me, self.high_watermark)
 
     @property
+    def votes_alone(self) -> bool:
+        """Whether nobody else votes: what is lost here is lost."""
+        nodes = self.history.voters.nodes
+        return len(nodes) == 1 and self.me.id in nodes
+
+    @property
     def leader_id(self) -> int:
         state = self.state
         if isinstance(state, (Candidate, Voted, Resigned)):

@@ -15,6 +15,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Disk
 from barnabas.raft import snapshots
 from barnabas.raft.batches import ControlRecord
+from barnabas.raft.damage import DamagedLogError, marked_offset, sound_controls
 from barnabas.raft.election_state import FILE_NAME, ElectionState, QuorumStateError
 from barnabas.raft.log_shape import LogShape
 from barnabas.raft.replica_log import DIRECTORY, MetadataLog, RaftLog, scan
@@ -41,23 +42,22 @@ class Opened:
     snapshot: SnapshotFile | None
     controls: list[tuple[int, list[ControlRecord]]] = field(default_factory=list)
     """The log's control batches by base offset."""
+    fault: str = ""
+    """Why the log was cut at its end; empty where it was not."""
 
 
-def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opened:
-    """Raises ``OSError``, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
+def open_replica(
+    disk: Disk, settings: ReplicaSettings, directory: str, *, cut_damage: bool = False
+) -> Opened:
+    """The only voter does not open a log that lacks what was on disk, unless `cut_damage`. Raises
+    ``OSError``, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError`` (`DamagedLogError`)."""
     path = f"{directory}/{DIRECTORY}"
     disk.make_dirs(path)
     snapshots.remove_leftovers(disk, path)
     known = snapshots.snapshots_in(disk, path)
     latest = known[-1] if known else None
-    log = MetadataLog.open(
-        disk,
-        path,
-        start_offset=known[0].offset if known else 0,
-        recovery_point=latest.offset if latest else 0,
-        segment_bytes=settings.segment_bytes,
-        segment_ms=settings.segment_ms,
-    )
+    log = _open_log(disk, settings, path, known, cut_damage=cut_damage)
+    fault = log.fault
     if latest is not None and not log.start_offset <= latest.offset <= log.end_offset:
         log.restart_at(latest.offset)
     # The log may begin in the middle of its first segment: its start is the oldest snapshot's end.
@@ -99,7 +99,53 @@ def open_replica(disk: Disk, settings: ReplicaSettings, directory: str) -> Opene
             election = ElectionState.from_json(disk.read_file(state_path))
         except QuorumStateError as error:
             raise QuorumStateError(f"{state_path}: {error}; {WITHOUT_IT}") from error
-    return Opened(path, log, shape, history, election, file, controls)
+    return Opened(path, log, shape, history, election, file, controls, fault)
+
+
+def _open_log(
+    disk: Disk,
+    settings: ReplicaSettings,
+    path: str,
+    known: list[OffsetAndEpoch],
+    *,
+    cut_damage: bool,
+) -> MetadataLog:
+    latest = known[-1].offset if known else 0
+    synced = 0 if cut_damage else marked_offset(disk, path)
+
+    def check(file: str, position: int, end: int) -> None:
+        if max(end, latest) < synced and _votes_alone(disk, settings, path, known):
+            raise DamagedLogError(file, position, end, synced)
+
+    log = MetadataLog.open(
+        disk,
+        path,
+        start_offset=known[0].offset if known else 0,
+        recovery_point=latest,
+        segment_bytes=settings.segment_bytes,
+        segment_ms=settings.segment_ms,
+        before_cut=lambda segment, position, end: check(segment.path, position, end),
+    )
+    active = log.partition_log.active
+    check(active.path, active.size, log.end_offset)  # whole batches are gone without a trace
+    return log
+
+
+def _votes_alone(
+    disk: Disk, settings: ReplicaSettings, path: str, known: list[OffsetAndEpoch]
+) -> bool:
+    """Whether this node is the only voter, by what is sound of snapshot and log."""
+    history = VoterHistory(VoterSet.static(settings.static_voters, settings.listener_name))
+    latest = known[-1] if known else None
+    if latest is not None:
+        file = SnapshotFile(disk, f"{path}/{snapshots.file_name(latest)}", latest)
+        for _, message in file.controls:
+            _note(history, message, latest.offset - 1)
+    for base_offset, records in sound_controls(disk, path):
+        for offset, (_, message) in enumerate(records, base_offset):
+            if latest is None or offset >= latest.offset:
+                _note(history, message, offset)
+    return settings.can_vote and list(history.voters) == [settings.node_id]
 
 
 def _make_durable(log: RaftLog, shape: LogShape) -> None:

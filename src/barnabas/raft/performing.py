@@ -17,6 +17,7 @@ from barnabas.raft import events as on
 from barnabas.raft import snapshots
 from barnabas.raft.applying import Applier
 from barnabas.raft.batches import control_batch
+from barnabas.raft.damage import SyncedMark
 from barnabas.raft.election_state import FILE_NAME
 from barnabas.raft.fetched_snapshot import FetchedSnapshot
 from barnabas.raft.machine import Machine
@@ -66,6 +67,7 @@ class Performer:
         self._watch = LeaderWatch(transport, lambda endpoint: step(on.PeerGone(endpoint)))
         self._fetched = FetchedSnapshot(ports.disk, directory)
         self._reader = reader
+        self._mark = SyncedMark(ports, directory)
         self._effects: deque[do.Effect] = deque()
         self._waiting_for_disk = False
         self._performing = False
@@ -89,6 +91,11 @@ class Performer:
     def close(self) -> None:
         self._closed = True
         self._watch.close()
+
+    def finish(self) -> None:
+        """Behind the last sync of a clean shutdown: say how far the log is on disk. Raises ``OSError``."""
+        if self._machine.votes_alone:
+            self._mark.finish(self._machine.log.synced_offset)
 
     def perform(self, effects: Iterable[do.Effect]) -> bool:
         """Queue `effects` and perform what need not wait. False where this was called from within
@@ -172,6 +179,7 @@ class Performer:
         self._log_generation += 1
         self._ports.log("info", "raft.truncate", node=self._settings.node_id, offset=effect.offset)
         self._log.truncate_to(effect.offset)
+        self._mark.cut(effect.offset)
 
     def _sync(self, effect: do.Sync | None) -> None:
         if self._syncing:
@@ -186,6 +194,8 @@ class Performer:
             if self._closed or self._failed(result):
                 return
             on_synced()
+            if generation == self._log_generation and self._machine.votes_alone:
+                self._mark.note(end)
             if self._sync_again:
                 self._sync_again = False
                 self._sync(None)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from barnabas.ports import Disk
 from barnabas.raft.batches import ControlRecord, control_batch, iter_runs
+from barnabas.raft.damage import mark
 from barnabas.raft.election_state import FILE_NAME, ElectionState
 from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.replica_log import SCAN_BYTES
@@ -77,10 +78,12 @@ class Assessment:
         return said
 
 
-def assess(disk: Disk, settings: ReplicaSettings, directory: str) -> Assessment:
-    """Read only what is there. Blocks. Raises ``OSError``, :class:`RecoveryRefusedError`,
-    ``QuorumStateError``, ``CorruptSnapshotError``."""
-    opened = open_replica(disk, settings, directory)
+def assess(
+    disk: Disk, settings: ReplicaSettings, directory: str, *, cut_damage: bool = False
+) -> Assessment:
+    """Read what is there; `cut_damage` gives up what a damaged log lacks. Blocks. Raises ``OSError``,
+    :class:`RecoveryRefusedError`, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
+    opened = open_replica(disk, settings, directory, cut_damage=cut_damage)
     try:
         return _assess(opened, settings)
     finally:
@@ -119,7 +122,7 @@ def recover(
     disk: Disk, settings: ReplicaSettings, directory: str, wall_ms: int, reason: str
 ) -> Assessment:
     """Make this directory the quorum's only one. Blocks until it is durable. Raises as `assess`."""
-    opened = open_replica(disk, settings, directory)
+    opened = open_replica(disk, settings, directory, cut_damage=True)  # `assess` has asked
     try:
         assessment = _assess(opened, settings)
         epoch = max(opened.election.epoch, opened.shape.last_epoch) + 1
@@ -129,6 +132,7 @@ def recover(
         on_synced()
         content = ElectionState(epoch).to_json(assessment.kraft_version, [settings.node_id])
         disk.write_atomic(f"{opened.directory}/{FILE_NAME}", content)
+        mark(disk, opened.directory, opened.log.end_offset)
     finally:
         opened.log.close(clean=True)
     return assessment

@@ -12,7 +12,7 @@ from typing import Protocol
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.recovery import BeforeCut, open_log
 from barnabas.ports import Disk
 from barnabas.raft.batches import ControlRecord, control_records, iter_runs
 from barnabas.raft.log_shape import LogShape
@@ -64,10 +64,12 @@ class RaftLog(Protocol):
 class MetadataLog:
     """A `RaftLog` on disk."""
 
-    def __init__(self, disk: Disk, files: OpenFiles, log: PartitionLog) -> None:
+    def __init__(self, disk: Disk, files: OpenFiles, log: PartitionLog, fault: str = "") -> None:
         self._disk = disk
         self._files = files
         self._log = log
+        self.fault = fault
+        """Why recovery dropped something at the end, in one sentence; empty where it did not."""
         self._tail = b""
         self._tail_offset = -1
         """Where the tail begins; it ends with the log."""
@@ -82,9 +84,11 @@ class MetadataLog:
         recovery_point: int = 0,
         segment_bytes: int,
         segment_ms: int,
+        before_cut: BeforeCut | None = None,
     ) -> MetadataLog:
         """`directory` is that of the partition; everything below `recovery_point` is known to be
-        durable and is not looked at. Blocks. Raises ``OSError``, ``ValueError``."""
+        durable and is not looked at. Blocks. Raises ``OSError``, ``ValueError``, and what `before_cut`
+        raises."""
         files = OpenFiles(disk)
         config = LogConfig(
             segment_bytes=segment_bytes,
@@ -103,8 +107,9 @@ class MetadataLog:
             recovery_point=recovery_point,
             log_start_offset=start_offset,
             topic_id=METADATA_TOPIC_ID,
+            before_cut=before_cut,
         )
-        return cls(disk, files, opened.log)
+        return cls(disk, files, opened.log, opened.fault)
 
     @property
     def partition_log(self) -> PartitionLog:
