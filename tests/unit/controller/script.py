@@ -237,27 +237,34 @@ class Script:
     def do_unregister(self, broker: str) -> str | None:
         return said(self.world.ask(UnregisterBrokerRequest(broker_id=int(broker))))
 
-    def do_isr(self, partition: str, members: str, by: str = "", leader: str = "") -> str:
-        """``t-0 1,2 [by LEADER]``: the leader asks for this ISR."""
+    def do_isr(self, partition: str, members: str, *words: str) -> str:
+        """``t-0 1,2 [by LEADER]``: the leader asks for this ISR; with ``old_leader_epoch`` and the like
+        for one that it knows no better than before, ``new_...`` than anybody."""
         topic, index = self._at(partition)
-        asking = int(leader) if leader else topic.leader[index]
+        asking = int(words[words.index("by") + 1]) if "by" in words else topic.leader[index]
+
+        def off(what: str) -> int:
+            return (f"new_{what}" in words) - (f"old_{what}" in words)
+
         refusals = self.world.controller.refusals
         known = len(refusals)
         answer = self.world.ask(
             alter.AlterPartitionRequest(
                 broker_id=asking,
-                broker_epoch=self.world.epochs[asking],
+                broker_epoch=self.world.epochs[asking] + off("broker_epoch"),
                 topics=[
                     alter.TopicData(
                         topic_id=topic.id,
                         partitions=[
                             alter.PartitionData(
                                 partition_index=index,
-                                leader_epoch=topic.leader_epoch[index],
-                                partition_epoch=topic.partition_epoch[index],
+                                leader_epoch=topic.leader_epoch[index] + off("leader_epoch"),
+                                partition_epoch=topic.partition_epoch[index]
+                                + off("partition_epoch"),
                                 new_isr_with_epochs=[
                                     alter.BrokerState(
-                                        broker_id=b, broker_epoch=self.world.epochs.get(b, -1)
+                                        broker_id=b,
+                                        broker_epoch=self.world.epochs.get(b, -1) + off("members"),
                                     )
                                     for b in numbers(members)
                                 ],

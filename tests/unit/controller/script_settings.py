@@ -13,7 +13,7 @@ from typing import Any
 from barnabas.config.definition import ConfigType
 from barnabas.metadata import tree
 from barnabas.metadata.events import EventReader
-from barnabas.types import Uuid
+from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs_request as legacy
 from barnabas.wire.messages import assign_replicas_to_dirs_request as assign
@@ -257,6 +257,24 @@ def joins_in(world: World, broker: str, *numbers: str) -> str:
     return said(answer)
 
 
+def revive_behind(world: World, broker: str) -> str:
+    """A new process registers after a clean shutdown, and has not replayed that yet."""
+    number = int(broker)
+    world.ports.network.refusing.discard(Endpoint("h", 9000 + number))
+    world.register(number, incarnation=8000 + number, previous_epoch=world.epochs[number])
+    return _heard(world.heartbeat(number, offset=world.epochs[number] - 1))
+
+
+def catch_up(world: World, broker: str) -> str:
+    """Its next heartbeat says that it has."""
+    return _heard(world.heartbeat(int(broker)))
+
+
+def _heard(answer: Any) -> str:
+    caught_up = "caught up" if answer.is_caught_up else "behind"
+    return f"{'fenced' if answer.is_fenced else 'unfenced'}, {caught_up}"
+
+
 # -- what is told ----------------------------------------------------------------------------------
 
 
@@ -300,5 +318,5 @@ COMMANDS: dict[str, Callable[..., str | None]] = {
     "try_place": try_place, "try_grow": try_grow, "place_many": place_many,
     "level": level, "levels": levels, "joins_with": joins_with, "joins_in": joins_in,
     "producer_ids": producer_ids, "directory": directory, "directories": directories,
-    "cat": cat, "events": events, "metrics": metrics,
+    "revive_behind": revive_behind, "catch_up": catch_up, "cat": cat, "events": events, "metrics": metrics,
 }  # fmt: skip
