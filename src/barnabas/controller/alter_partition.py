@@ -13,6 +13,7 @@ from barnabas.controller.brokers import check_epoch
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.pieces import Steps, in_pieces
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.topic import LEADER_UNCHANGED, ORDINARY, RECOVERED, RECOVERING, Topic
 from barnabas.types import Uuid
@@ -27,7 +28,6 @@ from barnabas.wire.messages.alter_partition_response import (
 )
 from barnabas.wire.messages.alter_partition_response import PartitionData as PartitionResult
 from barnabas.wire.messages.alter_partition_response import TopicData as TopicResult
-from barnabas.wire.schema import Message
 
 
 class Refusal(NamedTuple):
@@ -56,12 +56,26 @@ def alter_partition(
 ) -> Decision[AlterPartitionResponse]:
     """One answer per partition. Raises STALE_BROKER_EPOCH for the whole request."""
     check_epoch(cluster, request.broker_id, request.broker_epoch)
-    records: list[Message] = []
-    results = []
+    results: list[TopicResult] = []
+    steps = _steps(cluster, request, results, on_refusal, hold_back, on_fall)
+    size = sum(len(wanted.partitions) for wanted in request.topics)
+    return in_pieces(size, steps, lambda: AlterPartitionResponse(topics=results))
+
+
+def _steps(
+    cluster: Cluster,
+    request: AlterPartitionRequest,
+    results: list[TopicResult],
+    on_refusal: OnRefusal,
+    hold_back: HoldBack,
+    on_fall: OnFall,
+) -> Steps:
     for wanted in request.topics:
-        topic = cluster.image.topics_by_id.get(Uuid(wanted.topic_id))
-        partitions = []
+        partitions: list[PartitionResult] = []
+        results.append(TopicResult(topic_id=wanted.topic_id, partitions=partitions))
         for data in wanted.partitions:
+            check_epoch(cluster, request.broker_id, request.broker_epoch)
+            topic = cluster.image.topics_by_id.get(Uuid(wanted.topic_id))
             if topic is None:
                 refusal: Refusal | PartitionChangeRecord | None = Refusal(
                     ErrorCode.UNKNOWN_TOPIC_ID, "the topic id is unknown"
@@ -72,14 +86,13 @@ def alter_partition(
                 name = f"{topic.name if topic else wanted.topic_id.hex()}-{data.partition_index}"
                 on_refusal(name, refusal.code.name, refusal.reason)
                 partitions.append(_refused(data, refusal))
+                yield None
                 continue
             assert topic is not None
             if refusal is not None:
-                records.append(refusal)
                 _note_falls(topic, data, refusal, on_fall)
             partitions.append(_changed(request.broker_id, topic, data, refusal))
-        results.append(TopicResult(topic_id=wanted.topic_id, partitions=partitions))
-    return Decision(AlterPartitionResponse(topics=results), records)
+            yield refusal
 
 
 def _note_falls(

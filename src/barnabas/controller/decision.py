@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from barnabas.metadata.rows import Replayable
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.controller.cluster import Cluster
 
 R = TypeVar("R")
+
+
+class Prepared(NamedTuple):
+    """Records that were encoded, and read for replay, before they are written."""
+
+    values: list[bytes]
+    staged: list[Replayable]
 
 
 @dataclass(slots=True)
@@ -29,10 +37,13 @@ class Decision(Generic[R]):
     """What remains to be done in slices once the records are applied."""
     then: Callable[[Cluster], Decision[R]] | None = None
     """After the work: the decision that counts, whose response is the answer."""
-    values: list[bytes] | None = None
-    """The records as bytes, where they were encoded already."""
+    prepared: Prepared | None = None
+    """In place of `records`, where there are thousands."""
+
+    @property
+    def size(self) -> int:
+        """How many records are written."""
+        return len(self.records) if self.prepared is None else len(self.prepared.values)
 
     def __repr__(self) -> str:
-        return (
-            f"Decision({len(self.records)} records, {self.reason or type(self.response).__name__})"
-        )
+        return f"Decision({self.size} records, {self.reason or type(self.response).__name__})"

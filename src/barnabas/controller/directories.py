@@ -8,6 +8,7 @@ from barnabas.controller.brokers import check_epoch
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.pieces import Steps, in_pieces
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.registrations import BrokerRegistration
@@ -23,7 +24,6 @@ from barnabas.wire.messages.assign_replicas_to_dirs_response import (
     PartitionData,
     TopicData,
 )
-from barnabas.wire.schema import Message
 
 
 def assign_replicas(
@@ -36,15 +36,29 @@ def assign_replicas(
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
         )
-    broker = check_epoch(cluster, request.broker_id, request.broker_epoch)
-    records: list[Message] = []
-    answers = []
+    check_epoch(cluster, request.broker_id, request.broker_epoch)
+    answers: list[DirectoryData] = []
+    size = sum(len(topic.partitions) for at in request.directories for topic in at.topics)
+    steps = _steps(cluster, request, answers, note)
+    return in_pieces(size, steps, lambda: AssignReplicasToDirsResponse(directories=answers))
+
+
+def _steps(
+    cluster: Cluster,
+    request: AssignReplicasToDirsRequest,
+    answers: list[DirectoryData],
+    note: Callable[[str, str, str], None],
+) -> Steps:
     for directory in request.directories:
-        topics = []
+        topics: list[TopicData] = []
+        answers.append(DirectoryData(id=directory.id, topics=topics))
         for wanted in directory.topics:
-            topic = cluster.image.topics_by_id.get(Uuid(wanted.topic_id))
-            partitions = []
+            partitions: list[PartitionData] = []
+            topics.append(TopicData(topic_id=wanted.topic_id, partitions=partitions))
             for data in wanted.partitions:
+                broker = check_epoch(cluster, request.broker_id, request.broker_epoch)
+                topic = cluster.image.topics_by_id.get(Uuid(wanted.topic_id))
+                record = None
                 index = data.partition_index
                 code = _problem(topic, index, broker.id)
                 if code != ErrorCode.NONE:
@@ -52,12 +66,8 @@ def assign_replicas(
                     note(f"{name}-{index}", code.name, _why(code, broker.id))
                 elif topic is not None:
                     record = _move(cluster, broker, topic, index, Uuid(directory.id))
-                    if record is not None:
-                        records.append(record)
                 partitions.append(PartitionData(partition_index=index, error_code=code))
-            topics.append(TopicData(topic_id=wanted.topic_id, partitions=partitions))
-        answers.append(DirectoryData(id=directory.id, topics=topics))
-    return Decision(AssignReplicasToDirsResponse(directories=answers), records)
+                yield record
 
 
 def _problem(topic: Topic | None, index: int, broker: int) -> ErrorCode:

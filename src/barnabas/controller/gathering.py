@@ -2,9 +2,10 @@
 
 As in Kafka all records of one CreateTopics or CreatePartitions stand in one batch of the log: after a
 failover either all of them are there or none, and nobody ever sees half a topic. Deciding and encoding
-them may take many turns, between which the controller answers others; only appending and applying
-them is one turn. Should brokers, configurations or features change meanwhile, all is decided
-afresh; after a few times of that, in one turn.
+them, and reading what was encoded into columns, may take many turns, between which the controller
+answers others; only appending them and putting the columns into the image is one turn. Should brokers,
+configurations or features change meanwhile, all is decided afresh; after a few times of that, in one
+turn.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.controller.cluster import Cluster
-from barnabas.controller.decision import Decision
+from barnabas.controller.decision import Decision, Prepared
 from barnabas.metadata.codec import encode_records
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.schema import Message
@@ -55,13 +56,14 @@ class Gathering(Generic[R]):
         self._parts = parts
         self._respond = respond
         self._validate_only = validate_only
+        self._is_large = sum(part.size for part in parts) > SLICE
         self._results: list[Any] = []
         self._records: list[Message] = []
-        self._values: list[bytes] = []
+        self._prepared = Prepared([], [])
 
     def decision(self) -> Decision[R]:
         """At once where it is little. Raises POLICY_VIOLATION where it is more than 10,000 records."""
-        if sum(part.size for part in self._parts) > SLICE:
+        if self._is_large:
             return Decision(self._respond([]), [], work=self._slices(), then=self._whole)
         for _ in self._gather():
             pass
@@ -91,7 +93,7 @@ class Gathering(Generic[R]):
 
     def _gather(self) -> Iterator[None]:
         """Decide all parts; stops between slices."""
-        self._results, self._records, self._values = [], [], []
+        self._results, self._records, self._prepared = [], [], Prepared([], [])
         left = SLICE
         for part in self._parts:
             try:
@@ -108,17 +110,25 @@ class Gathering(Generic[R]):
             self._results.append(result)
 
     def _add(self, records: list[Message]) -> None:
-        if len(self._records) + len(records) > RECORDS_MAX:
+        values, staged = self._prepared
+        if len(self._records) + len(values) + len(records) > RECORDS_MAX:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
                 "Unable to perform excessively large batch operation: more than"
                 f" {RECORDS_MAX} records.",
             )
-        self._records += records
-        self._values += encode_records(records, self._cluster.image.metadata_version)
+        if not self._is_large:
+            self._records += records
+            return
+        image = self._cluster.image
+        encoded = encode_records(records, image.metadata_version)
+        image.stage(encoded, staged)
+        values += encoded
 
     def _whole(self, cluster: Cluster) -> Decision[R]:
         response = self._respond(self._results)
         if self._validate_only:
             return Decision(response)
-        return Decision(response, self._records, values=self._values)
+        if self._is_large:
+            return Decision(response, prepared=self._prepared)
+        return Decision(response, self._records)

@@ -24,7 +24,8 @@ broker has T/N ± 5·√(T/N) of any kind (a bound that random starts break once
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
@@ -44,7 +45,15 @@ class UsableBroker(NamedTuple):
 def place(
     brokers: Iterable[UsableBroker], partitions: int, factor: int, rng: Rng
 ) -> list[tuple[int, ...]]:
-    """Replicas of each new partition, the preferred leader first.
+    """As `placing`, all at once."""
+    return list(placing(brokers, partitions, factor, rng))
+
+
+def placing(
+    brokers: Iterable[UsableBroker], partitions: int, factor: int, rng: Rng
+) -> Iterator[tuple[int, ...]]:
+    """Replicas of each new partition, the preferred leader first, one by one as they are asked for;
+    what is left to chance is drawn now.
 
     Raises KafkaError INVALID_REPLICATION_FACTOR with both numbers where there are too few brokers.
     """
@@ -75,21 +84,19 @@ def place(
 
 def place_round_robin(
     brokers: Sequence[int], partitions: int, factor: int, rng: Rng
-) -> list[tuple[int, ...]]:
+) -> Iterator[tuple[int, ...]]:
     """The rule for brokers without racks; see the module."""
     count = len(brokers)
     start = rng.randrange(count)
     pattern = _even_round(count, factor, min(count, partitions))
     strides = [n for n in range(1, count + 1) if gcd(n, count) == 1]
     shift = rng.randrange(len(strides))
-    placed: list[tuple[int, ...]] = []
-    while len(placed) < partitions:
-        stride = strides[shift % len(strides)]
-        order = [brokers[(start + i * stride) % count] for i in range(count)]
-        shift += 1
-        for positions in pattern[: partitions - len(placed)]:
-            placed.append(tuple([order[at] for at in positions]))
-    return placed
+    rounds = (
+        [brokers[(start + i * strides[n % len(strides)]) % count] for i in range(count)]
+        for n in itertools.count(shift)
+    )
+    placed = (tuple([order[at] for at in positions]) for order in rounds for positions in pattern)
+    return itertools.islice(placed, partitions)
 
 
 @lru_cache(maxsize=64)
@@ -149,7 +156,7 @@ class _Rack:
 
 def place_striped(
     brokers: Sequence[tuple[int, str]], partitions: int, factor: int, rng: Rng
-) -> list[tuple[int, ...]]:
+) -> Iterator[tuple[int, ...]]:
     """The rule for brokers (id, rack) with racks; see the module."""
     names = sorted({rack for _, rack in brokers})
     first = rng.randrange(len(names))
@@ -158,7 +165,7 @@ def place_striped(
         ids = [broker for broker, rack in brokers if rack == name]
         turn = rng.randrange(len(ids))
         racks.append(_Rack(at, ids[turn:] + ids[:turn]))
-    return [_stripe(racks, p, factor) for p in range(partitions)]
+    return (_stripe(racks, p, factor) for p in range(partitions))
 
 
 def _stripe(racks: list[_Rack], p: int, factor: int) -> tuple[int, ...]:
@@ -184,14 +191,14 @@ def _stripe(racks: list[_Rack], p: int, factor: int) -> tuple[int, ...]:
 
 
 def _with_fenced(
-    placed: list[tuple[int, ...]], fenced: list[UsableBroker], missing: int
-) -> list[tuple[int, ...]]:
+    placed: Iterator[tuple[int, ...]], fenced: list[UsableBroker], missing: int
+) -> Iterator[tuple[int, ...]]:
     """Fill up with fenced brokers, in turn."""
     ids = [broker.id for broker in fenced]
-    return [
+    return (
         replicas + tuple(ids[(p + i) % len(ids)] for i in range(missing))
         for p, replicas in enumerate(placed)
-    ]
+    )
 
 
 def _invalid(message: str) -> KafkaError:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.pieces import Steps, in_pieces
 from barnabas.controller.topics import check_assignment, is_cordoned
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.topic import NO_LEADER, ORDINARY, Replicas, Topic
@@ -37,7 +38,6 @@ from barnabas.wire.messages.list_partition_reassignments_response import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from barnabas.wire.schema import Message
 
 
 class Plan(NamedTuple):
@@ -60,12 +60,30 @@ def alter_reassignments(
     cluster: Cluster, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """One answer per partition; None as replicas cancels."""
-    records: list[Message] = []
-    responses = []
+    responses: list[ReassignableTopicResponse] = []
+
+    def respond() -> AlterPartitionReassignmentsResponse:
+        return AlterPartitionReassignmentsResponse(
+            error_message=None,
+            responses=responses,
+            allow_replication_factor_change=request.allow_replication_factor_change,
+        )
+
+    size = sum(len(wanted.partitions) for wanted in request.topics)
+    return in_pieces(size, _steps(cluster, request, responses), respond)
+
+
+def _steps(
+    cluster: Cluster,
+    request: AlterPartitionReassignmentsRequest,
+    responses: list[ReassignableTopicResponse],
+) -> Steps:
     for wanted in request.topics:
-        topic = cluster.image.topics_by_name.get(wanted.name)
-        partitions = []
+        partitions: list[ReassignablePartitionResponse] = []
+        responses.append(ReassignableTopicResponse(name=wanted.name, partitions=partitions))
         for target in wanted.partitions:
+            topic = cluster.image.topics_by_name.get(wanted.name)
+            record = None
             answer = ReassignablePartitionResponse(
                 partition_index=target.partition_index, error_message=None
             )
@@ -81,19 +99,11 @@ def alter_reassignments(
                     if target.replicas is None
                     else begin(cluster, topic, target, request.allow_replication_factor_change)
                 )
-                if record is not None:
-                    records.append(record)
             except KafkaError as error:
                 answer.error_code = error.code
                 answer.error_message = error.message or error.code.name
             partitions.append(answer)
-        responses.append(ReassignableTopicResponse(name=wanted.name, partitions=partitions))
-    response = AlterPartitionReassignmentsResponse(
-        error_message=None,
-        responses=responses,
-        allow_replication_factor_change=request.allow_replication_factor_change,
-    )
-    return Decision(response, records)
+            yield record
 
 
 def begin(

@@ -319,22 +319,25 @@ class ControllerRuntime:
     def commit(self, decision: Decision[Any]) -> int:
         """Append and apply the records; returns the offset whose commit makes the decision true
         (without records: that of the newest record it may have been made on)."""
-        records = decision.records
-        if not records:
+        if not decision.size:
             if self.cluster.to_recover:
                 self._schedule_recovery()
             return self.image.offset
-        values: Sequence[bytes] | None = decision.values
-        if values is None:
-            values = encode_records(records, self.image.metadata_version)
+        values: Sequence[bytes]
+        replayed: Sequence[Replayable]
+        if decision.prepared is not None:
+            values, replayed = decision.prepared
+        else:
+            replayed = decision.records
+            values = encode_records(decision.records, self.image.metadata_version)
         self._appending = True
         try:
             last_offset = self.quorum.append(values)
-            self.image.apply_uncommitted(records, last_offset, self.epoch, self.wall_ms())
+            self.image.apply_uncommitted(replayed, last_offset, self.epoch, self.wall_ms())
         finally:
             self._appending = False
         if decision.reason:
-            self.ports.log("info", "decided", reason=decision.reason, records=len(records))
+            self.ports.log("info", "decided", reason=decision.reason, records=decision.size)
         if self.cluster.to_recover:
             self._schedule_recovery()
         if self._deferred:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.controller.cluster import Cluster
@@ -16,7 +16,8 @@ from barnabas.controller.configs import check_values
 from barnabas.controller.decision import Decision
 from barnabas.controller.describe_configs import Configuration, topic_entries
 from barnabas.controller.gathering import RECORDS_MAX, Gathering, Part
-from barnabas.controller.placement import UsableBroker, place
+from barnabas.controller.pieces import Steps, in_pieces
+from barnabas.controller.placement import UsableBroker, placing
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import TOPIC
 from barnabas.metadata.records.config_record import ConfigRecord
@@ -57,6 +58,14 @@ class Assignment(NamedTuple):
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+
+
+class Placement(NamedTuple):
+    """Where the partitions of a new topic go."""
+
+    partitions: int
+    factor: int
+    assignments: Iterable[Assignment]
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -156,19 +165,16 @@ def _create(
     """One topic's answer and records. Raises KafkaError."""
     _check_new_name(cluster, wanted.name, taken)
     overrides = _check_configs(cluster, wanted)
-    if wanted.assignments:
-        assignments = _manual(cluster, wanted)
-    else:
-        assignments = _placed(cluster, wanted, rng)
+    placement = _manual(cluster, wanted) if wanted.assignments else _placed(cluster, wanted, rng)
     topic_id = new_topic_id(cluster, rng)
     result = CreatableTopicResult(name=wanted.name, topic_id=topic_id)
     if may_describe_configs:
-        result.num_partitions = len(assignments)
-        result.replication_factor = len(assignments[0].replicas)
+        result.num_partitions = placement.partitions
+        result.replication_factor = placement.factor
         result.configs = described_configs(cluster, overrides)
     else:
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return result, _topic_records(cluster, wanted.name, topic_id, overrides, assignments)
+    return result, _topic_records(cluster, wanted.name, topic_id, overrides, placement.assignments)
 
 
 def _topic_records(
@@ -176,7 +182,7 @@ def _topic_records(
     name: str,
     topic_id: Uuid,
     overrides: Mapping[str, str],
-    assignments: Sequence[Assignment],
+    assignments: Iterable[Assignment],
 ) -> Iterator[Message]:
     yield TopicRecord(name=name, topic_id=topic_id)
     for key, value in overrides.items():
@@ -232,7 +238,7 @@ def described_configs(
     ]
 
 
-def _placed(cluster: Cluster, wanted: CreatableTopic, rng: Rng) -> list[Assignment]:
+def _placed(cluster: Cluster, wanted: CreatableTopic, rng: Rng) -> Placement:
     factor, count = wanted.replication_factor, wanted.num_partitions
     if factor < -1 or factor == 0:
         raise KafkaError(
@@ -247,31 +253,26 @@ def _placed(cluster: Cluster, wanted: CreatableTopic, rng: Rng) -> list[Assignme
     settings = cluster.settings
     count = settings.num_partitions if count == -1 else count
     factor = settings.default_replication_factor if factor == -1 else factor
-    return place_partitions(cluster, count, factor, rng)
+    return Placement(count, factor, place_partitions(cluster, count, factor, rng))
 
 
-def place_partitions(cluster: Cluster, count: int, factor: int, rng: Rng) -> list[Assignment]:
-    """Placement on the usable brokers. Raises INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS."""
+def place_partitions(cluster: Cluster, count: int, factor: int, rng: Rng) -> Iterator[Assignment]:
+    """Placement on the usable brokers, one by one as they are asked for. Raises
+    INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS."""
     if count > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
             f"Excessively large number of partitions per request: {count}, at most {RECORDS_MAX}.",
         )
     try:
-        placed = place(usable_brokers(cluster), count, factor, rng)
+        placed = placing(usable_brokers(cluster), count, factor, rng)
     except KafkaError as error:
         raise KafkaError(
             error.code, f"Unable to replicate the partition {factor} time(s): {error.message}"
         ) from error
     active = cluster.active_brokers()
-    assignments = [_assignment(replicas, active) for replicas in placed]
-    if any(not assignment.isr for assignment in assignments):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced"
-            " or in controlled shutdown.",
-        )
-    return assignments
+    # Somebody in each is active, or nothing could have been placed.
+    return (_assignment(replicas, active) for replicas in placed)
 
 
 def _assignment(replicas: Sequence[int], active: Mapping[int, None]) -> Assignment:
@@ -293,7 +294,7 @@ def is_cordoned(cluster: Cluster, broker: int) -> bool:
     return bool(known.cordoned) and all(d in known.cordoned for d in known.directories)
 
 
-def _manual(cluster: Cluster, wanted: CreatableTopic) -> list[Assignment]:
+def _manual(cluster: Cluster, wanted: CreatableTopic) -> Placement:
     if wanted.replication_factor != -1:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -322,7 +323,8 @@ def _manual(cluster: Cluster, wanted: CreatableTopic) -> list[Assignment]:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         )
-    return [manual_assignment(cluster, i, by_index[i]) for i in range(len(by_index))]
+    assignments = [manual_assignment(cluster, i, by_index[i]) for i in range(len(by_index))]
+    return Placement(len(assignments), len(by_index[0]), assignments)
 
 
 def manual_assignment(cluster: Cluster, index: int, replicas: tuple[int, ...]) -> Assignment:
@@ -446,7 +448,7 @@ def _grow(cluster: Cluster, wanted: CreatePartitionsTopic, rng: Rng) -> Iterator
     additional = wanted.count - present
     factor = len(topic.replicas[0])
     if wanted.assignments is None:
-        assignments = place_partitions(cluster, additional, factor, rng)
+        assignments: Iterable[Assignment] = place_partitions(cluster, additional, factor, rng)
     else:
         assignments = _grown_manually(cluster, wanted, present, additional, factor)
     return (
@@ -481,14 +483,21 @@ def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[De
     asked = list(request.topics) or [DeleteTopicState(name=n) for n in request.topic_names]
     if not cluster.settings.delete_topics:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-    results = []
-    records: list[Message] = []
+    results: list[DeletableTopicResult] = []
+    steps = _deletions(cluster, asked, results)
+    return in_pieces(len(asked), steps, lambda: DeleteTopicsResponse(responses=results))
+
+
+def _deletions(
+    cluster: Cluster, asked: Sequence[DeleteTopicState], results: list[DeletableTopicResult]
+) -> Steps:
     doomed: dict[Uuid, None] = {}
     for state in asked:
         name, topic_id = state.name, Uuid(state.topic_id)
         result = DeletableTopicResult(name=name, topic_id=topic_id)
         topic, problem = _doomed_topic(cluster, name, topic_id)
-        if topic is not None and topic.id in doomed:
+        record = None
+        if (topic.id if topic is not None else topic_id) in doomed:
             what = "Duplicate topic name." if name is not None else "Duplicate topic id."
             problem = KafkaError(ErrorCode.INVALID_REQUEST, what)
         if problem is not None or topic is None:
@@ -497,9 +506,9 @@ def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[De
         else:
             doomed[topic.id] = None
             result.name, result.topic_id = topic.name, topic.id
-            records.append(RemoveTopicRecord(topic_id=topic.id))
+            record = RemoveTopicRecord(topic_id=topic.id)
         results.append(result)
-    return Decision(DeleteTopicsResponse(responses=results), records)
+        yield record
 
 
 def _doomed_topic(

@@ -1,0 +1,183 @@
+"""Requests about thousands of partitions are decided piece by piece, and answered as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.controller.pieces import PIECE
+from barnabas.types import ZERO_UUID
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages import alter_partition_reassignments_request as reassignments
+from barnabas.wire.messages import alter_partition_request as alter
+from barnabas.wire.messages import assign_replicas_to_dirs_request as assign
+from barnabas.wire.messages.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.schema import Message
+from tests.unit.controller.harness import World, uuid
+from tests.unit.metadata.strategies import holds
+
+SIZE = 3 * PIECE + 7
+
+
+def world_of(*topics: int) -> World:
+    world = World()
+    world.join(1, 2, 3, 4)
+    for number, partitions in enumerate(topics):
+        world.create(f"t{number}", [[1, 2, 3]] * partitions)
+    return world
+
+
+def begun(world: World, request: Message) -> list[Any]:
+    """Where the answer comes."""
+    box: list[Any] = []
+    world.start(request).attach(box.append)
+    return box
+
+
+def largest_batch(world: World, since: int) -> int:
+    return max(len(batch.values) for batch in world.quorum.batches[since:])
+
+
+def moves(world: World) -> Message:
+    return reassignments.AlterPartitionReassignmentsRequest(
+        topics=[
+            reassignments.ReassignableTopic(
+                name="t0",
+                partitions=[
+                    reassignments.ReassignablePartition(partition_index=i, replicas=[2, 3, 4])
+                    for i in [*range(SIZE), SIZE + 9]
+                ],
+            )
+        ]
+    )
+
+
+def isr_changes(world: World) -> Message:
+    topic = world.image.topics_by_name["t0"]
+    return alter.AlterPartitionRequest(
+        broker_id=1,
+        broker_epoch=world.epochs[1],
+        topics=[
+            alter.TopicData(
+                topic_id=topic.id,
+                partitions=[
+                    alter.PartitionData(
+                        partition_index=i, leader_epoch=0, new_isr=[1, 2], partition_epoch=0
+                    )
+                    for i in range(SIZE)
+                ],
+            )
+        ],
+    )
+
+
+def directories(world: World) -> Message:
+    topic = world.image.topics_by_name["t0"]
+    return assign.AssignReplicasToDirsRequest(
+        broker_id=2,
+        broker_epoch=world.epochs[2],
+        directories=[
+            assign.DirectoryData(
+                id=uuid(77),
+                topics=[
+                    assign.TopicData(
+                        topic_id=topic.id,
+                        partitions=[assign.PartitionData(partition_index=i) for i in range(SIZE)],
+                    )
+                ],
+            )
+        ],
+    )
+
+
+@pytest.mark.parametrize("make", [moves, isr_changes, directories])
+def test_each_piece_is_a_batch_and_all_are_answered_together(make: Any) -> None:
+    world = world_of(SIZE)
+    since = len(world.quorum.batches)
+    box = begun(world, make(world))
+    assert len(world.quorum.batches) == since, "nothing is decided in the turn of the request"
+    assert world.ports.wakeups.run_soon() >= SIZE // PIECE
+    assert largest_batch(world, since) <= PIECE
+    assert not box, "not before everything is committed"
+    world.settle()
+    topic = world.image.topics_by_name["t0"]
+    if make is moves:
+        [answer] = box[0].responses
+        assert [p.error_code for p in answer.partitions] == [
+            *[ErrorCode.NONE] * SIZE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert all(rare.adding == (4,) for rare in topic.rare.values()) and len(topic.rare) == SIZE
+    elif make is isr_changes:
+        assert set(topic.isr) == {(1, 2)}
+        assert [p.isr for p in box[0].topics[0].partitions] == [(1, 2)] * SIZE
+    else:
+        assert {homes[1] for homes in topic.directories} == {uuid(77)}
+
+
+def test_a_controller_that_resigns_on_the_way_says_so_and_what_was_written_holds() -> None:
+    world = world_of(SIZE)
+    box = begun(world, isr_changes(world))
+    world.ports.wakeups.soon.pop(0)()
+    world.quorum.commit()
+    world.ports.wakeups.soon.clear()
+    world.failover()
+    assert box[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert world.image.topics_by_name["t0"].isr.count((1, 2)) == PIECE
+
+
+def test_topics_are_deleted_piece_by_piece() -> None:
+    world = world_of(*[1] * SIZE)
+    since = len(world.quorum.batches)
+    names = [f"t{i}" for i in range(SIZE)]
+    wanted = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in [*names, "t0", "none"]]
+    box = begun(world, DeleteTopicsRequest(topics=wanted))
+    world.settle()
+    assert largest_batch(world, since) <= PIECE
+    codes = [result.error_code for result in box[0].responses]
+    assert codes[:SIZE] == [ErrorCode.NONE] * SIZE
+    assert codes[SIZE:] == [ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] or (
+        codes[SIZE:] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    )
+    assert not world.image.topics_by_id
+
+
+def test_ten_thousand_partitions_are_one_batch_and_leave_the_same_image() -> None:
+    world = world_of(3)
+    since = len(world.quorum.batches)
+    box = begun(
+        world,
+        CreateTopicsRequest(
+            topics=[CreatableTopic(name="big", num_partitions=7000, replication_factor=3)]
+        ),
+    )
+    more = begun(
+        world,
+        CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name="t0", count=4000, assignments=None)]
+        ),
+    )
+    before = holds(world.image)
+    turns = 0
+    while len(world.quorum.batches) == since:
+        assert holds(world.image) == before or turns == 0, "nobody sees half a topic"
+        world.ports.wakeups.soon.pop(0)()
+        turns += 1
+    assert turns >= 14
+    undone = world.image.undo_uncommitted()
+    assert holds(world.image) == before
+    for again in undone:
+        world.image.apply_uncommitted(*again)
+    world.settle()
+    assert [len(batch.values) for batch in world.quorum.batches[since:]] == [7001, 3997]
+    assert not box[0].topics[0].error_code and not more[0].results[0].error_code
+    replayed = world.new_controller()
+    replayed.on_commit(world.quorum.batches)
+    assert holds(replayed.image) == holds(world.image)
+    assert {len(topic) for topic in world.image.topics_by_id.values()} == {7000, 4000}
