@@ -1,7 +1,7 @@
 """Compaction of uncompressed records by the helper process, in machine code and in plain Python, and what the
 node's own thread feels of it. Called by :mod:`bench.log`.
 
-100-byte records, four of each key, in batches of 1000, 100 and 10. The rate is records per second of one
+100-byte records, four of each key, in batches of 1000, 100, 10 and 1. The rate is records per second of one
 core: CPU time of the helper, which nothing else uses; wall time beside it. Loading the machine code is
 measured apart: it happens once per helper, compiling once per installation.
 """
@@ -102,9 +102,9 @@ def measure(directory: str, records: int, per_batch: int, kind: str) -> str:
 
 
 def measure_all(directory: str, tell: Callable[[str], None], scale: float = 1.0) -> None:
-    for per_batch in (1000, 100, 10):
+    for per_batch in (1000, 100, 10, 1):
         for kind in (MACHINE_CODE, PLAIN, THIS_PROCESS):
-            full = {1000: 2_000_000, 100: 1_000_000, 10: 200_000}[per_batch]
+            full = {1000: 2_000_000, 100: 1_000_000, 10: 1_000_000, 1: 500_000}[per_batch]
             records = int(full * scale * (1 if kind == MACHINE_CODE else 0.2))
             tell(measure(directory, records - records % (4 * per_batch), per_batch, kind))
 

@@ -25,7 +25,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import CLEANED, TXN_INDEX, OpenFiles, file_name
 from barnabas.log.partition_log import PartitionLog
-from barnabas.log.segment import Segment
+from barnabas.log.segment import Segment, append_indexed, indexing_of
 from barnabas.ports import Disk
 from barnabas.record.batch import (
     HEADER_SIZE,
@@ -36,7 +36,6 @@ from barnabas.record.batch import (
     CorruptBatchError,
     check_crc,
     check_shape,
-    iterate,
     read_header,
 )
 from barnabas.types import Buffer
@@ -302,7 +301,7 @@ def _clean_segment(
     reader = _Reader(segment, end_offset)
     while (window := reader.window()) is not None:
         if size >= WRITE_BYTES:
-            target.append_run(b"".join(parts), headers)
+            _append(target, keys, b"".join(parts), headers)
             parts, headers, size = [], [], 0
         run = keys.clean_run(window, reader.low, reader.high, rules.round_end)
         if run is not None:
@@ -310,7 +309,6 @@ def _clean_segment(
             trail.advance(run.end - 1)
             kept += run.records
             parts.append(run.data)
-            headers += [known.header for known in iterate(run.data)]
             size += len(run.data)
             continue
         position, batch = reader.take()
@@ -329,9 +327,18 @@ def _clean_segment(
         parts.append(outcome.data)
         headers.append(outcome.header)
         size += len(outcome.data)
-    if headers:
-        target.append_run(b"".join(parts), headers)
+    if size:
+        _append(target, keys, b"".join(parts), headers)
     return kept
+
+
+def _append(target: Segment, keys: KeyMap, data: bytes, headers: list[BatchHeader]) -> None:
+    """`headers` are those of all batches in `data` where `keys` does not do them at once."""
+    indexed = keys.index_run(data, indexing_of(target))
+    if indexed is None:
+        target.append_run(data, headers)
+    else:
+        append_indexed(target, data, indexed)
 
 
 def _segment(plan: Plan, files: OpenFiles, source: Source) -> Segment:

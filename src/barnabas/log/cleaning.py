@@ -74,6 +74,7 @@ class LogCleaner:
         self.rounds = 0
         self.helped_rounds = 0
         self.helper_deaths = 0
+        self._had_helper = False
 
     def load(self, directory: LogDirectory) -> None:
         """Where compaction of the directory's logs, which are open, has come. Raises ``OSError``."""
@@ -176,6 +177,13 @@ class LogCleaner:
             return LocalCompactor()
         if self.helper_deaths >= HELPER_DEATHS_MAX or not isinstance(ports, HasHelper):
             return LocalCompactor()
+        if not self._had_helper:
+            self._had_helper = True
+            ports.log(
+                "info",
+                "log.compaction_helper_starts",
+                note="with the extra [fast] it compiles for half a minute once per installation",
+            )
         return HelpedCompactor(ports.helper)
 
     # -- a round ---------------------------------------------------------------------------------

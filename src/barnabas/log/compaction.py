@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
+from barnabas.log.segment import Indexed, Indexing
 from barnabas.record.batch import (
     CODEC_MASK,
     HAS_DELETE_HORIZON,
@@ -80,6 +81,11 @@ class KeyMap:
         self, window: memoryview, low: int, high: int, round_end: int
     ) -> CleanedRun | None:
         """Likewise what stays of the batches at the front of `window`; None for a closer look."""
+        return None
+
+    def index_run(self, data: bytes, place: Indexing) -> Indexed | None:
+        """What the indexes get of the whole batches in `data`, which are appended at `place`; None for a look
+        at each. A map that does runs does this as well."""
         return None
 
     def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Staying:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from barnabas.log.compaction import CleanedRun, KeyMap, Staying, staying_of
-from barnabas.record import key_kernels as kernels
+from barnabas.log.segment import Indexed, Indexing
+from barnabas.record import batch_kernels, key_kernels
 from barnabas.record.batch import BatchHeader
 from barnabas.record.columnar_kernels import COMPILED, Bytes, frozen
+from barnabas.record.key_kernels import SLOT_WORDS
 from barnabas.record.spans import Span, spans_of
 
 SLOTS_MIN = 1 << 16
 FILLED_MAX = 0.7
-SMALL_BYTES_MAX = 4096
+SMALL_BYTES_MAX = 32 * 1024
 """Batches up to this size are done in runs."""
 
 
@@ -38,10 +40,12 @@ class FastKeyMap(KeyMap):
         self._make_table(SLOTS_MIN)
         self._out = np.empty(1 << 16, np.uint8)
         self._ends = np.empty(1 << 10, np.int64)
+        self._hashes = np.zeros(2 * key_kernels.AHEAD, np.uint64)
+        self._rows = np.zeros(key_kernels.ROW * key_kernels.AHEAD, np.int64)
+        self._batches = np.zeros(2 * key_kernels.AHEAD, np.int64)
 
     def _make_table(self, slots: int) -> None:
-        self._hashes = np.zeros(2 * slots, np.uint64)
-        self._lasts = np.zeros(slots, np.int64)
+        self._slots = np.zeros(slots * SLOT_WORDS, np.uint64)
 
     def is_full(self) -> bool:
         return self._used >= self.keys_max
@@ -49,42 +53,45 @@ class FastKeyMap(KeyMap):
     def __len__(self) -> int:
         return self._used
 
+    @property
+    def _room(self) -> int:
+        """Keys that the table takes."""
+        return int(len(self._slots) // SLOT_WORDS * FILLED_MAX)
+
     def _make_room(self, more: int) -> None:
-        slots = len(self._lasts)
+        old, slots = self._slots, len(self._slots) // SLOT_WORDS
         while self._used + more > slots * FILLED_MAX:
             slots *= 2
-        if slots > len(self._lasts):
-            hashes, lasts = self._hashes, self._lasts
+        if slots * SLOT_WORDS > len(old):
             self._make_table(slots)
-            kernels.rehash(hashes, lasts, self._hashes, self._lasts)
+            key_kernels.rehash(old, self._slots)
 
     def note(self, section: memoryview, header: BatchHeader, from_offset: int) -> None:
         data = _view(section)
         # A record takes 7 bytes at least: a count that lies asks for no more room than that.
         self._make_room(min(header.record_count, len(data) // 7 + 1))
-        code, new = kernels.note_records(
-            data, header.record_count, header.base_offset, from_offset,
-            self._k0, self._k1, self._hashes, self._lasts,
+        code, new = key_kernels.note_records(
+            data, 0, len(data), header.record_count, header.base_offset, from_offset,
+            self._k0, self._k1, self._slots, self._hashes, self._rows,
         )  # fmt: skip
         self._used += new + self._uncounted
         self._uncounted = 0
-        if code != kernels.OK:
+        if code != key_kernels.OK:
             self._note_spans(spans_of(section, header), header.base_offset, from_offset)
 
     def _note_spans(self, spans: list[Span], base: int, from_offset: int) -> None:
         for _, _, delta, _, key, _ in spans:
             if key is not None and base + delta >= from_offset:
-                self._used += kernels.put(
-                    _view(key), 0, len(key), base + delta,
-                    self._k0, self._k1, self._hashes, self._lasts,
-                )  # fmt: skip
+                self._used += key_kernels.put_key(
+                    _view(key), base + delta, self._k0, self._k1, self._slots
+                )
 
     def note_run(
         self, window: memoryview, low: int, high: int, from_offset: int
     ) -> tuple[int, int]:
-        size, end, self._used, uncounted = kernels.note_run(
+        size, end, self._used, uncounted = batch_kernels.note_run(
             _view(window), SMALL_BYTES_MAX, low, high, from_offset, self._used, self.keys_max,
-            int(len(self._lasts) * FILLED_MAX), self._k0, self._k1, self._hashes, self._lasts,
+            self._room, self._k0, self._k1, self._slots, self._hashes, self._rows, self._batches,
         )  # fmt: skip
         # Where other batches came before it, the one to be looked at comes here again.
         self._uncounted += uncounted
@@ -95,11 +102,26 @@ class FastKeyMap(KeyMap):
     ) -> CleanedRun | None:
         if len(window) > len(self._out):
             self._out = np.empty(len(window), np.uint8)
-        size, end, written, records = kernels.clean_run(
+        size, end, written, records = batch_kernels.clean_run(
             _view(window), SMALL_BYTES_MAX, low, high, self.end, round_end,
-            self._k0, self._k1, self._hashes, self._lasts, self._out,
+            self._k0, self._k1, self._slots, self._hashes, self._rows, self._batches, self._out,
         )  # fmt: skip
-        return CleanedRun(size, end, self._out[:written].tobytes(), records) if size else None
+        if not size:
+            return None
+        data = window[:size] if written == size else self._out[:written].tobytes()
+        return CleanedRun(size, end, data, records)
+
+    def index_run(self, data: bytes, place: Indexing) -> Indexed | None:
+        room = (place.since_index + len(data)) // (place.interval + 1) + 1
+        entries = np.empty(room * batch_kernels.ENTRY_NUMBERS, np.int64)
+        count, since, latest, offset = batch_kernels.index_run(
+            _view(data), place.position, place.interval, place.since_index,
+            place.max_timestamp, place.offset_of_max_timestamp, entries,
+        )  # fmt: skip
+        found = entries[: count * batch_kernels.ENTRY_NUMBERS].reshape(
+            count, batch_kernels.ENTRY_NUMBERS
+        )
+        return Indexed(found.tolist(), since, latest, offset)
 
     def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Staying:
         data = _view(section)
@@ -108,11 +130,11 @@ class FastKeyMap(KeyMap):
             self._out = np.empty(len(data), np.uint8)
         if count > len(self._ends):
             self._ends = np.empty(count, np.int64)
-        code, kept, size, all_values, latest = kernels.keep_records(
+        code, kept, size, all_values, latest = key_kernels.keep_records(
             data, count, header.base_offset, self.end, keep_deletes,
-            self._k0, self._k1, self._hashes, self._lasts, self._out, self._ends,
+            self._k0, self._k1, self._slots, self._hashes, self._rows, self._out, self._ends,
         )  # fmt: skip
-        if code != kernels.OK or count != header.record_count:
+        if code != key_kernels.OK or count != header.record_count:
             return self._spans_staying(section, header, keep_deletes)
         stays = self._ends[:count] > 0
 
@@ -136,11 +158,7 @@ class FastKeyMap(KeyMap):
         return staying_of(section, kept)
 
     def _last(self, key: bytes) -> int:
-        return int(
-            kernels.last_offset(
-                _view(key), 0, len(key), self._k0, self._k1, self._hashes, self._lasts
-            )
-        )
+        return int(key_kernels.last_offset_of_key(_view(key), self._k0, self._k1, self._slots))
 
 
 def _view(data: bytes | memoryview) -> Bytes:
@@ -155,6 +173,7 @@ def warm_up() -> None:
     keys.staying(memoryview(b""), header, True)
     keys.note_run(memoryview(b""), 0, 0, 0)
     keys.clean_run(memoryview(b""), 0, 0, 0)
+    keys.index_run(b"", Indexing(0, 0, 0, 0, 0))
     keys._note_spans([(0, 0, 0, 0, b"key", True)], 0, 0)
     keys._last(b"key")
-    keys._make_room(1 << 17)
+    keys._make_room(SLOTS_MIN)

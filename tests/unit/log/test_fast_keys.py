@@ -111,7 +111,12 @@ def files_of(make: Callable[[int], KeyMap], run: bytes, rounds: int, full: int) 
     device = SimDisk(random.Random(1))
     disk = device.open_for_process()
     disk.make_dirs("/data")
-    config = LogConfig(segment_bytes=1500, cleanup_policy=("compact",), delete_retention_ms=500)
+    config = LogConfig(
+        segment_bytes=1500,
+        cleanup_policy=("compact",),
+        delete_retention_ms=500,
+        index_interval_bytes=200,
+    )
     log = open_log(
         disk, OpenFiles(disk), "/data/t-0", TopicPartition("t", 0), config, clean=False
     ).log
@@ -151,6 +156,23 @@ def test_the_same_files_stay(
     run = b"".join(view.data for view in views(described))
     here, there = (files_of(make, run, rounds, full) for make in MAPS)
     assert here == there
+
+
+@pytest.mark.parametrize("full", [7, 90, 1000])
+def test_the_same_files_stay_of_long_and_short_batches(full: int) -> None:
+    """More records than are read ahead at once, in one batch and in many."""
+    rng = random.Random(full)
+    described: list[tuple[list[tuple[object, ...]], Codec]] = []
+    for count in [1, 70, 1, 1, 64, 65, 200, *[1] * 100, 40, 40, 40, 3, *[1] * 30]:
+        wanted: list[tuple[object, ...]] = [
+            (b"%d" % rng.randrange(120), rng.choice([b"", b"v", b"value"]), [], NOW + at)
+            for at in range(count)
+        ]
+        described.append((wanted, Codec.NONE))
+    run = b"".join(view.data for view in views(described))
+    here, there = (files_of(make, run, 2, full) for make in MAPS)
+    assert here == there
+    assert any(path.endswith(".index") and len(data) > 8 for path, data in here.items())
 
 
 @given(st.data(), batches)
