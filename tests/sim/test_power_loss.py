@@ -10,7 +10,7 @@ from barnabas.client.channels import ChannelError
 from barnabas.client.producer import Producer
 from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.client.tasks import Outcome
-from barnabas.sim.cluster import SimCluster, Topology
+from barnabas.sim.cluster import SimCluster, SimNode, Topology
 from barnabas.sim.history import History
 from barnabas.sim.workload import FinalRead
 from barnabas.sim.world import World
@@ -68,7 +68,8 @@ class Scene:
         except (ChannelError, KafkaError):
             self.history.failed.add(value)
 
-    def play(self) -> None:
+    def kill_the_leader(self) -> SimNode:
+        """In the midst of the records, by a power loss."""
         world = self.world
         self.cluster.start_all()
         assert world.run(30_000, self.is_ready)
@@ -76,6 +77,10 @@ class Scene:
         assert world.run(world.now_ms + 30_000, lambda: self.settled >= RECORDS // 2)
         node = self.cluster.nodes[self.leader()]
         node.kill(power_loss=True)
+        return node
+
+    def play(self) -> None:
+        node, world = self.kill_the_leader(), self.world
         world.after(world.rng("away").uniform(0.1, 5.0), node.start)
         assert world.run(world.now_ms + 120_000, lambda: self.settled == RECORDS), "a send hangs"
         assert world.run(world.now_ms + 120_000, self.is_whole), "the ISR stays small"
@@ -90,3 +95,19 @@ class Scene:
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_a_leader_that_lost_its_log_with_the_power_does_not_lead_on(seed: int) -> None:
     Scene(seed).play()
+
+
+def test_it_leads_nothing_before_the_metadata_hold_its_own_registration() -> None:
+    """Cut off from the others it knows what its snapshot says: that it leads. That was another life of it."""
+    scene = Scene(1)
+    node, world = scene.kill_the_leader(), scene.world
+    for other in scene.cluster.nodes.values():
+        if other is not node:
+            scene.cluster.network.cut(other.machine.host, node.machine.host)
+            scene.cluster.network.cut(node.machine.host, other.machine.host)
+    node.start()
+    world.run(world.now_ms + 3_000)
+    assert node.node is not None and node.node.broker is not None
+    topic = node.node.broker.image.topics_by_name.get("t")
+    assert topic is not None and topic.partition(0).leader == node.id, "the scene is another"
+    assert not any(part.is_leader for part in node.node.broker.replicas.by_id.values())

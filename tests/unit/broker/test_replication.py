@@ -296,3 +296,30 @@ def test_a_cordoned_directory_is_told_to_the_controller() -> None:
     )
     cluster.create_topic("t", 4, 1)
     assert not second.logs
+
+
+def test_a_follower_that_was_fenced_while_it_fetched_is_taken_in_when_it_is_not(
+    three: Cluster,
+) -> None:
+    """Cut off from the controller alone it loses its session, but not its place in the fetch session, which
+    names only what moves: nothing does, so no fetch of its own asks for the ISR again (seed 2)."""
+    three.create_topic("u", 6, 3)
+    (controller,) = (n for n in three.ids if three.sim.nodes[n] is three.sim.active_controller())
+    index = next(index for index in range(6) if three.leader("u", index) != controller)
+    leader = three.leader("u", index)
+    (who,) = set(three.ids) - {leader, controller}
+
+    def members() -> tuple[int, ...]:
+        state = three.partition(leader, "u", index).leader
+        assert state is not None
+        return state.isr
+
+    three.until(lambda: len(members()) == 3)
+    hosts = [three.sim.nodes[node].machine.host for node in (who, controller)]
+    three.sim.network.cut(*hosts)
+    three.sim.network.cut(*reversed(hosts))
+    three.until(lambda: who not in members(), 60_000)
+    three.run(2_000)
+    three.sim.network.heal()
+    three.until(lambda: not three.broker(leader).image.brokers[who].fenced)
+    three.until(lambda: who in members(), 100)

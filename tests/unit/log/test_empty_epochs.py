@@ -1,0 +1,20 @@
+"""A leadership that wrote nothing leaves an epoch without records at the end of the log."""
+
+from __future__ import annotations
+
+from tests.model.log.log_model import LogModel
+
+
+def test_a_cut_at_the_very_end_forgets_an_epoch_without_records() -> None:
+    """The new leader does not know it and sends the follower to the end of the epoch before, which is where
+    its log ends anyway: were it kept, they would go on like that for ever (seed 6)."""
+    model = LogModel(1)
+    model.append(5, 60)
+    log = model.log
+    end, epoch = log.log_end_offset, log.last_epoch
+    log.epochs.assign(epoch + 1, end)
+    assert log.last_epoch == epoch + 1
+    log.truncate_to(end)
+    assert log.log_end_offset == end
+    assert log.last_epoch == epoch
+    assert log.epoch_end_offset(epoch) == (epoch, end)
