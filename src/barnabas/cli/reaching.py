@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from barnabas.cli.failure import Failure
+from barnabas.client.client import Trying
 from barnabas.client.connection import ChannelError
 from barnabas.host.client import Connected, connect
 from barnabas.metadata.events import Event
@@ -86,6 +87,7 @@ def cluster(
         connected = connect(where, client_id="barnabas-cli")
     except ValueError as error:
         raise Failure(str(error), USAGE) from error
+    connected.on_slow = say_what_is_tried
     try:
         if refresh:
             connected.call(connected.client.cluster.refresh(timeout_ms=CONNECT_TIMEOUT_MS))
@@ -96,6 +98,18 @@ def cluster(
         raise Failure(f"{where} cannot be reached: {error.message}", UNREACHABLE) from error
     finally:
         connected.close()
+
+
+def say_what_is_tried(trying: Trying, left_s: float) -> None:
+    """One line on standard error for a person who waits."""
+    if isinstance(trying.failure, KafkaError):
+        why = sentence(trying.failure)
+    elif trying.failure is not None:
+        why = trying.failure.message
+    else:
+        why = f"no answer yet to {trying.asked}"
+    hint = "the quorum may have no leader (barnabas quorum describe --status)"
+    typer.echo(f"{why}: {hint}; trying on for {max(left_s, 0):.0f} s", err=True)
 
 
 def sentence(error: KafkaError) -> str:

@@ -15,6 +15,7 @@ from barnabas.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, ClusterView
 from barnabas.client.tasks import Outcome, Tasks
 from barnabas.ports import Ports
 from barnabas.types import Endpoint
+from barnabas.wire.api_table import API_SCHEMAS
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
@@ -27,6 +28,20 @@ GROUP, TRANSACTION = 0, 1
 API_TIMEOUT_MS = 60_000.0
 """default.api.timeout.ms"""
 ATTEMPT_TIMEOUT_MS = 30_000.0
+
+
+class Trying:
+    """What a client goes on asking, for people who wait for it."""
+
+    __slots__ = ("asked", "deadline_ms", "failure")
+
+    def __init__(self, deadline_ms: float) -> None:
+        self.deadline_ms = deadline_ms
+        """When it gives up."""
+        self.asked = ""
+        """What was asked last, and whom."""
+        self.failure: ChannelError | KafkaError | None = None
+        """Why the attempt before this one was in vain."""
 
 
 class Client:
@@ -43,6 +58,8 @@ class Client:
         self.fetching: set[str] = set()
         """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
         at a time, so that each consumer has its own."""
+        self.trying: Trying | None = None
+        """While something is asked until it succeeds."""
         self._coordinators: dict[tuple[int, str], int] = {}
 
     def __repr__(self) -> str:
@@ -93,11 +110,17 @@ class Client:
     ) -> Any:
         """Ask brokers in turn. `request` makes a fresh one per attempt; `check` raises the
         response's `KafkaError`, and a retriable one is tried again until `timeout_ms` has passed."""
+        deadline_ms = self.now_ms() + timeout_ms
 
         async def attempt() -> Any:
-            endpoint = self.cluster.candidates()[0]
+            endpoint, message = self.cluster.candidates()[0], request()
+            if self.trying is not None:
+                self.trying.asked = f"{API_SCHEMAS[message.API_KEY].name} of {endpoint}"
+            left_ms = max(deadline_ms - self.now_ms(), BACKOFF_MS)
             try:
-                response = await self.send(endpoint, request())
+                response = await self.send(
+                    endpoint, message, timeout_ms=min(ATTEMPT_TIMEOUT_MS, left_ms)
+                )
                 check(response)
             except (ChannelError, KafkaError):
                 self.cluster.avoid(endpoint)
@@ -110,20 +133,28 @@ class Client:
         self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: float = API_TIMEOUT_MS
     ) -> T:
         """`attempt` until it brings a result, an error that stays, or the deadline."""
-        deadline_ms = self.now_ms() + timeout_ms
+        outer, trying = self.trying, Trying(self.now_ms() + timeout_ms)
+        self.trying = outer or trying
+        try:
+            return await self._retry(attempt, trying)
+        finally:
+            trying.failure = None  # its traceback leads back here
+            if outer is None:
+                self.trying = None
+
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], trying: Trying) -> T:
         backoff_ms = BACKOFF_MS
         while True:
             try:
                 return await attempt()
             except ChannelError as error:
-                failure: Exception = error
-                if error.kind == "unsupported" or self.now_ms() + backoff_ms > deadline_ms:
+                trying.failure = error
+                if error.kind == "unsupported" or self.now_ms() + backoff_ms > trying.deadline_ms:
                     raise
             except KafkaError as error:
-                failure = error
-                if not error.retriable or self.now_ms() + backoff_ms > deadline_ms:
+                trying.failure = error
+                if not error.retriable or self.now_ms() + backoff_ms > trying.deadline_ms:
                     raise
-            del failure
             await self.tasks.sleep(backoff_ms)
             backoff_ms = min(backoff_ms * 2, BACKOFF_MS_MAX)
 

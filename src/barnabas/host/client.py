@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from barnabas.client.admin import Admin, ClusterDescription, NewTopic, TopicOutcome
-from barnabas.client.client import Client
+from barnabas.client.client import Client, Trying
 from barnabas.client.cluster import TopicView
 from barnabas.client.consumer import Consumer, ConsumerSettings
 from barnabas.client.fetching import FetchedRun, FetchSettings, fetch
@@ -43,6 +43,8 @@ T = TypeVar("T")
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
 """A producer with more than this unacknowledged makes `send` wait (buffer.memory)."""
 POLL_MS = 500.0
+SLOW_S = 2.5
+"""A person begins to wonder."""
 
 
 def parse_bootstrap(text: str) -> list[Endpoint]:
@@ -71,6 +73,8 @@ class Connected:
         self._ports = HostPorts(self._loop, Journal(level=log_level))
         self.client = Client(self._ports, bootstrap, client_id)
         self.admin = Admin(self.client)
+        self.on_slow: Callable[[Trying, float], None] | None = None
+        """Told what is tried, and for how many seconds more, where a call takes longer than `SLOW_S`."""
 
     def __enter__(self) -> Self:
         return self
@@ -98,9 +102,18 @@ class Connected:
         """Run until `outcome` is there; its value, or its exception raised."""
         if not outcome.done:
             outcome.when_done(lambda _: self._loop.stop())
-            while not outcome.done:
-                self._loop.run_forever()
+            slow = self._loop.call_later(SLOW_S, self._tell_slow)
+            try:
+                while not outcome.done:
+                    self._loop.run_forever()
+            finally:
+                slow.cancel()
         return outcome.result()
+
+    def _tell_slow(self) -> None:
+        trying = self.client.trying
+        if self.on_slow is not None and trying is not None:
+            self.on_slow(trying, (trying.deadline_ms - self.client.now_ms()) / 1000)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run one of the client's coroutines, as ``call(client.admin.list_topics())``."""

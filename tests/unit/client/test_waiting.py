@@ -1,0 +1,73 @@
+"""A cluster that does not answer: asked until the time is up, and a person learns what is tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.cli.reaching import say_what_is_tried
+from barnabas.client.channels import ChannelError
+from barnabas.client.client import API_TIMEOUT_MS, Client, Trying
+from barnabas.client.tasks import Outcome
+from barnabas.host import client as host_client
+from barnabas.types import Endpoint
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
+from tests.unit.client.fake_cluster import FakeCluster
+from tests.unit.client.test_silent_bootstrap import SILENT, Silence
+
+
+def test_who_is_asked_until_the_time_is_up_is_given_up_then() -> None:
+    cluster = FakeCluster(nodes=1)
+    cluster.world.listen(SILENT, Silence)
+    client = Client(cluster.world, [SILENT])
+    ended: list[float] = []
+    outcomes: list[Outcome[object]] = []
+
+    def done(outcome: Outcome[object]) -> None:
+        ended.append(client.now_ms())
+        outcomes.append(outcome)
+
+    began = client.now_ms()
+    client.tasks.start(client.ask_any(CreateTopicsRequest), done)
+    cluster.world.run(40_000)
+    trying = client.trying
+    assert trying is not None
+    assert trying.asked == f"CreateTopics of {SILENT}"
+    assert isinstance(trying.failure, ChannelError)
+    cluster.world.run(2 * API_TIMEOUT_MS)
+    assert not client.trying
+    assert ended and ended[0] - began <= API_TIMEOUT_MS + 1
+    with pytest.raises(ChannelError):
+        outcomes[0].result()
+
+
+def test_whoever_waits_is_told_once_what_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_client, "SLOW_S", 0.01)
+    told: list[tuple[str, float]] = []
+    with host_client.Connected([Endpoint("127.0.0.1", 1)], "test", "error") as connected:
+        connected.on_slow = lambda trying, left_s: told.append((trying.asked, left_s))
+        with pytest.raises(ChannelError):
+            connected.call(connected.client.ask_any(CreateTopicsRequest, timeout_ms=300))
+    [(asked, left_s)] = told
+    assert asked == "CreateTopics of 127.0.0.1:1"
+    assert 0 < left_s < 0.3
+
+
+@pytest.mark.parametrize(
+    ("failure", "begins"),
+    [
+        (None, "no answer yet to CreateTopics of h:1: "),
+        (ChannelError("timeout", "h:1 is silent"), "h:1 is silent: "),
+        (KafkaError(ErrorCode.REQUEST_TIMED_OUT), "it was not done in time (REQUEST_TIMED_OUT): "),
+    ],
+)
+def test_one_line_on_standard_error(
+    failure: ChannelError | KafkaError | None, begins: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trying = Trying(60_000)
+    trying.asked, trying.failure = "CreateTopics of h:1", failure
+    say_what_is_tried(trying, 57.4)
+    said = capsys.readouterr()
+    assert said.err.startswith(begins)
+    assert said.err.endswith("trying on for 57 s\n")
+    assert not said.out
