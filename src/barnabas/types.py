@@ -49,6 +49,8 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 DIRECTORY_UNASSIGNED = ZERO_UUID
 DIRECTORY_LOST = ONE_UUID
 DIRECTORY_MIGRATING = Uuid(bytes(15) + b"\x02")
+DEBUGGING_REPLICA = -2
+"""The id of a reader of any replica's whole log, where a follower says its own and a consumer -1."""
 
 
 class TopicPartition(NamedTuple):

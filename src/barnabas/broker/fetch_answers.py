@@ -13,7 +13,7 @@ from typing import NamedTuple
 from barnabas.broker.partition import Partition
 from barnabas.log.partition_log import PartitionLog
 from barnabas.replication.sessions import FetchSession, SessionPartition
-from barnabas.types import Buffer
+from barnabas.types import DEBUGGING_REPLICA, Buffer
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.fetch_response import (
     AbortedTransaction,
@@ -69,7 +69,7 @@ def partition_answer(
     where the peer knows all of it. Raises KafkaError."""
     follower = watched.session.is_follower
     up_to = None
-    if not follower:
+    if not follower and watched.session.follower_id != DEBUGGING_REPLICA:
         committed = look.isolation == READ_COMMITTED
         up_to = log.last_stable_offset if committed else log.high_watermark
     diverging = NO_DIVERGENCE
@@ -189,5 +189,6 @@ def has_more(session: Session, watched: Watched) -> bool:
     partition = watched.partition
     if partition is None or partition.log is None:
         return True
-    end = partition.log.log_end_offset if session.is_follower else partition.log.high_watermark
+    sees_all = session.is_follower or session.follower_id == DEBUGGING_REPLICA
+    end = partition.log.log_end_offset if sees_all else partition.log.high_watermark
     return watched.fetch_offset < end

@@ -2,11 +2,13 @@
 
 Whoever reads a corrupt batch reports it here, with file and position. It is not served: readers get
 KAFKA_STORAGE_ERROR, which clients and followers try again, while another replica may have what is lost
-here; CORRUPT_MESSAGE where there is no other replica. The bytes come by an ordinary consumer's Fetch, from
-the in-sync replicas first: what is committed is the same on all of them. A replica that leads is mended
-like one that follows, and neither gives up an offset, so nothing changes in the ISR.
+here; CORRUPT_MESSAGE where there is no other replica. The bytes come by a Fetch, from the in-sync replicas
+first: what is committed is the same on all of them. A replica that leads is mended like one that follows, and
+neither gives up an offset, so nothing changes in the ISR.
 
-What no replica has below its high watermark yet is asked for again later.
+The Fetch is that of somebody who debugs a replica (id -2), which our brokers answer up to the log's end: what
+is not committed yet is mended as well, or a leader whose own copy rotted could never commit it. Apache
+Kafka's brokers answer it up to the high watermark. What nobody has is asked for again later.
 """
 
 from __future__ import annotations
@@ -21,9 +23,14 @@ from barnabas.log import mending
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition_log import PartitionLog
 from barnabas.ports import Ports
-from barnabas.types import Buffer, Endpoint, TopicPartition
+from barnabas.types import DEBUGGING_REPLICA, Buffer, Endpoint, TopicPartition
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ReplicaState,
+)
 from barnabas.wire.messages.fetch_response import FetchResponse
 
 if TYPE_CHECKING:
@@ -153,6 +160,7 @@ class Repairs:
         replica, transplant = work.replica, work.transplant
         assert transplant is not None
         request = FetchRequest(
+            replica_state=ReplicaState(replica_id=DEBUGGING_REPLICA),
             max_wait_ms=WAIT_MS,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
@@ -195,7 +203,7 @@ class Repairs:
         elif gained:
             self._ask(work, source, at)
         else:
-            work.why_not = f"broker {source} has nothing committed at {transplant.next_offset}"
+            work.why_not = f"broker {source} has nothing at {transplant.next_offset}"
             self._next_source(work)
 
     # -- putting it in place ---------------------------------------------------------------------

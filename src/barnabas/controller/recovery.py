@@ -21,7 +21,7 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.elections import Elected, Electorate, offline
 from barnabas.controller.partitions import PartitionChange
 from barnabas.metadata.topic import NO_LEADER, ORDINARY, Topic
-from barnabas.types import Endpoint
+from barnabas.types import DEBUGGING_REPLICA, Endpoint
 from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -40,7 +40,6 @@ RETRY_MS = 1000.0
 BALANCED_WAIT_MS = 30_000.0
 """How long a balanced recovery waits for replicas that are not there, before the last known leader and
 whoever else answered have to do."""
-DEBUGGING_REPLICA = -2
 LATEST = -1
 
 

@@ -115,6 +115,28 @@ def test_a_damage_is_mended_once_somebody_who_has_it_is_back() -> None:
     assert consume(cluster, leader) == [b"record %d" % (at // 3) for at in range(36)]
 
 
+def test_what_a_leader_could_not_commit_is_mended_from_a_follower_that_has_it() -> None:
+    """The leader's copy rots above the high watermark, and a member of the ISR still needs it."""
+    cluster = Cluster(3)
+    cluster.create_topic("t", replication=3, internal_segment_bytes="400", min_insync_replicas="3")
+    leader = cluster.leader("t")
+    cluster.produce([b"committed"], node=leader)
+    other, late = (node for node in cluster.ids if node != leader)
+    cluster.until(lambda: log_on(cluster, late).log_end_offset == 1)
+    cluster.sim.nodes[late].kill()
+    for at in range(12):
+        cluster.produce([b"record %d" % at] * 3, node=leader, acks=1)
+    cluster.until(lambda: log_on(cluster, other).log_end_offset == 37)
+    assert log_on(cluster, leader).high_watermark == log_on(cluster, other).high_watermark == 1
+    sound = everything(log_on(cluster, leader))
+    rot(cluster, leader)
+    cluster.sim.nodes[late].start()
+    cluster.until(lambda: cluster.broker(leader).replicas.repairs.mended == 1, 60_000)
+    cluster.until(lambda: log_on(cluster, leader).high_watermark == 37, 60_000)
+    assert everything(log_on(cluster, leader)) == everything(log_on(cluster, late)) == sound
+    assert cluster.leader("t") == leader
+
+
 def test_a_log_that_lost_its_tail_though_it_closed_cleanly_is_told_to_the_controller() -> None:
     cluster, leader = written()
     node = next(n for n in cluster.ids if n != leader)

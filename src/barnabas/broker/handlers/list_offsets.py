@@ -20,6 +20,7 @@ from barnabas.broker.partition import Partition
 from barnabas.broker.timestamp_search import Search, run_searches
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.timestamps import Stamped
+from barnabas.types import DEBUGGING_REPLICA
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
@@ -46,7 +47,6 @@ SPECIAL_SINCE = {
 NEVER = 1 << 15
 """No version knows any other negative timestamp."""
 CONSUMER = -1
-DEBUGGING_REPLICA = -2
 READ_COMMITTED = 1
 
 
