@@ -129,6 +129,8 @@ class ConfigDef:
 
     def __init__(self, keys: Iterator[ConfigKey] | list[ConfigKey]) -> None:
         self.keys: dict[str, ConfigKey] = {key.name: key for key in keys}
+        self._defaults: dict[str, ConfigValue] = {}
+        """Those that were asked for, typed."""
 
     def __contains__(self, name: object) -> bool:
         return name in self.keys
@@ -148,8 +150,12 @@ class ConfigDef:
 
     def default(self, name: str) -> ConfigValue:
         """The typed default; None where there is none."""
-        key = self.keys[name]
-        return key.parse(key.default)
+        known = self._defaults.get(name, self)
+        if known is self:
+            key = self.keys[name]
+            known = self._defaults[name] = key.parse(key.default)
+        assert not isinstance(known, ConfigDef)
+        return list(known) if isinstance(known, list) else known
 
     def typed(self, given: Mapping[str, str]) -> dict[str, ConfigValue]:
         """All keys: the given values (unknown names are left out) over the defaults.
@@ -159,11 +165,12 @@ class ConfigDef:
         values: dict[str, ConfigValue] = {}
         for name, key in self.keys.items():
             text = given.get(name)
-            if text is None:
-                if key.required:
-                    raise ConfigError(name, None, "it must be given")
-                text = key.default
-            values[name] = key.parse(text)
+            if text is not None:
+                values[name] = key.parse(text)
+            elif key.required:
+                raise ConfigError(name, None, "it must be given")
+            else:
+                values[name] = self.default(name)
         return values
 
     def unknown(self, given: Mapping[str, str]) -> list[str]:

@@ -93,12 +93,14 @@ def unsupported_version() -> ApiVersionsResponse:
 
 def advertised(table: ApiTable) -> list[ApiVersion]:
     """Every API of the listener with its versions, by ascending key."""
-    entries = sorted([*table, ENTRY], key=lambda entry: entry.api.key)
-    return [
-        ApiVersion(api_key=entry.api.key, min_version=low, max_version=high)
-        for entry in entries
-        for low, high in [entry.advertised]
-    ]
+    if not table.advertised:
+        entries = sorted([*table, ENTRY], key=lambda entry: entry.api.key)
+        table.advertised = [
+            ApiVersion(api_key=entry.api.key, min_version=low, max_version=high)
+            for entry in entries
+            for low, high in [entry.advertised]
+        ]
+    return list(table.advertised)
 
 
 def _supported(features: Features, version: int) -> list[SupportedFeatureKey]:

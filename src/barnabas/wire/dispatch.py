@@ -67,6 +67,8 @@ class ApiTable:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[int, Entry] = {}
+        self.advertised: list[Any] = []
+        """What ApiVersions says of this table, made when it is asked first."""
         for entry in entries:
             self._put(entry)
 
@@ -88,6 +90,7 @@ class ApiTable:
         if entry.api.key in self._entries:
             raise ValueError(f"{entry.api.key.name} has two handlers on one listener")
         self._entries[entry.api.key] = entry
+        self.advertised = []
 
     def get(self, key: int) -> Entry | None:
         return self._entries.get(key)
