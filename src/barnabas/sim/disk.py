@@ -26,6 +26,7 @@ from barnabas.types import Buffer
 
 Node = PagedFile | None
 """A file, or None for a directory."""
+UNBOUNDED = 1 << 40
 JOURNAL_MAX = 256
 """Operations on names that a power loss may undo."""
 
@@ -33,7 +34,7 @@ JOURNAL_MAX = 256
 class SimDisk:
     """The device: names, files, faults."""
 
-    def __init__(self, rng: Rng, *, capacity_bytes: int = 1 << 40) -> None:
+    def __init__(self, rng: Rng, *, capacity_bytes: int = UNBOUNDED) -> None:
         self.rng = rng
         self.capacity_bytes = capacity_bytes
         self.cold_read_rate = 0.0
@@ -121,7 +122,11 @@ class SimDisk:
     def check_call(self, path: str) -> None:
         """Count a call on `path`; fail where a fault is due."""
         self.calls += 1
-        if self._fail_at and self._fail_at <= self.calls <= self._fail_until:
+        if self._fail_at:
+            self._maybe_fail(path)
+
+    def _maybe_fail(self, path: str) -> None:
+        if self._fail_at <= self.calls <= self._fail_until:
             if path.startswith(self._fail_prefix):
                 self.totals["calls_failed"] += 1
                 self.is_troubled = True
@@ -134,7 +139,7 @@ class SimDisk:
 
     def room_for(self, grows: int, path: str) -> int:
         """How many of `grows` further bytes fit."""
-        if self.capacity_bytes >= 1 << 40:
+        if self.capacity_bytes >= UNBOUNDED:
             return grows
         return max(0, min(grows, self.capacity_bytes - self.used_bytes()))
 
@@ -167,10 +172,12 @@ class SimDisk:
         self.need_dir(parent(target))
         if source not in self.names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
-        if self.names[source] is None and self.below(target):
+        is_directory = self.names[source] is None
+        if is_directory and self.below(target):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
         replaced = self.names.get(target, self)
-        moved = {path: self.names.pop(path) for path in [source, *self.below(source)]}
+        sources = [source, *self.below(source)] if is_directory else [source]
+        moved = {path: self.names.pop(path) for path in sources}
         for path, node in moved.items():
             self.names[target + path[len(source) :]] = node
 
@@ -250,13 +257,15 @@ class SimFile:
         self._write(position, [data])
 
     def _write(self, position: int, parts: Sequence[Buffer]) -> None:
-        grows = position + _total(parts) - len(self._node.data)
-        fits = self._disk.room_for(grows, self._path) if grows > 0 else grows
-        if fits < grows:
-            self._write_part(position, parts, max(_total(parts) - (grows - fits), 0))
-            self._disk.totals["writes_without_room"] += 1
-            self._disk.is_troubled = True
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+        disk = self._disk
+        if disk.capacity_bytes < UNBOUNDED:
+            grows = position + _total(parts) - len(self._node.data)
+            fits = disk.room_for(grows, self._path) if grows > 0 else grows
+            if fits < grows:
+                self._write_part(position, parts, max(_total(parts) - (grows - fits), 0))
+                disk.totals["writes_without_room"] += 1
+                disk.is_troubled = True
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
         self._node.write(position, parts)
 
     def _write_part(self, position: int, parts: Sequence[Buffer], size: int) -> None:

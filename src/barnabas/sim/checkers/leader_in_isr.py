@@ -3,9 +3,12 @@ ISR only as its last member, and only where ELR is off."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from barnabas.metadata.features import ELR_VERSION
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
+from barnabas.metadata.topic import PartitionState, Replicas
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.metadata_records import RecordRule
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -34,44 +37,51 @@ class LastMembers(RecordRule):
 
 
 class LeaderInIsr(Checker):
+    LOOKS_AT_IMAGE = True
+
     def __init__(self, last: LastMembers) -> None:
         self._last = last
-        self._seen: dict[int, tuple[object, int]] = {}
-        self._isr: dict[tuple[bytes, int], tuple[int, tuple[int, ...], int]] = {}
+        self._isr: dict[tuple[bytes, int], tuple[int, Replicas, int]] = {}
+        """Partition → its newest partition epoch that any node showed, the ISR and the leader in it."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         assert node.node is not None
         image = node.node.metadata.image
-        if self._seen.get(node.id) == (image, image.offset):
-            return
-        self._seen[node.id] = (image, image.offset)
-        for topic in image.topics_by_id.values():
-            for index in range(len(topic)):
-                state = topic.partition(index)
-                self._count(cluster, topic.id, index, state)
-                where = f"{topic.name}-{index} at offset {image.offset}"
-                isr = set(state.isr)
-                if not isr <= set(state.replicas):
-                    raise Violation(f"{where}: ISR {state.isr}, replicas {state.replicas}")
-                if state.leader >= 0 and state.leader not in isr:
-                    raise Violation(f"{where}: leader {state.leader}, ISR {state.isr}")
-                fenced = [b for b in state.isr if b in image.brokers and image.brokers[b].fenced]
-                kept = self._last.epochs.get((topic.id, index)) == state.partition_epoch
-                if fenced and (len(state.isr) > 1 or (image.elr_enabled and not kept)):
-                    raise Violation(f"{where}: fenced {fenced} in ISR {state.isr}")
+        fenced = {id for id, broker in image.brokers.items() if broker.fenced}
+        for topic_id, topic in image.topics_by_id.items():
+            leaders, epochs = topic.leader, topic.partition_epoch
+            for index, (replicas, isr) in enumerate(zip(topic.replicas, topic.isr, strict=True)):
+                leader, epoch = leaders[index], epochs[index]
+                known = self._isr.get((topic_id, index))
+                if known is None or known[0] < epoch:
+                    self._isr[topic_id, index] = (epoch, isr, leader)
+                    if known is not None:
+                        _count(cluster.world.totals, known[1], isr, leader, known[2])
+                if (
+                    not replicas
+                    or not fenced.isdisjoint(isr)
+                    or not set(isr).issubset(replicas)
+                    or (leader >= 0 and leader not in isr)
+                ):
+                    self._judge(image, topic.partition(index), fenced)
 
-    def _count(self, cluster: SimCluster, topic_id: bytes, index: int, state: object) -> None:
-        """Totals of what the run went through, each change counted once."""
-        epoch: int = state.partition_epoch  # type: ignore[attr-defined]
-        isr: tuple[int, ...] = tuple(state.isr)  # type: ignore[attr-defined]
-        leader: int = state.leader  # type: ignore[attr-defined]
-        before = self._isr.get((topic_id, index))
-        if before is not None and before[0] >= epoch:
-            return
-        self._isr[topic_id, index] = (epoch, isr, leader)
-        if before is None:
-            return
-        totals = cluster.world.totals
-        totals["ISR shrinks"] += len(isr) < len(before[1])
-        totals["ISR expansions"] += len(isr) > len(before[1])
-        totals["leader changes"] += leader != before[2] and leader >= 0
+    def _judge(self, image: MetadataImage, state: PartitionState, fenced: set[int]) -> None:
+        """Something is out of the ordinary: is it allowed?"""
+        where = f"{state} at offset {image.offset}"
+        if not set(state.isr).issubset(state.replicas):
+            raise Violation(f"{where}: ISR {state.isr}, replicas {state.replicas}")
+        if state.leader >= 0 and state.leader not in state.isr:
+            raise Violation(f"{where}: leader {state.leader}, ISR {state.isr}")
+        members = [broker for broker in state.isr if broker in fenced]
+        kept = self._last.epochs.get((state.topic_id, state.partition)) == state.partition_epoch
+        if members and (len(state.isr) > 1 or (image.elr_enabled and not kept)):
+            raise Violation(f"{where}: fenced {members} in ISR {state.isr}")
+
+
+def _count(
+    totals: Counter[str], former: Replicas, isr: Replicas, leader: int, former_leader: int
+) -> None:
+    """Totals of what the run went through, each change counted once."""
+    totals["ISR shrinks"] += len(isr) < len(former)
+    totals["ISR expansions"] += len(isr) > len(former)
+    totals["leader changes"] += leader != former_leader and leader >= 0

@@ -21,6 +21,8 @@ from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.types import Uuid
 
 Key = tuple[Uuid, int]
+LookedAt = tuple[list[Partition], list[tuple[Partition, "Watched"]]]
+"""A node's replicas, and each with how it was when it was last looked at."""
 VERIFY_EVERY = 4_000
 """After so many looks one replica's log is read anew from its first byte."""
 
@@ -111,6 +113,8 @@ class ReplicaLogs(Checker):
         self.versions: dict[Key, LogVersions] = {}
         self.replicas: dict[int, dict[Key, Watched]] = {}
         """By node."""
+        self._looked_at: dict[int, LookedAt] = {}
+        """By node."""
         self._looks = 0
         self._turn = 0
 
@@ -119,28 +123,34 @@ class ReplicaLogs(Checker):
         if broker is None:
             return
         table = broker.replicas.by_id
-        known = self.replicas.setdefault(node.id, {})
-        for key, partition in table.items():
-            log = partition.log
-            watched = known.get(key)
-            if watched is None:
-                watched = known[key] = self._watch(node, key, partition)
-            if log is None:
-                continue
-            leader = partition.leader
-            if (
+        looked_at = self._looked_at.get(node.id)
+        if looked_at is None or looked_at[0] != list(table.values()):
+            looked_at = self._list(node, table)
+        for partition, watched in looked_at[1]:
+            log, leader = partition.log, partition.leader
+            if log is None or (
                 log is watched.log
-                and watched.partition is partition
                 and (log.log_end_offset == watched.end or watched.compacted)
-                and log.high_watermark == watched.high_watermark
+                and log._high_watermark == watched.high_watermark
                 and leader is watched.leader
                 and (leader is None or leader.isr_state is watched.isr_state)
+                and watched.partition is partition
             ):
                 continue
             self._moved(watched, partition)
         self._looks += 1
         if self._looks % VERIFY_EVERY == 0:
             self._verify_one(node)
+
+    def _list(self, node: SimNode, table: dict[Key, Partition]) -> LookedAt:
+        """The node's replicas are others than before."""
+        known = self.replicas.setdefault(node.id, {})
+        for key, partition in table.items():
+            if key not in known:
+                known[key] = self._watch(node, key, partition)
+        made = (list(table.values()), [(p, known[key]) for key, p in table.items()])
+        self._looked_at[node.id] = made
+        return made
 
     def _watch(self, node: SimNode, key: Key, partition: Partition) -> Watched:
         versions = self.versions.get(key)
