@@ -43,10 +43,14 @@ from barnabas.wire.messages.list_offsets_response import (
 )
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.wire.request import Parked
-from tests.unit.controller import script_settings, script_topics
+from tests.unit.controller import script_elections, script_settings, script_topics
 from tests.unit.controller.harness import World, uuid
 
-COMMANDS = {**script_topics.COMMANDS, **script_settings.COMMANDS}
+COMMANDS = {
+    **script_topics.COMMANDS,
+    **script_settings.COMMANDS,
+    **script_elections.COMMANDS,
+}
 
 
 class ScriptSender:
