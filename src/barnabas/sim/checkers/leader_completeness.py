@@ -1,8 +1,10 @@
 """Invariant 3: what is committed is in every later leader's log; and it is committed once a majority of
 voters has it on disk, not before.
 
-The second half is judged from outside: when a leader's high watermark moves, the voters are looked at,
-dead ones as they were when they were last seen. A voter that lost its power keeps what it had synced.
+A later leader is one of a later epoch: votes of an older one may arrive when its successor has committed
+already (seed 10600), and who is elected by them commits nothing. The second half is judged from outside:
+when a leader's high watermark moves, the voters are looked at, dead ones as they were when they were last
+seen. A voter that lost its power keeps what it had synced.
 """
 
 from __future__ import annotations
@@ -13,9 +15,13 @@ from barnabas.sim.history import Violation
 
 
 class LeaderCompleteness(QuorumRule):
+    def __init__(self) -> None:
+        self._latest: dict[int, Link] = {}
+        """The last entry that was committed in each epoch."""
+
     def on_leading(self, logs: QuorumLogs, member: QuorumMember) -> None:
-        versions = logs.versions
-        latest = versions.committed.get(versions.high_watermark)
+        before = [link for epoch, link in self._latest.items() if epoch < member.led_epoch]
+        latest = max(before, key=lambda link: link.end, default=None)
         if latest is not None and not member.held.holds(latest):
             raise Violation(
                 f"{member.where}: leads epoch {member.led_epoch} without {latest!r}, which was"
@@ -48,6 +54,8 @@ class LeaderCompleteness(QuorumRule):
                 f" {versions.committed[at.end]!r} was committed"
             )
         versions.high_watermark = mark
+        if quorum is not None:
+            self._latest[quorum.epoch] = link
 
     @staticmethod
     def _check_majority(logs: QuorumLogs, member: QuorumMember, link: Link) -> None:
