@@ -52,7 +52,8 @@ def update_features(
     if request.validate_only:
         return Decision(response)
     # What ISRs and elections rest on is another thing with ELR than without it.
-    work = sweep(cluster) if levels.ELR_VERSION in names and records else None
+    switched = levels.ELR_VERSION in names and records
+    work = sweep(cluster, "who switches ELR") if switched else None
     return Decision(response, records, reason, work)
 
 

@@ -3,7 +3,8 @@
 Decisions over many partitions are made in slices, so a controller can die between them. What is
 left shows in the image itself: a broker that is not active still leads or is in an ISR where it
 need not be; a partition has no leader although one is possible. Both are found broker by broker
-and decided by the ordinary rules; where all was done, this writes nothing.
+and decided by the ordinary rules; where all was done, this writes nothing. The same is looked through
+when ELR is switched on or off, on which those rules rest.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from barnabas.metadata.topic import NO_LEADER
 from barnabas.wire.schema import Message
 
 
-def sweep(cluster: Cluster) -> Iterator[Decision[Any]]:
-    """The decisions, in slices."""
+def sweep(cluster: Cluster, why: str = "a new controller") -> Iterator[Decision[Any]]:
+    """The decisions, in slices; `why` says in their reasons who looks."""
     image = cluster.image
     for broker in sorted(image.brokers):
         if cluster.is_active(broker):
@@ -31,7 +32,7 @@ def sweep(cluster: Cluster) -> Iterator[Decision[Any]]:
                 records = list[Message](isr_updates(cluster, keys[start : start + SLICE], reason))
             what = f"{reason}: {len(records)} partitions are settled" if records else ""
             yield Decision(None, records, what)
-    yield from look_for_leaders(cluster, "a new controller looks for a leader")
+    yield from look_for_leaders(cluster, f"{why} looks for a leader")
 
 
 def look_for_leaders(cluster: Cluster, reason: str) -> Iterator[Decision[Any]]:
