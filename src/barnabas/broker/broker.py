@@ -221,7 +221,7 @@ class Broker:
                 return
         self.replicas.apply(changes)
         if changes.everything:
-            self.moves.resume()
+            self.replicas.waiting.when_done(self.moves.resume)
         self.lost_leaders.on_metadata(changes)
         if changes.topics_deleted:
             self.groups.on_topics_deleted(
@@ -351,7 +351,7 @@ class Broker:
         on_done, self._stopped = self._stopped, None
         for timer in self._timers.values():
             timer.cancel()
-        self.replicas.new.clear()
+        self.replicas.waiting.clear()
         self.replicas.fetchers.close()
         self.replicas.repairs.close()
         self.groups.close()

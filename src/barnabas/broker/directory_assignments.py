@@ -22,7 +22,7 @@ from barnabas.wire.messages.assign_replicas_to_dirs_request import (
 from barnabas.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
 
 RETRY_MS = 500.0
-PARTITIONS_MAX = 2000
+PARTITIONS_MAX = 500
 """In one request."""
 Key = tuple[Uuid, int]
 OnAnswer = Callable[[int], None]

@@ -4,9 +4,9 @@ Creates, moves between roles, and deletes replicas as metadata batches are appli
 their fetching; takes those of a failed directory offline. It is what a partition knows of the broker
 around it (:class:`~barnabas.broker.partition.PartitionHost`).
 
-Invariants: a replica leads or follows in exactly the leader epoch of the last applied metadata; one
-partition has one replica here; the log of a topic that was deleted and made anew is never mistaken for
-the new one's.
+Invariants: a replica leads or follows in exactly the leader epoch that the metadata had when it last had
+its turn (`waiting`), which is at once where few change; one partition has one replica here; the log of a
+topic that was deleted and made anew is never mistaken for the new one's.
 
 Source: Kafka's ReplicaManager.applyDelta, KIP-858 for directories.
 """
@@ -19,9 +19,9 @@ from typing import Protocol
 
 from barnabas.broker.fetcher_pool import FetcherPool
 from barnabas.broker.isr_changes import IsrChanges
-from barnabas.broker.new_replicas import NewReplicas
 from barnabas.broker.partition import Partition
 from barnabas.broker.repairs import Repairs
+from barnabas.broker.replica_changes import Key, ReplicaChanges
 from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.log.directories import LogDirectories
 from barnabas.log.errors import CorruptLogError
@@ -83,7 +83,9 @@ class ReplicaTable:
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.configs = TopicConfigs(image, surroundings.broker_texts)
         pump = lambda: self.fetchers.pump()  # noqa: E731, PLW0108 - they are attached later
-        self.new = NewReplicas(ports, image, node_id, self._apply_partition, pump)
+        self.waiting = ReplicaChanges(
+            ports, image, node_id, self.by_id.__contains__, self._follow_image, pump
+        )
 
     def attach(
         self,
@@ -177,42 +179,49 @@ class ReplicaTable:
         self.fetchers.pump()
 
     def _apply_everything(self) -> None:
-        topics = self.image.topics_by_id
-        for (topic_id, index), partition in list(self.by_id.items()):
-            topic = topics.get(topic_id)
-            if topic is None or not topic.has(index):
-                self._remove(partition)
-        for topic, index in self.image.partitions_of(self.node_id):
-            self._apply_partition(topic, index)
-        for partition in list(self.by_id.values()):
-            if self.node_id not in topics[partition.topic_id].replicas[partition.index]:
-                self._remove(partition)
+        mine = [(topic.id, index) for topic, index in self.image.partitions_of(self.node_id)]
+        self.waiting.add(dict.fromkeys([*self.by_id, *mine]))
         # What is left on disk is of partitions that this broker has no replica of any more.
         known = {*self.logs.logs, *self.logs.futures.logs}
-        for name in sorted(name for name in known if name not in self.by_name):
-            self.logs.delete(name, is_stray=True)
+        for name in sorted(name for name in known if not self._is_mine(name)):
+            if (name.topic, name.partition) not in self.by_name:
+                self.logs.delete(name, is_stray=True)
+
+    def _is_mine(self, name: TopicPartition) -> bool:
+        topic = self.image.topics_by_name.get(name.topic)
+        index = name.partition
+        return topic is not None and topic.has(index) and self.node_id in topic.replicas[index]
 
     def _apply_changes(self, changes: Changes) -> None:
-        for topic_id in changes.topics_deleted:
-            self._remove_topic(topic_id)
-        new: dict[tuple[Uuid, int], None] = {}
+        deleted = changes.topics_deleted
+        told: dict[Key, None] = {}
+        if deleted:
+            told.update({key: None for key in self.by_id if key[0] in deleted})
         for topic_id in changes.topics_created:
             topic = self.image.topics_by_id.get(topic_id)
             if topic is not None:
                 for index, replicas in enumerate(topic.replicas):
                     if self.node_id in replicas:
-                        new[topic_id, index] = None
-        self.new.add(new)
-        for topic_id, index in changes.partitions:
-            topic = self.image.topics_by_id.get(topic_id)
-            if topic is None:
-                continue
-            if topic.has(index) and self.node_id in topic.replicas[index]:
-                self._apply_partition(topic, index)
-            else:
-                gone = self.by_id.get((topic_id, index))
-                if gone is not None:
-                    self._remove(gone)
+                        told[topic_id, index] = None
+        for key in changes.partitions:
+            topic = self.image.topics_by_id.get(key[0])
+            mine = (
+                topic is not None and topic.has(key[1]) and self.node_id in topic.replicas[key[1]]
+            )
+            if mine or key in self.by_id:
+                told[key] = None
+        if told:
+            self.waiting.add(told)
+
+    def _follow_image(self, key: Key) -> None:
+        """Be what the metadata say now."""
+        topic, index = self.image.topics_by_id.get(key[0]), key[1]
+        if topic is not None and topic.has(index) and self.node_id in topic.replicas[index]:
+            self._apply_partition(topic, index)
+            return
+        gone = self.by_id.get(key)
+        if gone is not None:
+            self._remove(gone)
 
     def _apply_configs(self, changes: Changes) -> None:
         if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
@@ -318,10 +327,6 @@ class ReplicaTable:
         home = self.logs.directory_of(partition.name)
         if home is not None and home.directory_id != state.directory_of(self.node_id):
             self._surroundings.on_directory_chosen(partition, home.directory_id)
-
-    def _remove_topic(self, topic_id: Uuid) -> None:
-        for partition in [p for (owner, _), p in self.by_id.items() if owner == topic_id]:
-            self._remove(partition)
 
     def _remove(self, partition: Partition) -> None:
         """This broker has no such replica any more: its log goes, too."""

@@ -16,7 +16,7 @@ from barnabas.wire.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.unit.broker.test_new_replicas import append_everywhere, lagging
+from tests.unit.broker.test_replica_changes import append_everywhere, lagging
 from tests.unit.broker.world import Cluster
 
 

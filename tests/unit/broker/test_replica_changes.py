@@ -1,0 +1,139 @@
+"""Many new replicas: made a few per turn, and all of them followed whatever the pace."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from barnabas.broker.replica_changes import KNOWN_SLICE, NEW_SLICE, ReplicaChanges
+from barnabas.record.builder import build_batch
+from barnabas.types import Uuid
+from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from tests.unit.broker.world import Cluster
+
+
+def create(cluster: Cluster, partitions: int) -> None:
+    topics = [
+        CreatableTopic(name=f"t{i}", num_partitions=partitions, replication_factor=3)
+        for i in range(3)
+    ]
+    answer = cluster.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+    assert not any(topic.error_code for topic in answer.topics)
+
+
+def append_everywhere(cluster: Cluster) -> None:
+    """One record to each partition that is led and empty."""
+    now_ms = cluster.client.clock.wall_ms()
+    for node in cluster.ids:
+        for partition in list(cluster.broker(node).replicas.by_id.values()):
+            if partition.leader is not None and partition.log and not partition.log.log_end_offset:
+                partition.append(build_batch([(b"k", b"v")], timestamp_ms=now_ms), acks_all=True)
+
+
+def lagging(cluster: Cluster) -> list[str]:
+    return [
+        f"{partition.name} on {follower.broker}"
+        for node in cluster.ids
+        for partition in cluster.broker(node).replicas.by_id.values()
+        if partition.leader is not None and partition.log is not None
+        for follower in partition.leader.followers.values()
+        if follower.log_end_offset < partition.log.log_end_offset
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 4])
+def test_however_slowly_they_are_made_every_follower_catches_up(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower that asked over two connections at once stayed behind for ever."""
+    rng = Random(seed)
+
+    def schedule(self: ReplicaChanges) -> None:
+        if len(self) and not self._scheduled:
+            self._scheduled = True
+            later = self._ports.clock.now_ms() + rng.choice((1, 1, 2, 5, 30))
+            self._ports.wakeups.call_at(later, self._go_on)
+
+    monkeypatch.setattr(ReplicaChanges, "_schedule", schedule)
+    cluster = Cluster(3, seed)
+    create(cluster, 150)
+    for _ in range(60):
+        cluster.run(rng.choice((1, 5, 10, 20)))
+        append_everywhere(cluster)
+    cluster.until(lambda: not any(len(cluster.broker(n).replicas.waiting) for n in cluster.ids))
+    append_everywhere(cluster)
+    cluster.run(2_000)
+    assert not lagging(cluster)
+
+
+def line_of(cluster: Cluster, known: bool, seen: list[int]) -> ReplicaChanges:
+    broker = cluster.broker()
+    return ReplicaChanges(
+        broker.ports,
+        broker.image,
+        broker.node_id,
+        lambda key: known,
+        lambda key: seen.append(key[1]),
+        lambda: None,
+    )
+
+
+@pytest.mark.parametrize(("known", "slice_"), [(False, NEW_SLICE), (True, KNOWN_SLICE)])
+def test_few_are_followed_at_once_and_many_in_slices(known: bool, slice_: int) -> None:
+    cluster = Cluster(1)
+    seen: list[int] = []
+    line = line_of(cluster, known, seen)
+    topics = [CreatableTopic(name="t", num_partitions=3 * slice_, replication_factor=1)]
+    cluster.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+    cluster.until(lambda: "t" in cluster.broker().image.topics_by_name)
+    topic_id = cluster.broker().image.topics_by_name["t"].id
+    done: list[int] = []
+    line.add([(topic_id, index) for index in range(slice_)])
+    line.when_done(lambda: done.append(1))
+    assert seen == list(range(slice_)) and done == [1]
+    line.add([(topic_id, index) for index in range(3 * slice_)])
+    line.when_done(lambda: done.append(2))
+    assert len(line) == 3 * slice_ and len(seen) == slice_
+    cluster.until(lambda: not len(line))
+    assert seen[slice_:] == list(range(3 * slice_)) and done == [1, 2]
+    line.add([(topic_id, index) for index in range(3 * slice_)])
+    line.clear()
+    cluster.run(10)
+    assert len(seen) == 4 * slice_
+
+
+def test_few_changes_of_what_is_here_do_not_wait_behind_many_new_ones() -> None:
+    cluster = Cluster(1)
+    broker = cluster.broker()
+    seen: list[int] = []
+    line = ReplicaChanges(
+        broker.ports,
+        broker.image,
+        broker.node_id,
+        lambda key: key[1] < 5,
+        lambda key: seen.append(key[1]),
+        lambda: None,
+    )
+    topic_id = Uuid(bytes(15) + b"x")
+    line.add([(topic_id, index) for index in range(100, 200)])
+    line.add([(topic_id, index) for index in range(5)])
+    assert seen == [0, 1, 2, 3, 4]
+    cluster.until(lambda: not len(line))
+    assert seen[5:] == list(range(100, 200))
+
+
+def test_thousands_of_deletions_are_followed_in_slices() -> None:
+    cluster = Cluster(1)
+    names = [f"d{i}" for i in range(4)]
+    for name in names:
+        topics = [CreatableTopic(name=name, num_partitions=KNOWN_SLICE // 2, replication_factor=1)]
+        cluster.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+    replicas = cluster.broker().replicas
+    cluster.until(lambda: len(replicas.by_id) >= 2 * KNOWN_SLICE)
+    wanted = [DeleteTopicState(name=name) for name in names]
+    cluster.ask(DeleteTopicsRequest(topics=wanted, timeout_ms=5000))
+    cluster.until(lambda: not replicas.by_id)
+    assert not replicas.by_name and not cluster.broker().logs.logs
