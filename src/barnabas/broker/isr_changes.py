@@ -2,7 +2,8 @@
 
 Behaviour: Kafka's AlterPartitionManager. A refusal that cannot become a yes takes the proposal back;
 where the controller knows newer metadata, or this leader is none any more, the metadata log will
-say so and the proposal waits for that; everything else is asked again.
+say so and the proposal waits for that; everything else is asked again. A yes to a smaller ISR holds once
+the metadata log brings it, a yes to a larger one at once.
 
 Version notes: version 3 carries the members' broker epochs (KIP-903).
 """
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.partition import Partition
 from barnabas.ports import Ports
+from barnabas.replication.isr import PendingShrink
 from barnabas.replication.leader import IsrProposal
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -153,7 +155,12 @@ class IsrChanges:
             return
         if code == ErrorCode.NONE:
             before = leader.isr
-            if leader.on_committed(
+            if isinstance(proposal.state, PendingShrink):
+                # It holds from where the metadata log says so: a higher min.insync.replicas may stand
+                # before it there, and with fewer members and the old minimum this leader would commit
+                # alone while the one that left is still eligible to lead (KIP-966).
+                self._count(partition, before, tuple(answer.isr))
+            elif leader.on_committed(
                 proposal,
                 answer.leader_epoch,
                 answer.partition_epoch,

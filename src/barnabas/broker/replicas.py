@@ -158,9 +158,7 @@ class ReplicaTable:
             config, min_isr = self.configs.of(partition.topic)
             if partition.log is not None and partition.log.config is not config:
                 partition.log.reconfigure(config)
-            if min_isr != partition.min_isr:
-                partition.min_isr = min_isr
-                partition.advance_high_watermark()
+            partition.set_min_isr(min_isr)
 
     # -- metadata --------------------------------------------------------------------------------
 
@@ -240,6 +238,8 @@ class ReplicaTable:
         if partition is None:
             partition = self._create(topic, state)
         if state.leader == self.node_id:
+            # Of the same image, and first: how few members may commit is not older than who they are.
+            partition.set_min_isr(self.configs.of(topic.name).min_isr)
             self.fetchers.stop(partition)
             if partition.become_leader(state):
                 self.ports.log(
