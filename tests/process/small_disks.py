@@ -50,6 +50,35 @@ def failing_disk(path: Path, claimed_mib: int, real_mib: int) -> Iterator[Path]:
             _unmount(path)
 
 
+@contextmanager
+def plain_disk(path: Path, size_mib: int) -> Iterator[Path]:
+    """ext4 of `size_mib` MiB in a file beside it; it may be frozen."""
+    image = path.with_name(f"{path.name}-image")
+    with image.open("wb") as file:
+        file.truncate(size_mib * MIB)
+    made = _run("mkfs.ext4", "-q", "-F", str(image))
+    if made.returncode != 0:
+        pytest.skip(f"mkfs.ext4: {made.stderr.strip()}")
+    path.mkdir(parents=True)
+    _mount_or_skip("mount", "-o", "loop", str(image), str(path))
+    try:
+        yield path
+    finally:
+        _unmount(path)
+
+
+@contextmanager
+def frozen(path: Path) -> Iterator[None]:
+    """Every write to the file system at `path` hangs, also for kill -9, until the block ends."""
+    done = _run("fsfreeze", "--freeze", str(path))
+    if done.returncode != 0:
+        pytest.skip(f"freezing a file system is not permitted here: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        _run("fsfreeze", "--unfreeze", str(path))
+
+
 def _mount_or_skip(*command: str) -> None:
     done = _run(*command)
     if done.returncode != 0:

@@ -1,4 +1,5 @@
-"""A real disk that is full, and one that fails, take one log directory offline and nothing else.
+"""A real disk that is full, and one that fails, take one log directory offline and nothing else; one that
+hangs in a write holds its node up, which says where, and the others go on.
 
 Node 1 has two log directories, the second on a small file system; three nodes, acks=all.
 """
@@ -22,7 +23,7 @@ from barnabas.wire.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
 )
 from bench.wire import ask
-from tests.process.small_disks import failing_disk, grow, memory_disk
+from tests.process.small_disks import failing_disk, frozen, grow, memory_disk, plain_disk
 from tests.trio import Trio
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -85,7 +86,13 @@ def write(trio: Trio, topic: str, first: int, count: int) -> list[int]:
             failed.append(str(error))
 
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": trio.bootstrap, "enable.idempotence": True, "log_level": 0}
+        {
+            "bootstrap.servers": trio.bootstrap,
+            "enable.idempotence": True,
+            "request.timeout.ms": 5000,
+            "socket.timeout.ms": 5000,
+            "log_level": 0,
+        }
     )
     for number in range(first, first + count):
         producer.produce(topic, b"%d " % number + VALUE, partition=0, on_delivery=take)
@@ -170,3 +177,26 @@ def test_a_disk_that_loses_what_it_took_goes_offline_at_its_next_sync(tmp_path: 
         beside = write(trio, topics.elsewhere[0], 0, 20)
         assert read(trio, topics.on_small[0]) == acknowledged == list(range(240))
         assert read(trio, topics.elsewhere[0]) == beside
+
+
+def test_a_disk_that_hangs_in_a_write_holds_its_node_up_which_says_where(tmp_path: Path) -> None:
+    """No write of any kind comes back from a frozen file system, not even to a kill -9."""
+    with (
+        plain_disk(tmp_path / "small", 128) as small,
+        running_with(tmp_path / "n", small) as trio,
+    ):
+        topics = Topics(trio, small, [1, 2, 3])
+        hung, other = topics.on_small[0], topics.elsewhere[0]
+        acknowledged = write(trio, hung, 0, 10)
+        with frozen(small):
+            acknowledged += write(trio, hung, 10, 20)
+            beside = write(trio, other, 0, 10)
+            [line] = [x for x in trio.output(NODE).splitlines() if "loop.stands" in x]
+            assert str(small / f"{hung}-0") in line, line
+            with connect(str(trio.nodes[2].client_endpoint)) as client:
+                assert client.topic(hung).partitions[0].leader in (2, 3)
+        trio.wait_for(lambda: "loop.goes_on" in trio.output(NODE), "the node to go on")
+        trio.wait_for_isr([hung, other])
+        assert read(trio, hung) == acknowledged == list(range(30))
+        assert read(trio, other) == beside
+        trio.wait_for(lambda: same_files(trio, small, hung), "equal replicas")

@@ -26,6 +26,7 @@ from barnabas.host.disk import HostDisk
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.watch import LoopWatch
 from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.formatting import format_node
 from barnabas.node.node import Node
@@ -72,6 +73,7 @@ class NodeProcess:
         self._node = Node(config, self.ports)
         self._status = 0
         self._stopping = False
+        self._watch = LoopWatch(self._loop, self.ports.log)
 
     def run(self) -> int:
         """Serve until told to end. Raises :class:`StartError`."""
@@ -81,6 +83,7 @@ class NodeProcess:
             self._start()
             self._loop.run_forever()
         finally:
+            self._watch.stop()
             self.ports.network.abort_all()
             self.ports.background.stop(wait=self._status == 0)
             self._loop.close()
@@ -105,6 +108,7 @@ class NodeProcess:
         times = self._loop.times
         times.reset()
         times.on_slow = lambda turn: self.ports.log("debug", "loop.slow_turn", **turn.describe())
+        self._watch.start()
 
     def _on_signal(self, number: signal.Signals) -> None:
         name = signal.Signals(number).name
