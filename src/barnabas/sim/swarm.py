@@ -52,6 +52,8 @@ RARE = {
     "rot": 3.0,
 }
 """Kinds of fault that come less often, or more, than others."""
+OFTEN = {"gives up brokers": 4.0, "switches ELR off": 4.0}
+"""Habits that few seeds allow come often where they are allowed."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,6 @@ def _operators(rng_of: RngOf) -> list[tuple[str, Mapping[str, float], float]]:
         for habit in sorted(HABITS):
             rng = rng_of(f"operator{index} {habit}")
             if rng.random() < 0.5:
-                weights[habit] = rng.uniform(0.1, 1.0)
+                weights[habit] = rng.uniform(0.1, 1.0) * OFTEN.get(habit, 1.0)
         found.append((f"operator{index}", weights, rng_of(f"rest {index}").choice([300.0, 1500.0])))
     return found

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING
 from barnabas.client.admin import BROKER, TOPIC
 from barnabas.metadata.features import ELR_VERSION, METADATA_VERSION, supported
 from barnabas.wire.errors import KafkaError, code_of
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
@@ -34,8 +39,24 @@ REPLICAS = {side: f"{side}.replication.throttled.replicas" for side in RATES}
 CORDONED = "cordoned.log.dirs"
 
 
+async def move_replicas(
+    o: Operator, topic: str, partition: int, replicas: list[int] | None
+) -> None:
+    """A reassignment, or its end where there are no `replicas`."""
+    one = ReassignablePartition(partition_index=partition, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name=topic, partitions=[one])]
+    )
+    answer = await o.ask(lambda: request)
+    o.workload.cluster.world.note(
+        f"{o.name}: replicas of {topic}-{partition} to be {replicas}:"
+        f" {answer.error_code} {[p.error_code for t in answer.responses for p in t.partitions]}"
+    )
+
+
 async def throttle(o: Operator) -> None:
-    """A throttle for all replicas of a topic, or some; the next time it is lifted."""
+    """A throttle for all replicas of a topic, or of a partition, under which that one mostly moves; the
+    next time it is lifted."""
     if o.to_undo.get("throttle") is not None:
         await o.undo("throttle")
         return
@@ -54,6 +75,10 @@ async def throttle(o: Operator) -> None:
     for broker in brokers:
         await o.admin.alter_configs(BROKER, str(broker), {RATES[side]: rate for side in sides})
     await o.admin.alter_configs(TOPIC, topic, {REPLICAS[side]: listed for side in sides})
+    if o.rng.random() < 0.7:
+        others = list(brokers)
+        o.rng.shuffle(others)
+        await move_replicas(o, topic, partition, others[: o.workload.replication])
 
 
 async def cordon(o: Operator) -> None:
@@ -104,7 +129,7 @@ async def give_up_broker(o: Operator) -> None:
     described = await o.admin.describe_cluster()
     brokers = [b.node_id for b in described.brokers if b.fenced]
     if not brokers:
-        if o.rng.random() < 0.8:
+        if o.rng.random() < 0.4:
             return
         brokers = [b.node_id for b in described.brokers]
     who = o.rng.choice(brokers)

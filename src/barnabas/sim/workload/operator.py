@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin import BROKER, TOPIC, Admin, NewTopic
 from barnabas.client.channels import ChannelError
-from barnabas.sim.workload.administration import ADMINISTRATION, NOT_WHERE_DATA_IS_LOST
+from barnabas.sim.workload.administration import (
+    ADMINISTRATION,
+    NOT_WHERE_DATA_IS_LOST,
+    move_replicas,
+)
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.messages.alter_partition_reassignments_request import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -144,15 +143,7 @@ async def reassign(o: Operator) -> None:
     o.rng.shuffle(brokers)
     cancels = o.rng.random() < 0.25
     replicas = None if cancels else brokers[: o.workload.replication]
-    one = ReassignablePartition(partition_index=partition, replicas=replicas)
-    request = AlterPartitionReassignmentsRequest(
-        topics=[ReassignableTopic(name=topic, partitions=[one])]
-    )
-    answer = await o.ask(lambda: request)
-    o.workload.cluster.world.note(
-        f"{o.name}: replicas of {topic}-{partition} to be {replicas}:"
-        f" {answer.error_code} {[p.error_code for t in answer.responses for p in t.partitions]}"
-    )
+    await move_replicas(o, topic, partition, replicas)
 
 
 async def change_directory(o: Operator) -> None:
