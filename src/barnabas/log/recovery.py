@@ -35,7 +35,7 @@ from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.log.segment import CHECK_BYTES, SCAN_BYTES, Segment, remove
 from barnabas.ports import Disk
-from barnabas.record.batch import BatchHeader
+from barnabas.record.batch import LENGTH_PREFIX, BatchHeader
 from barnabas.types import TopicPartition, Uuid
 
 TEMPORARY = ".tmp"
@@ -234,12 +234,14 @@ def _recover_segment(
     note = segment.note
     try:
         for header, position in segment.headers(start, crc=True):
-            if header.base_offset < least or segment.would_overflow(header.last_offset):
+            base = header[0]  # by index: a log may have a million batches
+            last = base + header[6]
+            if base < least or segment.would_overflow(last):
                 raise CorruptLogError(segment.path, position, "the offsets do not ascend")
-            least = header.next_offset
+            least = last + 1
             if following is not None and least > following:
                 break
-            size = header.size
+            size = header[1] + LENGTH_PREFIX
             note(header, position, size)
             if seen is not None:
                 seen.note(header)

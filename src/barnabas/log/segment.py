@@ -12,6 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import (
     DELETED,
@@ -26,6 +28,7 @@ from barnabas.log.files import (
 from barnabas.log.indexes import OffsetIndex, TimeIndex
 from barnabas.ports import Disk, File
 from barnabas.record.batch import (
+    CRC_FROM,
     HEADER,
     HEADER_SIZE,
     LENGTH_PREFIX,
@@ -33,7 +36,6 @@ from barnabas.record.batch import (
     BatchHeader,
     BatchView,
     CorruptBatchError,
-    check_crc,
     check_shape,
     iterate,
     read_header,
@@ -351,14 +353,16 @@ class Segment:
             header = make(unpack(window, at))
             size = header[1] + LENGTH_PREFIX
             try:
-                check_shape(header, position)
+                if header[3] != MAGIC or size < HEADER_SIZE or header[6] < 0 or header[12] < 0:
+                    check_shape(header, position)  # says what is wrong
                 if size > self.size - position:
                     raise CorruptBatchError(position, "the file ends inside a batch")
                 if crc:
                     if at + size > len(window):
                         start, window = _whole(file, window, start, position, size)
                         at = position - start
-                    check_crc(header, window, at)
+                    if crc32c(window[at + CRC_FROM : at + size]) != header[4]:
+                        raise CorruptBatchError(position, "the CRC does not match")
             except CorruptBatchError as error:
                 raise CorruptLogError(self.path, position, error.why) from error
             yield located((header, position))

@@ -188,11 +188,18 @@ def scan(log: RaftLog) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]]]
     while before < shape.end_offset < log.end_offset:
         before = shape.end_offset
         data = memoryview(log.read(before, SCAN_BYTES, log.end_offset))
+        end, epoch = before, -1
         for run in iter_runs(data, check_crc=False):
-            if run.end_offset <= shape.end_offset:
+            if run.end_offset <= end:
                 continue
-            shape.append(shape.end_offset, run.end_offset, run.epoch)
+            if run.epoch != epoch:
+                if end > shape.end_offset:
+                    shape.append(shape.end_offset, end, epoch)
+                epoch = run.epoch
+            end = run.end_offset
             if run.is_control:
                 batch = data[run.position : run.position + run.size]
                 controls.append((run.base_offset, control_records(batch)))
+        if end > shape.end_offset:
+            shape.append(shape.end_offset, end, epoch)
     return shape, controls
