@@ -175,6 +175,16 @@ def test_sizes_in_log_directories(three: Cluster) -> None:
     assert result.total_bytes > 0
 
 
+def test_a_batch_of_a_transaction_that_nobody_could_end_is_refused(three: Cluster) -> None:
+    batch = build_batch(
+        [(b"k", b"v")], timestamp_ms=three.client.clock.wall_ms(), producer_id=1,
+        producer_epoch=0, base_sequence=0, transactional=True,
+    )  # fmt: skip
+    assert code(three.produce([], topic="b", batch=batch).error_code) == "INVALID_TXN_STATE"
+    log = three.partition(three.leader("b"), "b").log
+    assert log is not None and log.last_stable_offset == log.log_end_offset
+
+
 def test_producers_of_a_partition(three: Cluster) -> None:
     given = three.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0))
     assert (given.error_code, given.producer_epoch) == (0, 0)

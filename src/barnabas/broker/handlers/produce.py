@@ -3,6 +3,7 @@
 Behaviour: one batch per partition is appended by its leader; acks=1 answers at once (where
 ``flush.messages`` asks for a sync, behind that), acks=-1 when the high watermark has passed it, acks=0
 never. Errors are per partition; the others go through. Internal topics are closed to clients.
+A batch of a transaction is refused (INVALID_TXN_STATE, as Kafka answers where none was begun).
 NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the append,
 NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards.
 
@@ -17,7 +18,7 @@ from barnabas.broker.auto_topics import INTERNAL_TOPICS
 from barnabas.broker.leaders import LEADERSHIP, add_produce_leaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.produce import NO_LEADER, ProduceWait
-from barnabas.record.batch import CorruptBatchError, UnsupportedMagicError
+from barnabas.record.batch import TRANSACTIONAL, CorruptBatchError, UnsupportedMagicError
 from barnabas.record.validate import InvalidRecordsError
 from barnabas.types import Records, Uuid
 from barnabas.wire.api_table import ApiKey
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 IDS_SINCE = 13
 LEADERS_SINCE = 10
+ATTRIBUTES_AT = 22
+"""The byte of a batch that says whether it belongs to a transaction."""
 ADMIN_CLIENT_ID = "__admin_client"
 """May write to internal topics (AdminUtils.ADMIN_CLIENT_ID)."""
 
@@ -130,6 +133,9 @@ def _append(
     """(the answer, the offset that the high watermark has to reach)."""
     if not records or isinstance(records, list):
         raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
+    if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL:
+        # Nobody could end it: readers of what is committed would wait at it for ever.
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
     info = partition.append(records, acks_all=acks == -1)
     log = partition.log
     answer = PartitionProduceResponse(
