@@ -1,10 +1,11 @@
 """The controller at scale: create, snapshot, load, and every kind of mass change, on one core.
 
-Brokers are requests only; decisions, records, their encoding and their replay are real, and so is
-the runtime with its slices; the quorum is a list in memory that commits at once. Prints one line
-per figure: seconds, what it touched, microseconds of the core per partition touched, and the longest
-turn of the loop and garbage collection within one, in milliseconds of the core. The collector is set
-as the host sets it for a node.
+Brokers are requests only; decisions, records, their encoding into batches and their replay are real, and
+so is the runtime with its slices; the quorum is a list in memory that commits at once. A snapshot is
+written to a file and loaded as a node does it, by the quorum's applier: into a controller, and into
+a controller and a broker at once. Prints one line per figure: seconds, what it touched, microseconds of
+the core per partition touched, and the longest turn of the loop and garbage collection within one, in
+milliseconds of the core. The collector is set as the host sets it for a node.
 
     python -m bench.controller [--partitions 1000000] [--topic-size 100] [--brokers 100]
 """
@@ -14,20 +15,38 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
-from barnabas.host.main import GC_YOUNG_THRESHOLD
+from barnabas.host.disk import HostDisk
+from barnabas.host.main import tune_garbage_collection
 from barnabas.metadata.image import MetadataImage
+from barnabas.node.metadata_log import MetadataLog
+from barnabas.ports import Ports
+from barnabas.raft.applying import Applier
+from barnabas.raft.batches import data_batch
+from barnabas.raft.replica_log import RaftLog
+from barnabas.raft.snapshots import SnapshotFile, SnapshotWriter, file_name
+from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.types import Endpoint
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from barnabas.wire.messages.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 from barnabas.wire.request import Parked
+from barnabas.wire.schema import Message
 from tests.unit.controller.harness import World
 
 TOPICS_PER_REQUEST = 10
+LARGEST = 10_000
+"""Records that one request may cause."""
 
 
 def resident_mb() -> float:
@@ -58,9 +77,9 @@ class Turns:
         self.longest_ms = 0.0
         self.count = 0
 
-    def turn(self, call: Callable[[], Any]) -> Any:
+    def turn(self, call: Callable[..., Any], *arguments: Any) -> Any:
         begun = time.thread_time()
-        result = call()
+        result = call(*arguments)
         self.longest_ms = max(self.longest_ms, (time.thread_time() - begun) * 1000)
         self.count += 1
         return result
@@ -70,6 +89,9 @@ class Turns:
         wakeups = world.ports.wakeups
         while wakeups.soon or world.quorum.committed < len(world.quorum.batches):
             if world.quorum.committed < len(world.quorum.batches):
+                for batch in world.quorum.batches[world.quorum.committed :]:
+                    if batch.values:  # as the quorum's replica does at the end of a turn
+                        self.turn(data_batch, batch.values, 0, 1, 0)
                 self.turn(world.quorum.commit)
                 self.forget()
             if wakeups.soon:
@@ -99,6 +121,7 @@ class Bench:
         self.world.quorum.records = 0
         self.turns = Turns(self.world)
         self.collections = Collections()
+        self.directory = ""
 
     @property
     def image(self) -> MetadataImage:
@@ -147,23 +170,59 @@ class Bench:
     def write_snapshot(self) -> int:
         chunks = self.world.controller.snapshot()
         assert chunks is not None
-        self.snapshot = []
-        for _ in iter(lambda: self.turns.turn(lambda: self._pull(chunks)), None):
+        end = OffsetAndEpoch(self.world.controller.committed_offset + 1, 1)
+        writer = SnapshotWriter(HostDisk(), self.directory, end, 0, [], 0)
+        while self.turns.turn(lambda: self._pull(chunks, writer)):
             pass
+        self.snapshot_bytes = writer.size
+        writer.freeze_job(0)()
+        self.snapshot = SnapshotFile(HostDisk(), f"{self.directory}/{file_name(end)}", end)
         return self.partitions
 
-    def _pull(self, chunks: Any) -> int | None:
+    def _pull(self, chunks: Any, writer: SnapshotWriter) -> bool:
         values = next(chunks, None)
-        if values is None:
-            return None
-        self.snapshot.append(values)
-        return len(values)
+        if values is not None:
+            writer.add(values, 0)
+        return values is not None
 
-    def load(self) -> int:
-        self.loaded = MetadataImage()
-        for values in self.snapshot:
-            self.turns.turn(lambda values=values: self.loaded.replay_values(values, 1, 1))
+    def load(self, *, broker: bool) -> int:
+        """What the applier does with it: into a controller's image, or also into a broker's."""
+        soon: list[Callable[[], None]] = []
+        log = MetadataLog(cast("Ports", SimpleNamespace(halt=sys.exit)))
+        log.controller = self.world.new_controller()
+        self.world.quorum.listeners.remove(log.controller)
+        if broker:
+            log.on_metadata = lambda image, changes: None
+        applier = Applier(cast("RaftLog", None), log, 9, 0, soon.append)
+        self.snapshot.check()  # by the start of the node, before its loop runs
+        applier.load(self.snapshot)
+        applier._is_first = False
+        self.turns.turn(applier.run)
+        while soon:
+            self.turns.turn(soon.pop(0))
+        loaded = [log.controller.image, log.image][: 1 + broker]
+        assert all(len(image.topics_by_id) == len(self.image.topics_by_id) for image in loaded)
         return self.partitions
+
+    # -- one large request ---------------------------------------------------------------------
+
+    def create_largest(self) -> int:
+        topic = CreatableTopic(name="large", num_partitions=LARGEST - 1, replication_factor=3)
+        answer = self.turns.ask(CreateTopicsRequest(topics=[topic]))
+        assert not answer.topics[0].error_code, answer
+        return LARGEST
+
+    def grow_largest(self) -> int:
+        topic = CreatePartitionsTopic(name="large", count=2 * LARGEST - 1, assignments=None)
+        answer = self.turns.ask(CreatePartitionsRequest(topics=[topic]))
+        assert not answer.results[0].error_code, answer
+        return LARGEST
+
+    def delete_largest(self) -> int:
+        wanted = [DeleteTopicState(name="large")]
+        answer = self.turns.ask(DeleteTopicsRequest(topics=wanted))
+        assert not answer.responses[0].error_code, answer
+        return 2 * LARGEST - 1
 
     def kill(self, *brokers: int) -> int:
         touched = len({key for broker in brokers for key in self.image.partition_keys_of(broker)})
@@ -171,7 +230,7 @@ class Bench:
         for broker in brokers:
             network.refusing.add(Endpoint("h", 9000 + broker))
         for broker in brokers:
-            self.turns.turn(lambda b=broker: self.world.controller.on_connection_closed(500 + b))
+            self.turns.turn(self.world.controller.on_connection_closed, 500 + broker)
         self.turns.settle()
         assert all(self.image.brokers[broker].fenced for broker in brokers)
         return touched
@@ -189,7 +248,7 @@ class Bench:
 
         touched = 0
         for topic in self.image.topics_by_id.values():
-            records = []
+            records: list[Message] = []
             for index in range(len(topic)):
                 if len(topic.isr[index]) < len(topic.replicas[index]):
                     change = PartitionChange(self.world.controller.cluster, topic, index)
@@ -198,9 +257,7 @@ class Bench:
                     if record is not None:
                         records.append(record)
             if records:
-                self.turns.turn(
-                    lambda records=records: self.world.controller.commit(Decision(None, records))
-                )
+                self.turns.turn(self.world.controller.commit, Decision(None, records))
                 self.turns.settle()
                 touched += len(records)
         return touched
@@ -236,12 +293,16 @@ def run(partitions: int, topic_size: int, brokers: int, *, whole: bool) -> None:
     after = resident_mb()
     print(f"{'resident memory':<34} {after:8.0f} MB, {after - before:.0f} of it the partitions")
     if whole:
-        bench.measure("write a snapshot", bench.write_snapshot)
-        size = sum(len(value) for chunk in bench.snapshot for value in chunk)
-        print(f"{'size of the snapshot':<34} {size / 1e6:8.0f} MB")
-        bench.measure("load it", bench.load)
-        del bench.loaded, bench.snapshot
+        with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as bench.directory:
+            bench.measure("write a snapshot", bench.write_snapshot)
+            print(f"{'size of the snapshot':<34} {bench.snapshot_bytes / 1e6:8.0f} MB")
+            bench.measure("load it, controller", lambda: bench.load(broker=False))
+            gc.collect()
+            bench.measure("load it, controller and broker", lambda: bench.load(broker=True))
         gc.collect()
+        bench.measure("create a topic, one request", bench.create_largest)
+        bench.measure("add to it, one request", bench.grow_largest)
+        bench.measure("delete it", bench.delete_largest)
     bench.measure("one broker dies", lambda: bench.kill(1))
     bench.revive(1)
     bench.rejoin(1)
@@ -256,8 +317,7 @@ def run(partitions: int, topic_size: int, brokers: int, *, whole: bool) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    gc.freeze()
-    gc.set_threshold(GC_YOUNG_THRESHOLD, 20, 20)
+    tune_garbage_collection()
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--partitions", type=int, default=1_000_000)
     parser.add_argument("--topic-size", type=int, default=100)
