@@ -178,6 +178,7 @@ async def configure_topic(o: Operator) -> None:
             ("max.message.bytes", ["900000", None]),
             ("retention.ms", ["604800000", None]),
             ("index.interval.bytes", ["100", None]),
+            ("min.insync.replicas", ["1", "2", None]),
         ]
     )
     await o.admin.alter_configs(TOPIC, topic, {key: o.rng.choice(values)})
