@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from barnabas.ports import Disk
 from barnabas.raft.batches import ControlRecord, control_batch, iter_runs
-from barnabas.raft.damage import mark
+from barnabas.raft.damage import mark, marked_offset
 from barnabas.raft.election_state import FILE_NAME, ElectionState
 from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.replica_log import SCAN_BYTES
@@ -47,6 +47,8 @@ class Assessment:
     are not here."""
     last_timestamp_ms: int
     """Append timestamp of the last record; -1 where there is none."""
+    synced: int = 0
+    """How far the log is known to have been on disk; above `end.offset`: what was there is damaged."""
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -63,7 +65,12 @@ class Assessment:
             f"{METADATA_TOPIC} ends here at offset {self.end.offset} of epoch {self.end.epoch}.",
             f"The voters are {list(self.voters)}; {list(self.absent)} are given up.",
         ]
-        if self.may_lack_committed:
+        if self.synced > self.end.offset:
+            said.append(
+                f"The log was on disk up to offset {self.synced}: what stood there from offset"
+                f" {self.end.offset} on is damaged, and lost."
+            )
+        elif self.may_lack_committed:
             said.append(
                 f"Voters {list(self.absent)} are a majority without this node: whatever they"
                 f" committed from offset {self.end.offset} on is lost."
@@ -85,12 +92,12 @@ def assess(
     :class:`RecoveryRefusedError`, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
     opened = open_replica(disk, settings, directory, cut_damage=cut_damage)
     try:
-        return _assess(opened, settings)
+        return _assess(disk, opened, settings)
     finally:
         opened.log.close(clean=True)
 
 
-def _assess(opened: Opened, settings: ReplicaSettings) -> Assessment:
+def _assess(disk: Disk, opened: Opened, settings: ReplicaSettings) -> Assessment:
     voters, shape = opened.history.voters, opened.shape
     me = ReplicaKey(settings.node_id, settings.directory_id)
     if not settings.can_vote:
@@ -107,6 +114,7 @@ def _assess(opened: Opened, settings: ReplicaSettings) -> Assessment:
         shape.last,
         opened.election.epoch,
         timestamp,
+        marked_offset(disk, opened.directory),
     )
 
 
@@ -124,7 +132,7 @@ def recover(
     """Make this directory the quorum's only one. Blocks until it is durable. Raises as `assess`."""
     opened = open_replica(disk, settings, directory, cut_damage=True)  # `assess` has asked
     try:
-        assessment = _assess(opened, settings)
+        assessment = _assess(disk, opened, settings)
         epoch = max(opened.election.epoch, opened.shape.last_epoch) + 1
         _append(opened, settings, assessment, epoch, wall_ms, reason)
         job, on_synced = opened.log.sync_job()

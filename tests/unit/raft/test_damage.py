@@ -46,6 +46,7 @@ def test_what_is_missing_can_be_given_up() -> None:
     with pytest.raises(DamagedLogError):
         assess(disk, node.settings, "/data")
     found = assess(disk, node.settings, "/data", cut_damage=True)
+    assert "is damaged, and lost" in " ".join(found.sentences())
     recover(disk, node.settings, "/data", START_WALL_MS, "test")
     node.start()
     node.quorum.commit(b"after")
