@@ -97,12 +97,17 @@ def examine(place: Place) -> Damage | None:
 
 def _walk(segment: Segment, place: Place, sound: list[Located]) -> int | None:
     """Gather the sound batches before the first damage; the position where it was noticed. The CRC
-    covers no offsets: a batch that reaches into the one behind it is itself under suspicion."""
+    covers no offsets: a batch that reaches into the one behind it is itself under suspicion, and so is one
+    whose leader epoch is above that of the one behind it."""
     try:
         for batch in segment.headers(crc=True):
             end = sound[-1].header.next_offset if sound else place.base_offset
             if batch.header.base_offset < end or batch.header.next_offset > place.end_offset:
                 while sound and sound[-1].header.next_offset > batch.header.base_offset:
+                    sound.pop()
+                return batch.position + batch.header.size
+            if sound and sound[-1].header.leader_epoch > batch.header.leader_epoch:
+                while sound and sound[-1].header.leader_epoch > batch.header.leader_epoch:
                     sound.pop()
                 return batch.position + batch.header.size
             sound.append(batch)
@@ -142,13 +147,15 @@ def _sound_from(
     """The offset of the batch at `position`, where it and all behind it are sound; else None, and the
     position of what is not."""
     begin: int | None = None
-    end = first + 1
+    end, epoch = first + 1, -1
     try:
         for batch in segment.headers(position, crc=True):
             if batch.header.base_offset < end or batch.header.next_offset > place.end_offset:
                 return None, batch.position
+            if batch.header.leader_epoch < epoch:
+                return None, batch.position
             begin = batch.header.base_offset if begin is None else begin
-            end = batch.header.next_offset
+            end, epoch = batch.header.next_offset, batch.header.leader_epoch
     except CorruptLogError as error:
         return None, error.position
     return begin, position

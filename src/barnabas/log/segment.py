@@ -399,9 +399,12 @@ class Segment:
             return
         if end > self._trusted_from:
             data = memoryview(data)[: self._trusted_from - position]
-        end, next_offset = check_run(self.path, self.base_offset, position, data)
+        end, next_offset, epoch = check_run(self.path, self.base_offset, position, data)
         if end <= self.size - HEADER_SIZE:
-            bound = read_header(self.file().read_at(end, HEADER_SIZE)).base_offset
+            following = read_header(self.file().read_at(end, HEADER_SIZE))
+            bound = following.base_offset
+            if following.leader_epoch < epoch:
+                raise CorruptLogError(self.path, end, "the leader epochs descend")
         if bound < next_offset:  # no CRC covers offsets
             raise CorruptLogError(self.path, end, "the offsets do not ascend")
         if self._checked_from <= position <= self._checked_to:
@@ -555,19 +558,21 @@ def remove(disk: Disk, segment: Segment) -> None:
         disk.remove(path)
 
 
-def check_run(path: str, base_offset: int, position: int, data: Buffer) -> tuple[int, int]:
+def check_run(path: str, base_offset: int, position: int, data: Buffer) -> tuple[int, int, int]:
     """Check the whole batches of what stands at `position` of a file; the position and the offset behind
-    them. Raises :class:`CorruptLogError`."""
-    end, next_offset = position, base_offset
+    them, and the last one's leader epoch. Raises :class:`CorruptLogError`."""
+    end, next_offset, epoch = position, base_offset, -1
     try:
         for batch in iterate(data, crc=True):
             if batch.header.base_offset < next_offset:  # the CRC does not cover offsets
                 raise CorruptBatchError(batch.position, "the offsets do not ascend")
-            next_offset = batch.header.next_offset
+            if batch.header.leader_epoch < epoch:  # nor leader epochs
+                raise CorruptBatchError(batch.position, "the leader epochs descend")
+            next_offset, epoch = batch.header.next_offset, batch.header.leader_epoch
             end = position + batch.position + batch.header.size
     except CorruptBatchError as error:
         raise CorruptLogError(path, position + error.position, error.why) from error
-    return end, next_offset
+    return end, next_offset, epoch
 
 
 def _whole(

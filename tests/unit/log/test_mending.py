@@ -83,6 +83,23 @@ def test_whatever_bit_rots_the_log_is_mended_and_never_shorter() -> None:
     assert mended > 80
 
 
+def test_a_leader_epoch_that_rotted_is_noticed_beside_its_neighbours_and_mended() -> None:
+    """No CRC covers it. A follower would take it over and part from its leader there, again and again."""
+    for seed in range(20):
+        model, source = written(seed), written(seed)
+        segment = next(s for s in model.log.segments[:-1] if len(list(s.headers())) > 2)
+        batches = list(segment.headers())
+        at = random.Random(seed).randrange(len(batches) - 1)
+        model.device.process_died()
+        model.device.file(segment.path).data[batches[at].position + 15] ^= 0x10
+        model.reopen()
+        model.log.high_watermark = model.end
+        with pytest.raises(CorruptLogError, match="leader epochs descend") as fault:
+            model.content()
+        assert mend(model, source, fault.value)
+        assert model.content() == [entry.data for entry in model.entries]
+
+
 @pytest.mark.parametrize("power_loss", [False, True])
 def test_a_crash_at_any_disk_call_of_the_mending_leaves_a_sound_or_a_damaged_log(
     power_loss: bool,
