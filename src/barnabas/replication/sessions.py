@@ -213,15 +213,25 @@ class Wanted(NamedTuple):
     log_start_offset: int
 
 
+class Plan(NamedTuple):
+    """What a request names and forgets, and what the next one has to name."""
+
+    named: dict[PartitionKey, Wanted]
+    forgotten: list[PartitionKey]
+    left: dict[PartitionKey, None]
+
+
 class ClientSession:
     """A follower's memory of what its leader's session already knows."""
 
-    __slots__ = ("_known", "epoch", "id")
+    __slots__ = ("_has_no_room", "_known", "epoch", "id")
 
     def __init__(self) -> None:
         self.id = NO_SESSION
         self.epoch = INITIAL_EPOCH
         self._known: dict[PartitionKey, Wanted] = {}
+        self._has_no_room = False
+        """The leader keeps no session for this peer: every request has to name everything."""
 
     @property
     def is_full(self) -> bool:
@@ -229,24 +239,32 @@ class ClientSession:
         return self.epoch == INITIAL_EPOCH
 
     def plan(
-        self, wanted: dict[PartitionKey, Wanted], changed: Iterable[PartitionKey]
-    ) -> tuple[dict[PartitionKey, Wanted], list[PartitionKey]]:
-        """(what to name, what to forget), given everything `wanted` and those of it, or gone from
-        it, that may have changed since the last plan."""
-        if self.is_full:
-            self._known = dict(wanted)
-            return wanted, []
-        named: dict[PartitionKey, Wanted] = {}
-        forgotten = []
+        self,
+        wanted: dict[PartitionKey, Wanted],
+        changed: Iterable[PartitionKey],
+        most: int = 1 << 30,
+    ) -> Plan:
+        """Given everything `wanted` and those of it, or gone from it, that may have changed since the
+        last plan. At most `most` that the session does not know are named, the others with the next
+        request; what it knows is named as soon as it moved, or the leader would tell it again."""
+        plan = Plan({}, [], {})
         known = self._known
+        if self.is_full:
+            known.clear()
+            changed = wanted
+            if self._has_no_room:
+                most = len(wanted)
         for key in changed:
             want = wanted.get(key)
             if want is None:
                 if known.pop(key, None) is not None:
-                    forgotten.append(key)
+                    plan.forgotten.append(key)
             elif known.get(key) != want:
-                named[key] = known[key] = want
-        return named, forgotten
+                if key in known or len(plan.named) < most:
+                    plan.named[key] = known[key] = want
+                else:
+                    plan.left[key] = None
+        return plan
 
     def asked(self, key: PartitionKey) -> Wanted | None:
         """What the leader was last asked of one partition."""
@@ -257,8 +275,10 @@ class ClientSession:
         if session_id == NO_SESSION:
             # It has no room for a session: its answers count all the same, each to a full request.
             self.id, self.epoch = NO_SESSION, INITIAL_EPOCH
+            self._has_no_room = True
         elif self.is_full:
             self.id, self.epoch = session_id, 1
+            self._has_no_room = False
         else:
             self.epoch = next_epoch(self.epoch)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.fetcher import FetcherContext
+from barnabas.broker.fetcher import NAMED_MAX, TAKEN_MAX, FetcherContext
 from barnabas.broker.fetcher_pool import FetcherPool
 from barnabas.broker.partition import Partition
 from barnabas.client.connection import ChannelError
@@ -154,6 +154,24 @@ def test_the_first_request_names_all_and_the_next_what_moved(world: World) -> No
     world.answer()
     assert world.asked() == {}
     assert world.hand.sent[0].request.session_epoch == 2
+
+
+def test_thousands_are_named_over_several_requests_and_taken_over_several_turns() -> None:
+    world = World()
+    count = NAMED_MAX + 7
+    world.partitions = [world.partition(index) for index in range(count)]
+    world.follow()
+    assert list(world.asked()) == list(range(NAMED_MAX))
+    assert world.hand.sent[0].request.max_wait_ms == 0, "others wait to be named"
+    world.answer(*[data(index, b"a", high_watermark=1) for index in range(NAMED_MAX)])
+    assert not world.hand.sent, "the next one leaves when everything is taken"
+    assert sum(p.log.log_end_offset for p in world.partitions if p.log) == TAKEN_MAX
+    while not world.hand.sent:
+        world.ports.world.step()
+    asked = world.asked()
+    assert {p.fetch_offset for i, p in asked.items() if i < NAMED_MAX} == {1}
+    assert len(asked) == count and world.hand.sent[0].request.session_epoch == 1
+    assert world.hand.sent[0].request.max_wait_ms > 0
 
 
 def test_a_lost_leader_is_asked_again_soon_then_more_and_more_rarely(world: World) -> None:

@@ -30,7 +30,7 @@ class TestClient:
     def test_the_first_request_names_everything(self) -> None:
         session = ClientSession()
         wanted = {A: want(0), B: want(5)}
-        assert session.plan(wanted, []) == (wanted, [])
+        assert session.plan(wanted, []) == (wanted, [], {})
         assert (session.id, session.epoch) == (0, 0)
 
     def test_later_requests_name_only_what_moved(self) -> None:
@@ -40,10 +40,10 @@ class TestClient:
         session.on_response(77)
         assert (session.id, session.epoch) == (77, 1)
         wanted[A] = want(3)
-        assert session.plan(wanted, [A, B]) == ({A: want(3)}, [])
+        assert session.plan(wanted, [A, B]) == ({A: want(3)}, [], {})
         session.on_response(77)
         assert session.epoch == 2
-        assert session.plan(wanted, []) == ({}, [])
+        assert session.plan(wanted, []) == ({}, [], {})
 
     def test_what_is_not_wanted_any_more_is_forgotten_once(self) -> None:
         session = ClientSession()
@@ -51,10 +51,31 @@ class TestClient:
         session.plan(wanted, [])
         session.on_response(77)
         del wanted[B]
-        assert session.plan(wanted, [B]) == ({}, [B])
-        assert session.plan(wanted, [B]) == ({}, [])
+        assert session.plan(wanted, [B]) == ({}, [B], {})
+        assert session.plan(wanted, [B]) == ({}, [], {})
         assert session.asked(B) is None
         assert session.asked(A) == want(0)
+
+    def test_many_new_ones_are_named_over_several_requests_and_what_moved_at_once(self) -> None:
+        session = ClientSession()
+        keys = [("t", index) for index in range(5)]
+        wanted = {key: want(0) for key in keys}
+        assert list(session.plan(wanted, [], 2).named) == keys[:2]
+        session.on_response(7)
+        wanted[keys[0]] = want(9)
+        changed = {keys[0]: None, **dict.fromkeys(keys[2:])}
+        plan = session.plan(wanted, changed, 2)
+        assert list(plan.named) == [keys[0], keys[2]] and list(plan.left) == keys[3:]
+        session.on_response(7)
+        plan = session.plan(wanted, plan.left, 2)
+        assert list(plan.named) == keys[3:] and not plan.left
+
+    def test_a_leader_without_room_is_told_everything_at_once(self) -> None:
+        session = ClientSession()
+        wanted = {("t", index): want(0) for index in range(5)}
+        assert len(session.plan(wanted, [], 2).named) == 2
+        session.on_response(0)
+        assert session.plan(wanted, [], 2) == (wanted, [], {})
 
     def test_a_leader_without_room_for_sessions_is_asked_in_full_again(self) -> None:
         session = ClientSession()
@@ -62,7 +83,7 @@ class TestClient:
         session.plan(wanted, [])
         session.on_response(0)
         assert session.is_full
-        assert session.plan(wanted, []) == (wanted, [])
+        assert session.plan(wanted, []) == (wanted, [], {})
 
     def test_a_reset_names_the_old_session_so_that_it_is_dropped(self) -> None:
         session = ClientSession()
