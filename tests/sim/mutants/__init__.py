@@ -8,7 +8,7 @@ found and prints the table of docs/mutants.md.
 
 from __future__ import annotations
 
-from tests.sim.mutants import controller, groups, partitions, quorum, storage
+from tests.sim.mutants import administration, controller, groups, partitions, quorum, storage
 from tests.sim.mutants.planting import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -17,5 +17,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *storage.MUTANTS,
     *controller.MUTANTS,
     *groups.MUTANTS,
+    *administration.MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

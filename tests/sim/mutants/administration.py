@@ -1,0 +1,73 @@
+"""Bugs in what administrators ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.broker.fetch import FetchService
+from barnabas.broker.partition import Partition
+from barnabas.broker.replication_throttle import ReplicationThrottle
+from barnabas.controller import features, gathering, producer_ids, topics
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.handlers import allocate_producer_ids
+from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
+from tests.sim.mutants.planting import Mutant, Patch
+
+
+def producer_ids_overlap() -> list[Patch]:
+    honest = producer_ids.allocate
+
+    def nothing_is_taken(cluster: Cluster, request: Any) -> Any:
+        decision = honest(cluster, request)
+        for record in decision.records:
+            assert isinstance(record, ProducerIdsRecord)
+            record.next_producer_id = cluster.image.next_producer_id
+        return decision
+
+    return [(allocate_producer_ids, "allocate", nothing_is_taken)]
+
+
+def throttle_holds_everybody() -> list[Patch]:
+    def whoever_asks(
+        self: ReplicationThrottle, partition: Partition, follower: int, promised: int
+    ) -> bool:
+        side = self._current(self.leader)
+        return self._is_throttled(side, partition) and side.quota.is_exceeded(
+            self._clock.now_ms(), promised
+        )
+
+    return [(ReplicationThrottle, "holds_back", whoever_asks)]
+
+
+def cordon_overlooked() -> list[Patch]:
+    return [(topics, "is_cordoned", lambda cluster, broker: False)]
+
+
+def validation_writes() -> list[Patch]:
+    honest = gathering.Gathering.__init__
+
+    def always_writes(self: Any, *arguments: Any, validate_only: bool) -> None:
+        honest(self, *arguments, validate_only=False)
+
+    return [(gathering.Gathering, "__init__", always_writes)]
+
+
+def downgrade_loses_metadata() -> list[Patch]:
+    return [(features, "_check_metadata_version", lambda present, level, kind: None)]
+
+
+def idle_places_forgotten() -> list[Patch]:
+    return [(FetchService, "_note_registration", lambda self, session, epoch, named: None)]
+
+
+MUTANTS = (
+    Mutant("producer-ids-overlap", "a block of producer ids is given out again", producer_ids_overlap),
+    Mutant("throttle-holds-everybody", "a throttle holds back members of the ISR as well",
+           throttle_holds_everybody),
+    Mutant("cordon-overlooked", "a cordoned broker takes new replicas", cordon_overlooked),
+    Mutant("validation-writes", "what was only to be validated is made", validation_writes),
+    Mutant("downgrade-loses-metadata", "metadata.version goes below a level that brought records",
+           downgrade_loses_metadata),
+    Mutant("idle-places-forgotten", "a broker that registers anew is not in sync where nothing is written",
+           idle_places_forgotten),
+)  # fmt: skip
