@@ -208,47 +208,10 @@ class Fetcher:
         settings = self.context.settings
         self.context.channels.send(
             endpoint,
-            self._request(),
+            _next_request(self),
             self._on_response,
             timeout_ms=max(settings.socket_timeout_ms, settings.fetch_wait_ms_max + 1000),
             purpose=self.purpose,
-        )
-
-    def _request(self) -> FetchRequest:
-        named, forgotten, self._changed = self._session.plan(self._wanted, self._changed, NAMED_MAX)
-        self.named = frozenset(named)
-        settings = self.context.settings
-        topics: dict[Any, list[FetchPartition]] = {}
-        for (topic_id, index), want in named.items():
-            partitions = topics.get(topic_id)
-            if partitions is None:
-                partitions = topics[topic_id] = []
-            partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=want.leader_epoch,
-                    fetch_offset=want.fetch_offset,
-                    last_fetched_epoch=want.last_fetched_epoch,
-                    log_start_offset=want.log_start_offset,
-                    partition_max_bytes=settings.fetch_bytes_max,
-                )
-            )
-        gone: dict[Any, list[int]] = {}
-        for topic_id, index in forgotten:
-            gone.setdefault(topic_id, []).append(index)
-        return FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=self.context.node_id, replica_epoch=self.context.broker_epoch()
-            ),
-            max_wait_ms=0 if self._changed else settings.fetch_wait_ms_max,
-            min_bytes=settings.fetch_bytes_min,
-            max_bytes=settings.fetch_response_bytes_max,
-            session_id=self._session.id,
-            session_epoch=self._session.epoch,
-            topics=[FetchTopic(topic_id=key, partitions=value) for key, value in topics.items()],
-            forgotten_topics_data=[
-                ForgottenTopic(topic_id=key, partitions=value) for key, value in gone.items()
-            ],
         )
 
     def _on_response(self, response: FetchResponse | ChannelError) -> None:
@@ -345,9 +308,9 @@ class Fetcher:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 self._fail(key, state, str(error))
             else:
-                self._on_bad_data(key, state, partition, error)
+                _on_bad_data(self, key, state, partition, error)
         except CorruptBatchError as error:
-            self._on_bad_data(key, state, partition, error)
+            _on_bad_data(self, key, state, partition, error)
 
     def _append(self, key: Key, followed: Followed, data: PartitionData) -> None:
         partition, state = followed
@@ -413,17 +376,6 @@ class Fetcher:
                 "info", "fetcher.partition_error", partition=str(partition.name), error=code.name
             )
             self._delay(key, state, self.context.settings.fetch_backoff_ms)
-
-    def _on_bad_data(
-        self, key: Key, state: FollowerState, partition: Partition, error: Exception
-    ) -> None:
-        """What came cannot be appended: ask again from where the log really ends."""
-        self.context.ports.log(
-            "error", "fetcher.bad_data", partition=str(partition.name), error=str(error)
-        )
-        if partition.log is not None:
-            state.moved_to(partition.log.log_end_offset, partition.log.last_epoch)
-        self._delay(key, state, self.context.settings.fetch_backoff_ms)
 
     # -- out of range ----------------------------------------------------------------------------
 
@@ -515,6 +467,58 @@ class Fetcher:
 
     def __repr__(self) -> str:
         return f"Fetcher({self.purpose} from {self.leader}, {len(self.followed)} partitions)"
+
+
+def _next_request(fetcher: Fetcher) -> FetchRequest:
+    named, forgotten, fetcher._changed = fetcher._session.plan(
+        fetcher._wanted, fetcher._changed, NAMED_MAX
+    )
+    fetcher.named = frozenset(named)
+    settings = fetcher.context.settings
+    topics: dict[Any, list[FetchPartition]] = {}
+    for (topic_id, index), want in named.items():
+        partitions = topics.get(topic_id)
+        if partitions is None:
+            partitions = topics[topic_id] = []
+        partitions.append(
+            FetchPartition(
+                partition=index,
+                current_leader_epoch=want.leader_epoch,
+                fetch_offset=want.fetch_offset,
+                last_fetched_epoch=want.last_fetched_epoch,
+                log_start_offset=want.log_start_offset,
+                partition_max_bytes=settings.fetch_bytes_max,
+            )
+        )
+    gone: dict[Any, list[int]] = {}
+    for topic_id, index in forgotten:
+        gone.setdefault(topic_id, []).append(index)
+    return FetchRequest(
+        replica_state=ReplicaState(
+            replica_id=fetcher.context.node_id, replica_epoch=fetcher.context.broker_epoch()
+        ),
+        max_wait_ms=0 if fetcher._changed else settings.fetch_wait_ms_max,
+        min_bytes=settings.fetch_bytes_min,
+        max_bytes=settings.fetch_response_bytes_max,
+        session_id=fetcher._session.id,
+        session_epoch=fetcher._session.epoch,
+        topics=[FetchTopic(topic_id=key, partitions=value) for key, value in topics.items()],
+        forgotten_topics_data=[
+            ForgottenTopic(topic_id=key, partitions=value) for key, value in gone.items()
+        ],
+    )
+
+
+def _on_bad_data(
+    fetcher: Fetcher, key: Key, state: FollowerState, partition: Partition, error: Exception
+) -> None:
+    """What came cannot be appended: ask again from where the log really ends."""
+    fetcher.context.ports.log(
+        "error", "fetcher.bad_data", partition=str(partition.name), error=str(error)
+    )
+    if partition.log is not None:
+        state.moved_to(partition.log.log_end_offset, partition.log.last_epoch)
+    fetcher._delay(key, state, fetcher.context.settings.fetch_backoff_ms)
 
 
 def _parts_of(response: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:

@@ -181,14 +181,9 @@ class ReplicaTable:
         self.waiting.add(dict.fromkeys([*self.by_id, *mine]))
         # What is left on disk is of partitions that this broker has no replica of any more.
         known = {*self.logs.logs, *self.logs.futures.logs}
-        for name in sorted(name for name in known if not self._is_mine(name)):
+        for name in sorted(name for name in known if not _is_mine(self, name)):
             if (name.topic, name.partition) not in self.by_name:
                 self.logs.delete(name, is_stray=True)
-
-    def _is_mine(self, name: TopicPartition) -> bool:
-        topic = self.image.topics_by_name.get(name.topic)
-        index = name.partition
-        return topic is not None and topic.has(index) and self.node_id in topic.replicas[index]
 
     def _apply_changes(self, changes: Changes) -> None:
         deleted = changes.topics_deleted
@@ -399,6 +394,12 @@ class ReplicaTable:
 
     def __repr__(self) -> str:
         return f"ReplicaTable({len(self.by_id)} replicas on {self.node_id})"
+
+
+def _is_mine(table: ReplicaTable, name: TopicPartition) -> bool:
+    topic = table.image.topics_by_name.get(name.topic)
+    index = name.partition
+    return topic is not None and topic.has(index) and table.node_id in topic.replicas[index]
 
 
 def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:
