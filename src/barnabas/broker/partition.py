@@ -213,12 +213,6 @@ class Partition(Replica):
         high watermark reaches the offset returned (one behind the batch's last). Raises as `append`."""
         return self.append(batch, acks_all=True, origin=Origin.COORDINATOR).last_offset + 1
 
-    def set_min_isr(self, least: int) -> None:
-        """``min.insync.replicas`` is `least` now: fewer may be enough for what waits."""
-        if least != self.min_isr:
-            self.min_isr = least
-            self.advance_high_watermark()
-
     def advance_high_watermark(self) -> bool:
         """Move it to where the maximal ISR is; whether it moved."""
         leader, log = self.leader, self.log

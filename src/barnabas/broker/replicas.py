@@ -158,7 +158,7 @@ class ReplicaTable:
             config, min_isr = self.configs.of(partition.topic)
             if partition.log is not None and partition.log.config is not config:
                 partition.log.reconfigure(config)
-            partition.set_min_isr(min_isr)
+            _set_min_isr(partition, min_isr)
 
     # -- metadata --------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class ReplicaTable:
             partition = self._create(topic, state)
         if state.leader == self.node_id:
             # Of the same image, and first: how few members may commit is not older than who they are.
-            partition.set_min_isr(self.configs.of(topic.name).min_isr)
+            _set_min_isr(partition, self.configs.of(topic.name).min_isr)
             self.fetchers.stop(partition)
             if partition.become_leader(state):
                 self.ports.log(
@@ -408,3 +408,10 @@ def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:
     if partition is not None:
         partition.on_flushed()
         table.fetchers.on_flushed(partition)
+
+
+def _set_min_isr(partition: Partition, least: int) -> None:
+    """Fewer members may be enough for what waits."""
+    if least != partition.min_isr:
+        partition.min_isr = least
+        partition.advance_high_watermark()
