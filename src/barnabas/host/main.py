@@ -41,9 +41,9 @@ GC_THRESHOLDS = 10_000, 5, 2
 age; and those between two at all. What a request leaves behind is freed by counting, so looks are rare, and
 one takes as long as there are objects that stayed: 2 ms for ten thousand, 4 for fifty thousand. (At 50,000,
 20 and 20 the creation of a million partitions had collections of 15 ms within its turns.)"""
-FULL_COLLECTION = 2
-COLLECTION_S_MAX = 0.005
-"""A quarter of the longest turn of the loop that we allow."""
+COLLECTION_S_MAX = {0: 0.005, 1: 0.0025, 2: 0.005}
+"""By generation: a quarter of the longest turn of the loop that we allow, and for middle age half of that,
+since what such a look finds alive is looked at again by a full one."""
 
 
 class StartError(Exception):
@@ -152,9 +152,9 @@ def allow_many_files() -> None:
 
 def tune_garbage_collection() -> None:
     """What is there after the start stays: look at it never again, and at the rest more rarely. (No
-    collection before: it finds next to nothing and takes a tenth of the start.) A full collection
-    that took long, as with an image of a million partitions (130 ms), is the last that looks at what
-    it found alive."""
+    collection before: it finds next to nothing and takes a tenth of the start.) A collection that took
+    long, as with an image of a million partitions (130 ms for all of it), is the last that looks at
+    what it found alive."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.callbacks.append(_freeze_what_is_large())
@@ -166,11 +166,9 @@ def _freeze_what_is_large() -> Callable[[str, dict[str, int]], None]:
 
     def on_phase(phase: str, info: dict[str, int]) -> None:
         nonlocal begun
-        if info["generation"] < FULL_COLLECTION:
-            return
         if phase == "start":
             begun = time.perf_counter()
-        elif time.perf_counter() - begun > COLLECTION_S_MAX:
+        elif time.perf_counter() - begun > COLLECTION_S_MAX[info["generation"]]:
             gc.freeze()
 
     return on_phase
