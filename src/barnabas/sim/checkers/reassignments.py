@@ -3,7 +3,8 @@
 The committed metadata log is replayed record by record into an image of the checker's own, so that no
 step is missed between two looks. A step that takes replicas away completes a reassignment (then every
 replica that was added is in the ISR, and min ISR holds), cancels one (then what is left is what was there
-before it began), or puts another one in its place that is complete at once. Where everything has healed
+before it began), puts another one in its place that is complete at once, or is complete at once itself
+(then nobody is new who is not in sync). Where everything has healed
 no reassignment may be left over: the last half of "can always be completed".
 """
 
@@ -86,7 +87,11 @@ class ReassignmentsKeepMinIsr(QuorumRule):
         where = f"{after} at metadata offset {offset}"
         if after.leader >= 0 and after.leader not in after.replicas:
             raise Violation(f"{where}: leader {after.leader} is none of {after.replicas}")
-        if after.reassigning or not before.reassigning:
+        if after.reassigning:
+            return
+        if not before.reassigning:  # one step: who comes was in sync before, or nobody comes
+            coming = tuple(broker for broker in after.replicas if broker not in before.replicas)
+            self._check_completion(cluster, where, coming, after)
             return
         target = tuple(r for r in before.replicas if r not in before.removing)
         if origin is None or set(after.replicas) == set(target):
