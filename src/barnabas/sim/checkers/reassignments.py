@@ -89,7 +89,11 @@ class ReassignmentsKeepMinIsr(QuorumRule):
             raise Violation(f"{where}: leader {after.leader} is none of {after.replicas}")
         if after.reassigning:
             return
-        if not before.reassigning:  # one step: who comes was in sync before, or nobody comes
+        if (
+            not before.reassigning
+        ):  # in one step: another order of the same ones, or nobody new who lags
+            if set(after.replicas) == set(before.replicas):
+                return
             coming = tuple(broker for broker in after.replicas if broker not in before.replicas)
             self._check_completion(cluster, where, coming, after)
             return
