@@ -89,11 +89,9 @@ class ReassignmentsKeepMinIsr(QuorumRule):
             raise Violation(f"{where}: leader {after.leader} is none of {after.replicas}")
         if after.reassigning:
             return
-        if (
-            not before.reassigning
-        ):  # in one step: another order of the same ones, or nobody new who lags
+        if not before.reassigning:
             if set(after.replicas) == set(before.replicas):
-                return
+                return  # in another order
             coming = tuple(broker for broker in after.replicas if broker not in before.replicas)
             self._check_completion(cluster, where, coming, after)
             return
