@@ -190,19 +190,28 @@ class HeldLog:
         added, new = self._read(disk, log)
         return dropped, added, new
 
-    def verify(self, disk: SimDisk, log: PartitionLog) -> None:
-        """Read everything that is there and compare it. Raises :class:`Violation`."""
+    def verify(
+        self, disk: SimDisk, log: PartitionLog, *, lost_power: bool = False
+    ) -> tuple[list[Link], list[Link]]:
+        """Read everything that is there and compare it: (links that went, links that came back). Only
+        where power was lost there may be any: a cut that was not synced, and what was written over it,
+        may be undone (seed 415). Raises :class:`Violation`."""
         if any(s.path not in disk.names or s.path in disk.rotten for s in log.segments):
-            return  # the device was replaced by an empty one, or rots; the process has not noticed yet
+            # The device was replaced by an empty one, or rots; the process has not noticed yet.
+            return [], []
         before = self.chain
         first = next((link for link in before if link.end >= log.log_start_offset), before[-1])
         self._restart(first)
-        self._read(disk, log)
+        _, new = self._read(disk, log)
+        if lost_power and not new:
+            gone = [link for link in before if link.end > first.end and link not in self.chain]
+            return gone, [link for link in self.chain if link not in before]
         if self.chain[-1] is not before[-1]:
             raise Violation(
                 f"{self.versions.name} on node {self.node}: reading the log again gives"
                 f" {self.chain[-1]!r}, it was {before[-1]!r}"
             )
+        return [], []
 
     def _drop(self) -> Link:
         self._positions.pop()

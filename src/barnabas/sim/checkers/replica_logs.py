@@ -164,18 +164,21 @@ class ReplicaLogs(Checker):
         restarted = log is not watched.log
         watched.log, watched.partition = log, partition
         if not watched.compacted:
-            dropped, added, new = watched.held.follow(watched.node.machine.disk, log)
+            disk = watched.node.machine.disk
+            dropped, added, new = watched.held.follow(disk, log)
+            losses = disk.totals["power_losses"]
+            if restarted and losses != watched.power_losses:
+                # What a power loss left is looked at byte by byte.
+                watched.power_losses = losses
+                if watched.held.end == log.log_end_offset:
+                    gone, back = watched.held.verify(disk, log, lost_power=True)
+                    dropped, added = dropped + gone, added + back
             if dropped:
                 for on_dropped in self._on_dropped:
                     on_dropped(watched, dropped, restarted=restarted)
             for link in added:
                 for on_appended in self._on_appended:
                     on_appended(watched, link, new=link in new)
-            losses = watched.node.machine.disk.totals["power_losses"]
-            if restarted and losses != watched.power_losses:
-                # What a power loss left is looked at byte by byte.
-                watched.power_losses = losses
-                self._verify(watched)
             watched.end = watched.held.end
         self._tell_roles(watched, partition, restarted)
 
