@@ -15,7 +15,7 @@ CODE := src tests tools bench examples
 # Nodes start three times as fast from compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo test check format lint types layers tidy unit sim sim-mutants bench interop peers messages golden docs lock clean
+.PHONY: help venv demo test check format lint types layers tidy unit unit-log unit-others sim sim-mutants bench interop peers messages golden docs lock clean
 
 help: ## These lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,7 +37,9 @@ demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the en
 test: venv ## All tests (under 20 minutes on two cores)
 	$(PYTEST) --durations=10
 
-check: format lint types layers tidy unit ## Under a minute: what every commit passes
+# Two of these at a time; the tests in two halves of about the same length.
+check: venv ## Under a minute: what every commit passes
+	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-log unit-others format lint types layers tidy
 
 format: venv
 	$(BIN)/ruff format --check $(CODE)
@@ -54,8 +56,14 @@ layers: venv
 tidy: venv
 	$(PYTEST) -q tests/test_tidy.py
 
-unit: venv
-	BARNABAS_EFFORT=0.1 $(PYTEST) -q -m "not slow" tests/unit tests/contract tests/golden tests/scripts tests/model
+UNIT := BARNABAS_EFFORT=0.1 $(PYTEST) -q -m "not slow"
+unit: unit-log unit-others
+
+unit-log: venv
+	$(UNIT) tests/unit/log tests/unit/raft tests/model
+
+unit-others: venv
+	$(UNIT) tests/unit tests/contract tests/golden tests/scripts --ignore=tests/unit/log --ignore=tests/unit/raft
 
 SEEDS ?= 1000
 FROM ?= 1
