@@ -9,9 +9,11 @@ import sys
 import time
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 from barnabas.sim.faults import KINDS
-from barnabas.sim.report import TRACE_LINES, failure_text, numbers_of
+from barnabas.sim.journal import Journal, JournalError, play_chunk
+from barnabas.sim.report import TRACE_LINES, commit, failure_text, numbers_of
 from barnabas.sim.run import Plan, Result, play_seed
 from barnabas.sim.shrink import shrink
 
@@ -41,6 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--trace", type=int, default=TRACE_LINES, help="lines shown of a failure")
     parser.add_argument("--skip-faults", type=numbers_of, default="", help="by number: 1-4,7")
     parser.add_argument("--skip-clients", default="", help="by name: producer1,consumer0")
+    parser.add_argument(
+        "--journal", type=Path, help="a long run's file: it goes on where it stopped, past failures"
+    )
     parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
     options = parser.parse_args(arguments)
     faults_ms = options.faults_ms if options.hours is None else options.hours * 3_600_000
@@ -58,6 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(failure_text(result, plan, options.trace) if result.failure else summary(result))
         return 1 if result.failure else 0
     seeds = range(options.first, options.first + options.seeds)
+    if options.journal is not None:
+        return play_long(seeds, plan, options.trace, options.jobs, options.journal)
     return play_many(seeds, plan, options.trace, options.jobs)
 
 
@@ -101,9 +108,36 @@ def play_many(seeds: range, plan: Plan, lines: int, jobs: int = 1) -> int:
                     f" {messages / count:.0f} messages and {virtual_ms / 1000 / count:.0f} s each",
                     flush=True,
                 )
+    return show_totals(totals, plan, len(seeds))
+
+
+def play_long(seeds: range, plan: Plan, lines: int, jobs: int, path: Path) -> int:
+    """Play what is left of `seeds` by the journal, each to its end, failures too; prints totals and rates."""
+    try:
+        journal = Journal(path, seeds, commit())
+    except JournalError as error:
+        print(error, file=sys.stderr)
+        return 2
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        play = partial(play_chunk, plan=plan, lines=lines)
+        for played in pool.imap_unordered(play, journal.rest()):
+            journal.note(played)
+            for text in played.texts:
+                print(text, flush=True)
+            print(journal.all.rates(), flush=True)
+    everything = journal.all
+    print(everything.rates())
+    if everything.failed:
+        print(f"failed: {', '.join(map(str, sorted(everything.failed)))}")
+    status = show_totals(Counter(everything.totals), plan, len(seeds))
+    return 1 if everything.failed else status
+
+
+def show_totals(totals: Counter[str], plan: Plan, seeds: int) -> int:
+    """Print `totals`; 1 where something that a run of so many seeds must try never happened."""
     for name, count in sorted(totals.items()):
         print(f"  {name:28} {count}")
-    whole = plan == Plan() and len(seeds) >= MANY
+    whole = plan == Plan() and seeds >= MANY
     missing = [name for name in EXPECTED if not totals[name]] if whole else []
     if missing:
         print(f"never happened: {', '.join(missing)}")
@@ -115,7 +149,7 @@ def summary(result: Result) -> str:
     shown = ", ".join(f"{name} {count}" for name, count in sorted(result.totals.items()))
     return (
         f"seed {result.seed} passed: trace {result.trace_hash}, {result.virtual_ms / 1000:.1f} virtual"
-        f" seconds in {result.real_s:.2f} s\n{shown}"
+        f" seconds in {result.cpu_s:.2f} s of a core\n{shown}"
     )
 
 
