@@ -72,10 +72,10 @@ class Proposals:
         linger to wait for: where that may append something itself, or gives up the leadership."""
         if not self._values or type(event) is on.Propose:
             return False
-        if not self._linger_ms or self._machine.change is not None:
-            return (
-                True  # a change of voters that is under way appends when a fetch says that it can
-            )
+        if not self._linger_ms:
+            return True
+        if self._machine.change is not None:  # it appends when a fetch says that it can
+            return True
         if type(event) is on.Asked:
             return type(event.request) is not FetchRequest
         return type(event) in (on.Resign, on.UpgradeKraftVersion)

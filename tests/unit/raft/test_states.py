@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from barnabas.raft import states
+from barnabas.raft.machine import Machine
 from barnabas.raft.moves import STATES, mermaid, moves
 from barnabas.raft.quorum_math import Tally
 from barnabas.raft.states import Follower, IllegalMoveError, Prospective, Unattached, Voted
 from barnabas.raft.voters import ReplicaKey
 from barnabas.types import Endpoint
+from tests.unit.raft.chaos import Chaos
+from tests.unit.raft.quorum_world import Quorum
 
 AT = Endpoint("n2", 1)
 
@@ -68,3 +71,25 @@ def test_only_a_candidate_can_come_to_lead() -> None:
 def test_the_diagram_in_the_docs_is_the_codes() -> None:
     page = Path(__file__).parents[3] / "docs" / "quorum.md"
     assert mermaid() in page.read_text()
+
+
+def test_replicas_make_only_moves_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not by a state that was made elsewhere than by a move of the one before."""
+    made: set[tuple[str, str]] = set()
+    become, refine = Machine.become, Machine.refine
+
+    def watched_become(machine: Machine, state: states.State) -> None:
+        made.add((type(machine.state).__name__, type(state).__name__))
+        become(machine, state)
+
+    def watched_refine(machine: Machine, state: states.State) -> None:
+        assert type(state) is type(machine.state)
+        refine(machine, state)
+
+    monkeypatch.setattr(Machine, "become", watched_become)
+    monkeypatch.setattr(Machine, "refine", watched_refine)
+    for seed in (1, 2):
+        Chaos(Quorum(seed, voters=5, first_voters=3), duration_ms=6_000).play()
+    legal = {(state, target) for state, targets in moves().items() for target in targets}
+    assert made <= legal
+    assert len(made) >= len(legal) / 2, sorted(legal - made)
