@@ -3,18 +3,27 @@
 Items due within the same few milliseconds share a bucket, and one wake-up is armed for the earliest
 bucket, so a request that is answered in time costs two dictionary operations. An item may be
 late by `granularity_ms`, never early.
+
+Thousands may ring at once (the fetches of a thousand consumers that began together), and each may answer a
+request: after `limits.SLICE_MS` of them the rest ring in the next turn of the loop.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heappop, heappush
 from typing import Protocol
 
+from barnabas.limits import SLICE_MS
 from barnabas.ports import Ports, Wakeup
+
+RINGING = -2
+"""The bucket of what is due and waits for its turn of the loop."""
 
 
 class Expiring(Protocol):
-    """What waits. `bucket` belongs to :class:`Deadlines`; -1 where nothing is set."""
+    """What waits. `bucket` belongs to :class:`Deadlines`; -1 where nothing is set. Compared and hashed by
+    identity."""
 
     bucket: int
 
@@ -29,11 +38,14 @@ class Deadlines:
         self._granularity_ms = granularity_ms
         self._buckets: dict[int, dict[Expiring, None]] = {}
         self._order: list[int] = []
+        self._due: deque[Expiring] = deque()
+        """What rings, in order; what was removed since is passed over."""
         self._wakeup: Wakeup | None = None
         self._armed_for = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._buckets.values()))
+        ringing = sum(item.bucket == RINGING for item in self._due)
+        return ringing + sum(map(len, self._buckets.values()))
 
     def add(self, item: Expiring, when_ms: float) -> None:
         bucket = int(when_ms // self._granularity_ms) + 1
@@ -62,16 +74,34 @@ class Deadlines:
     def _on_wakeup(self) -> None:
         self._wakeup = None
         current = int(self._ports.clock.now_ms() // self._granularity_ms)
-        order = self._order
+        order, goes_on = self._order, bool(self._due)
         while order and order[0] <= current:
             for item in self._buckets.pop(heappop(order)):
-                item.bucket = -1
-                item.on_deadline()
+                item.bucket = RINGING
+                self._due.append(item)
         # What is left empty needs no wake-up of its own.
         while order and not self._buckets[order[0]]:
             del self._buckets[heappop(order)]
-        if order and self._wakeup is None:
+        if order:
             self._arm(order[0])
+        if not goes_on:
+            self._ring()
+
+    def _ring(self) -> None:
+        """What is due, as far as this turn allows."""
+        now_ms, due = self._ports.clock.now_ms, self._due
+        until_ms = now_ms() + SLICE_MS
+        try:
+            while due:
+                item = due.popleft()
+                if item.bucket == RINGING:
+                    item.bucket = -1
+                    item.on_deadline()
+                    if now_ms() >= until_ms:
+                        break
+        finally:  # one that fails is no reason for the others not to ring
+            if due:
+                self._ports.wakeups.call_soon(self._ring)
 
     def close(self) -> None:
         if self._wakeup is not None:
@@ -79,3 +109,4 @@ class Deadlines:
             self._wakeup = None
         self._buckets.clear()
         self._order.clear()
+        self._due.clear()

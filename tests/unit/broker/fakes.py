@@ -29,6 +29,27 @@ def advance(ports: SimProcess, ms: float) -> None:
         ports.world.step()
 
 
+class Slow:
+    """The ports of `process` on a machine on which everything takes long: by its clock each look at it is
+    `step_ms` later."""
+
+    def __init__(self, process: SimProcess, step_ms: float = 1.0) -> None:
+        self._process = process
+        self._step_ms = step_ms
+        self._passed_ms = 0.0
+        self.clock = self
+
+    def now_ms(self) -> float:
+        self._passed_ms += self._step_ms
+        return self._process.clock.now_ms() + self._passed_ms
+
+    def wall_ms(self) -> int:
+        return self._process.clock.wall_ms()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._process, name)
+
+
 class Sent(NamedTuple):
     """One request that left."""
 

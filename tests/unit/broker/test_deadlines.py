@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.broker.deadlines import Deadlines
 from tests.effort import examples
-from tests.unit.broker.fakes import advance, process
+from tests.unit.broker.fakes import Slow, advance, process
 
 
 class Item:
@@ -41,3 +45,88 @@ def test_each_comes_once_and_in_time(plan: list[tuple[int, bool]]) -> None:
         if not dropped:
             assert delay <= came[number] <= delay + 20
     assert len(deadlines) == 0
+
+
+class Turns:
+    """Which items rang, by turn of the loop; what `stops` says fails or takes others along."""
+
+    def __init__(self, count: int) -> None:
+        self.ports = process()
+        self.deadlines = Deadlines(Slow(self.ports))  # type: ignore[arg-type]
+        self.rang: list[list[int]] = []
+        self.items = [Ringing(self, number) for number in range(count)]
+        for item in self.items:
+            self.deadlines.add(item, self.ports.clock.now_ms() + 5)
+
+    def run(self, ms: float = 500) -> None:
+        call_soon = self.ports.wakeups.call_soon
+        self.ports.wakeups.call_soon = self._counted(call_soon)  # type: ignore[method-assign]
+        self.rang.append([])
+        advance(self.ports, ms)
+
+    def _counted(self, call_soon: Callable[[Callable[[], None]], None]) -> Any:
+        def counted(callback: Callable[[], None]) -> None:
+            def turn() -> None:
+                self.rang.append([])
+                callback()
+
+            call_soon(turn)
+
+        return counted
+
+
+class Ringing:
+    def __init__(self, turns: Turns, number: int) -> None:
+        self.bucket = -1
+        self.turns = turns
+        self.number = number
+        self.then: Callable[[], None] = lambda: None
+
+    def on_deadline(self) -> None:
+        self.turns.rang[-1].append(self.number)
+        self.then()
+
+
+def test_many_that_are_due_at_once_ring_in_several_turns_and_in_order() -> None:
+    turns = Turns(20)
+    turns.run()
+    assert [number for turn in turns.rang for number in turn] == list(range(20))
+    assert max(map(len, turns.rang)) <= 6
+    assert len(turns.deadlines) == 0
+
+
+def test_what_is_removed_while_it_waits_for_its_turn_does_not_ring() -> None:
+    turns = Turns(20)
+    turns.items[0].then = lambda: [turns.deadlines.remove(item) for item in turns.items[15:]]  # type: ignore[func-returns-value]
+    turns.run()
+    assert [number for turn in turns.rang for number in turn] == list(range(15))
+    assert {item.bucket for item in turns.items} == {-1}
+
+
+def test_what_is_set_anew_while_it_waits_for_its_turn_rings_once_and_later() -> None:
+    turns = Turns(20)
+    last = turns.items[-1]
+
+    def again() -> None:
+        turns.deadlines.remove(last)
+        turns.deadlines.add(last, turns.ports.clock.now_ms() + 300)
+
+    turns.items[0].then = again
+    turns.run(200)
+    assert last.number not in [number for turn in turns.rang for number in turn]
+    assert len(turns.deadlines) == 1
+    turns.run(300)
+    assert [number for turn in turns.rang for number in turn].count(last.number) == 1
+
+
+def test_one_that_fails_does_not_keep_the_others_from_ringing() -> None:
+    turns = Turns(20)
+
+    def fail() -> None:
+        raise RuntimeError("a fault")
+
+    turns.items[3].then = fail
+    with contextlib.suppress(RuntimeError):
+        turns.run()
+    turns.run()
+    assert sorted(number for turn in turns.rang for number in turn) == list(range(20))
