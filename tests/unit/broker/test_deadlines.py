@@ -97,7 +97,12 @@ def test_many_that_are_due_at_once_ring_in_several_turns_and_in_order() -> None:
 
 def test_what_is_removed_while_it_waits_for_its_turn_does_not_ring() -> None:
     turns = Turns(20)
-    turns.items[0].then = lambda: [turns.deadlines.remove(item) for item in turns.items[15:]]  # type: ignore[func-returns-value]
+
+    def remove_the_last() -> None:
+        for item in turns.items[15:]:
+            turns.deadlines.remove(item)
+
+    turns.items[0].then = remove_the_last
     turns.run()
     assert [number for turn in turns.rang for number in turn] == list(range(15))
     assert {item.bucket for item in turns.items} == {-1}
