@@ -4,16 +4,18 @@ Brokers are requests only; decisions, records, their encoding into batches and t
 so is the runtime with its slices; the quorum is a list in memory that commits at once. A snapshot is
 written to a file and loaded as a node does it, by the quorum's applier: into a controller, and into
 a controller and a broker at once. Prints one line per figure: seconds, what it touched, microseconds of
-the core per partition touched, and the longest turn of the loop and garbage collection within one, in
-milliseconds of the core. The collector is set as the host sets it for a node.
+the core per partition touched, and the longest turn of the loop with what ran in it, in milliseconds of the
+core. The collector works as in a node: between the turns, each of its looks is a turn of its own. Before and
+after it prints how long a fixed loop takes: the machine's speed of the minute.
 
-    python -m bench.controller [--partitions 1000000] [--topic-size 100] [--brokers 100]
+    python -m bench.controller [--partitions 1000000] [--topic-size 100] [--brokers 100] [--turns 5]
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import heapq
 import sys
 import tempfile
 import time
@@ -21,8 +23,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+from barnabas.host.collector import Collector
 from barnabas.host.disk import HostDisk
-from barnabas.host.main import tune_garbage_collection
+from barnabas.host.loop import name_of
 from barnabas.metadata.image import MetadataImage
 from barnabas.node.metadata_log import MetadataLog
 from barnabas.ports import Ports
@@ -54,35 +57,65 @@ def resident_mb() -> float:
         return int(file.read().split()[1]) * 4096 / 1e6
 
 
-class Collections:
-    """Watches the garbage collector: the longest collection since `longest_ms` was set to 0."""
+def fixed_loop_ms() -> float:
+    """CPU time of a loop that is always the same, the median of some."""
+    times = []
+    for _ in range(15):
+        begun = time.thread_time()
+        total = 0
+        for i in range(100_000):
+            total += i & 7
+        times.append((time.thread_time() - begun) * 1000)
+    return sorted(times)[7]
 
-    def __init__(self) -> None:
-        self.longest_ms = 0.0
-        self._begun = 0.0
-        gc.callbacks.append(self._on_phase)
 
-    def _on_phase(self, phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            self._begun = time.thread_time()
-        else:
-            self.longest_ms = max(self.longest_ms, (time.thread_time() - self._begun) * 1000)
+class CpuClock:
+    """What slices are measured by: CPU time, so that others on the machine do not count."""
+
+    def now_ms(self) -> float:
+        return 1000.0 + time.thread_time() * 1000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
 
 
 class Turns:
-    """Runs the loop's turns and remembers the longest."""
+    """Runs the loop's turns, with the collector's between them, and remembers the longest."""
 
-    def __init__(self, world: World) -> None:
+    KEPT = 10
+
+    def __init__(self, world: World, collector: Collector) -> None:
         self.world = world
-        self.longest_ms = 0.0
+        self.collector = collector
         self.count = 0
+        self.reset()
+
+    def reset(self) -> None:
+        self._longest: list[tuple[float, int, str]] = []
+        self.longest_look_ms = 0.0
+
+    def longest(self) -> list[tuple[float, str]]:
+        """Milliseconds and what ran, the longest first."""
+        return [(took_ms, name) for took_ms, _, name in sorted(self._longest, reverse=True)]
 
     def turn(self, call: Callable[..., Any], *arguments: Any) -> Any:
         begun = time.thread_time()
         result = call(*arguments)
-        self.longest_ms = max(self.longest_ms, (time.thread_time() - begun) * 1000)
-        self.count += 1
+        ended = time.thread_time()
+        self._note(ended - begun, call)
+        if self.collector.between_turns(idle=False):
+            look_s = time.thread_time() - ended
+            self.longest_look_ms = max(self.longest_look_ms, look_s * 1000)
+            self._note(look_s, self.collector.between_turns)
         return result
+
+    def _note(self, took_s: float, call: Callable[..., Any]) -> None:
+        self.count += 1
+        if len(self._longest) == self.KEPT and took_s * 1000 <= self._longest[0][0]:
+            return
+        heapq.heappush(self._longest, (took_s * 1000, self.count, name_of(call)))
+        if len(self._longest) > self.KEPT:
+            heapq.heappop(self._longest)
 
     def settle(self) -> None:
         world = self.world
@@ -115,12 +148,15 @@ class Turns:
 
 
 class Bench:
-    def __init__(self, partitions: int, topic_size: int, brokers: int) -> None:
+    def __init__(
+        self, partitions: int, topic_size: int, brokers: int, turns_told: int, collector: Collector
+    ) -> None:
         self.partitions, self.topic_size, self.brokers = partitions, topic_size, brokers
         self.world = World()
+        self.world.ports.clock = cast("Any", CpuClock())
         self.world.quorum.records = 0
-        self.turns = Turns(self.world)
-        self.collections = Collections()
+        self.turns = Turns(self.world, collector)
+        self.turns_told = turns_told
         self.directory = ""
 
     @property
@@ -129,8 +165,7 @@ class Bench:
 
     def measure(self, name: str, work: Callable[[], int]) -> float:
         """Run and print one figure; `work` returns how many partitions it touched."""
-        gc.collect()
-        self.turns.longest_ms = self.collections.longest_ms = 0.0
+        self.turns.reset()
         records = self.world.quorum.records
         begun, begun_cpu = time.perf_counter(), time.thread_time()
         touched = work()
@@ -139,11 +174,23 @@ class Bench:
         print(
             f"{name:<34} {seconds:8.3f} s ({cpu:7.3f} s of the core) {touched:>8} partitions"
             f" {cpu / max(touched, 1) * 1e6:6.1f} us each {records:>8} records"
-            f"  longest turn {self.turns.longest_ms:6.1f} ms, collection"
-            f" {self.collections.longest_ms:5.1f} ms",
+            f"  longest turn {self._longest_turn()}, collection"
+            f" {self.turns.longest_look_ms:5.1f} ms",
             flush=True,
         )
+        for took_ms, name in self.turns.longest()[: self.turns_told]:
+            print(f"{'':<34} {took_ms:8.2f} ms {name}")
         return seconds
+
+    def clean_up(self) -> None:
+        """Forget what a node would not have had beside the rest."""
+        self.turns.collector.end()
+        gc.collect()
+        self.turns.collector.begin()
+
+    def _longest_turn(self) -> str:
+        took_ms, name = next(iter(self.turns.longest()), (0.0, ""))
+        return f"{took_ms:5.1f} ms {name}"
 
     # -- work ------------------------------------------------------------------------------------
 
@@ -281,15 +328,15 @@ class Bench:
         return touched
 
 
-def run(partitions: int, topic_size: int, brokers: int, *, whole: bool) -> None:
-    bench = Bench(partitions, topic_size, brokers)
+def run(bench: Bench, *, whole: bool) -> None:
+    partitions, topic_size, brokers = bench.partitions, bench.topic_size, bench.brokers
     print(
         f"-- {partitions} partitions of 3 replicas, {partitions // topic_size} topics, {brokers} brokers"
     )
     bench.measure("brokers register", bench.join)
+    bench.clean_up()
     before = resident_mb()
     bench.measure("create all", bench.create)
-    gc.collect()
     after = resident_mb()
     print(f"{'resident memory':<34} {after:8.0f} MB, {after - before:.0f} of it the partitions")
     if whole:
@@ -297,9 +344,9 @@ def run(partitions: int, topic_size: int, brokers: int, *, whole: bool) -> None:
             bench.measure("write a snapshot", bench.write_snapshot)
             print(f"{'size of the snapshot':<34} {bench.snapshot_bytes / 1e6:8.0f} MB")
             bench.measure("load it, controller", lambda: bench.load(broker=False))
-            gc.collect()
+            bench.clean_up()
             bench.measure("load it, controller and broker", lambda: bench.load(broker=True))
-        gc.collect()
+        bench.clean_up()
         bench.measure("create a topic, one request", bench.create_largest)
         bench.measure("add to it, one request", bench.grow_largest)
         bench.measure("delete it", bench.delete_largest)
@@ -317,16 +364,19 @@ def run(partitions: int, topic_size: int, brokers: int, *, whole: bool) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    tune_garbage_collection()
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--partitions", type=int, default=1_000_000)
     parser.add_argument("--topic-size", type=int, default=100)
     parser.add_argument("--brokers", type=int, default=100)
+    parser.add_argument("--turns", type=int, default=0, help="long turns to be named per figure")
     given = parser.parse_args(arguments)
-    smaller = [n for n in (10_000, 100_000) if n < given.partitions]
-    for partitions in smaller:
-        run(partitions, given.topic_size, given.brokers, whole=False)
-    run(given.partitions, given.topic_size, given.brokers, whole=True)
+    collector = Collector()
+    collector.begin()
+    print(f"a fixed loop takes {fixed_loop_ms():.1f} ms")
+    for partitions in (*(n for n in (10_000, 100_000) if n < given.partitions), given.partitions):
+        bench = Bench(partitions, given.topic_size, given.brokers, given.turns, collector)
+        run(bench, whole=partitions == given.partitions)
+    print(f"a fixed loop takes {fixed_loop_ms():.1f} ms; {collector.describe()}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ A turn is what runs between two looks for what happened. While one lasts, nobody
 gives way after `limits.SLICE_MS`: what is left of it goes on in the next one, in its order, and only
 a single callback can make it longer. The longest turn is a metric, by the clock and in CPU time, with the
 name of the callback that took most of it; each above `limits.TURN_MS_MAX` is counted and told to `on_slow`.
+Between two turns a `Housekeeper` may take one of its own.
 
 Invariants: all callbacks run on the thread that called `run_forever`; a callback that fails is told to the
 exception handler and stops nothing else; a descriptor that was removed is not called any more, not even
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
 from time import monotonic, perf_counter, thread_time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from barnabas import limits
 
@@ -145,11 +146,19 @@ class Timer:
         return None if callback is None else (callback, self._arguments)
 
 
+class Housekeeper(Protocol):
+    """What is to be done when nobody is being served."""
+
+    def between_turns(self, *, idle: bool) -> bool:
+        """Do some of it, if any is due, and say whether that took a turn; `idle`: no callback waits."""
+
+
 class Loop:
     """Instants are seconds of the monotonic clock. `times` has how long turns take."""
 
     def __init__(self, on_fault: FaultHandler | None = None) -> None:
         self.times = TurnTimes()
+        self.housekeeper: Housekeeper | None = None
         self._on_fault = on_fault
         self._epoll = select.epoll()
         self._masks: dict[int, int] = {}
@@ -253,6 +262,9 @@ class Loop:
             now_cpu = thread_time()
             self.times.add(perf_counter() - woke, now_cpu - cpu, self._most, self._most_s)
             cpu = now_cpu
+            if self.housekeeper is not None and self._keep_house(self.housekeeper, timeout != 0.0):
+                cpu = thread_time()
+                timeout = self._timeout()
             events = self._epoll.poll(timeout)
             woke = self._at = perf_counter()
             self._until = woke + _SLICE_S
@@ -303,6 +315,14 @@ class Loop:
         if not self._timers:
             return -1.0
         return max(0.0, self._timers[0].when_s - monotonic())
+
+    def _keep_house(self, keeper: Housekeeper, idle: bool) -> bool:
+        begun, cpu = perf_counter(), thread_time()
+        if not keeper.between_turns(idle=idle):
+            return False
+        took_s = perf_counter() - begun
+        self.times.add(took_s, thread_time() - cpu, keeper.between_turns, took_s)
+        return True
 
     def _after_what_was_left(self, events: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """What the last turn did not come to goes first, but for descriptors that were removed since;

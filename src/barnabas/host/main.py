@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from barnabas import limits
@@ -22,6 +22,7 @@ from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
+from barnabas.host.collector import Collector
 from barnabas.host.disk import HostDisk
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
@@ -36,14 +37,6 @@ from barnabas.raft.snapshots import CorruptSnapshotError
 DAMAGES = (QuorumStateError, CorruptSnapshotError, CorruptLogError)
 """Files of the quorum without which this replica could break a promise."""
 LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
-GC_THRESHOLDS = 10_000, 5, 2
-"""Objects that came and stayed between two looks at young ones; such looks between two at those of middle
-age; and those between two at all. What a request leaves behind is freed by counting, so looks are rare, and
-one takes as long as there are objects that stayed: 2 ms for ten thousand, 4 for fifty thousand. (At 50,000,
-20 and 20 the creation of a million partitions had collections of 15 ms within its turns.)"""
-COLLECTION_S_MAX = {0: 0.005, 1: 0.0025, 2: 0.005}
-"""By generation: a quarter of the longest turn of the loop that we allow, and for middle age half of that,
-since what such a look finds alive is looked at again by a full one."""
 
 
 class StartError(Exception):
@@ -76,6 +69,7 @@ class NodeProcess:
         self._status = 0
         self._stopping = False
         self._watch = LoopWatch(self._loop, self.ports.log)
+        self._collector = Collector()
 
     def run(self) -> int:
         """Serve until told to end. Raises :class:`StartError`."""
@@ -85,6 +79,7 @@ class NodeProcess:
             self._start()
             self._loop.run_forever()
         finally:
+            self._collector.end()
             self._watch.stop()
             self.ports.network.abort_all()
             self.ports.background.stop(wait=self._status == 0)
@@ -100,7 +95,8 @@ class NodeProcess:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(_os_sentence(error)) from error
-        tune_garbage_collection()
+        self._loop.housekeeper = self._collector
+        self._collector.begin()
         took_ms = (time.monotonic() - self._began) * 1000
         self.ports.log("info", "node.started", node=self.config.node_id, took_ms=took_ms)
         self._loop.call_soon(self._watch_turns)
@@ -127,7 +123,8 @@ class NodeProcess:
         if cut_short_by:
             self.ports.log("warning", "node.shutdown_cut_short", reason=cut_short_by)
             os._exit(status)  # without waiting for what runs in the background
-        self.ports.log("info", "node.stopped", **self._loop.times.describe())
+        told = self._loop.times.describe() | self._collector.describe()
+        self.ports.log("info", "node.stopped", **told)
         self._status = status
         # What was queued in this turn still goes out.
         self._loop.call_soon(self._loop.stop)
@@ -148,30 +145,6 @@ def allow_many_files() -> None:
     """As many open files as the system lets this user have: a partition needs several."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def tune_garbage_collection() -> None:
-    """What is there after the start stays: look at it never again, and at the rest more rarely. (No
-    collection before: it finds next to nothing and takes a tenth of the start.) A collection that took
-    long, as with an image of a million partitions (130 ms for all of it), is the last that looks at
-    what it found alive."""
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    gc.callbacks.append(_freeze_what_is_large())
-    gc.enable()
-
-
-def _freeze_what_is_large() -> Callable[[str, dict[str, int]], None]:
-    begun = 0.0
-
-    def on_phase(phase: str, info: dict[str, int]) -> None:
-        nonlocal begun
-        if phase == "start":
-            begun = time.perf_counter()
-        elif time.perf_counter() - begun > COLLECTION_S_MAX[info["generation"]]:
-            gc.freeze()
-
-    return on_phase
 
 
 def format_missing(config: NodeConfig, cluster_id: str) -> None:
