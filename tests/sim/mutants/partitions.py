@@ -103,6 +103,7 @@ def joining_follower_not_waited_for() -> list[Patch]:
 
     return [
         (isr.PendingExpand, "maximal", property(without_it)),
+        (isr.PendingExpand, "wanted", property(lambda self: (*self.isr, self.joining))),
         (LeaderState, "high_watermark", mark),
     ]
 

@@ -26,6 +26,8 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "ambush-voters": ambushes.ambush_voters,
     "ambush-leaders": ambushes.ambush_leaders,
     "ambush-controller": ambushes.ambush_controller,
+    "ambush-joining": ambushes.ambush_joining,
+    "ambush-isr": ambushes.ambush_isr,
     "pause": clocks.pause,
     "slow-node": clocks.slow_node,
     "slow-disk": clocks.slow_disk,

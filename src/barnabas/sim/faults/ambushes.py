@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.metadata.image import MetadataImage
 from barnabas.raft.states import Candidate, Leader
+from barnabas.replication.isr import PendingExpand
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.strike import Strike
+from barnabas.types import Uuid
 
 WAITS_MS = 6_000.0
 """For its moment, at most."""
@@ -84,6 +87,115 @@ def ambush_controller(s: Strike) -> bool:
     return True
 
 
+def ambush_joining(s: Strike) -> bool:
+    """A broker is killed and comes back. As soon as a leader has asked that it, or any other, may join an
+    ISR, the one that joins stands still, and the quorum takes its time to answer: what is committed
+    meanwhile it does not have. In half of the cases the leader is killed when it knows the answer, or a
+    little before, and who has just joined may be next."""
+    node = s.any_broker()
+    if node is None or s.cluster.topology.nodes < 2:
+        return False
+    asked: set[tuple[Uuid, int, int]] = set()
+    left = [s.rng.choice([1, 2, 4])]
+
+    def look(leader: SimNode) -> bool:
+        broker = leader.node.broker if leader.node is not None else None
+        for partition in broker.replicas.leaders() if broker is not None else ():
+            state = partition.leader.isr_state if partition.leader is not None else None
+            if partition.leader is None or not isinstance(state, PendingExpand):
+                continue
+            key = (partition.topic_id, partition.index, partition.leader.partition_epoch)
+            if key not in asked:
+                asked.add(key)
+                left[0] -= 1
+                _hold_up(s, leader, s.cluster.nodes[state.joining])
+                break
+        return left[0] <= 0
+
+    _watch(s, look)
+    node.kill()
+    s.world.after(s.wait_ms(20, 200, 1000), node.start)
+    return True
+
+
+def _hold_up(s: Strike, leader: SimNode, joining: SimNode) -> None:
+    """Between the wish for a larger ISR and the answer."""
+    s.count("ambushes")
+    s.note(f"node {joining.id} is about to join an ISR of node {leader.id}: it is ambushed")
+    duration = s.wait_ms(10, 100, 500)
+    process = joining.process
+    if process is not None:
+        # In an event of its own, as below.
+        s.world.after(0.0, lambda: process.pause(duration))
+    active = s.cluster.active_controller()
+    if active is not None:
+        machine = active.machine
+        machine.sync_ms_max = max(machine.sync_ms_max, duration)
+
+        def heal() -> None:
+            machine.sync_ms_max = 1.5
+
+        s.repair_later(duration, heal)
+    if s.rng.random() < 0.5:
+        s.world.after(duration * s.rng.uniform(0.2, 1.2), leader.kill)
+        s.world.after(duration * 1.2 + s.wait_ms(20, 200, 1500), leader.start)
+
+
+def ambush_isr(s: Strike) -> bool:
+    """A follower loses its leader, and with it its place in the ISR, while the controller hears of it as
+    before. Then all who could lead are killed at once: it alone is there, and may not."""
+    image, active = s.budget.image(), s.cluster.active_controller()
+    if image is None or active is None:
+        return False
+    chosen = _a_follower(s, image, active.id)
+    if chosen is None:
+        return False
+    topic_id, index, leader, follower = chosen
+    hosts = (f"n{leader}", f"n{follower}")
+    network = s.cluster.network
+    s.note(f"{hosts[1]} loses its leader {hosts[0]}")
+    for link in (hosts, hosts[::-1]):
+        network.cut(*link)
+
+    def heal() -> None:
+        for link in (hosts, hosts[::-1]):
+            network.heal(*link)
+
+    def look(node: SimNode) -> bool:
+        known = node.node.metadata.image if node.node is not None else image
+        state, broker = known.partition(topic_id, index), known.brokers.get(follower)
+        if state is None or state.leader < 0 or state.leader == follower or broker is None:
+            return False
+        members = {*state.isr, *state.elr}
+        if follower in members or follower not in state.replicas or broker.fenced:
+            return False
+        s.count("ambushes")
+        s.note(f"the ISR {sorted(members)} of {state} is ambushed: node {follower} is left")
+        for member in sorted(members):
+            victim = s.cluster.nodes[member]
+            s.world.after(0.0, victim.kill)
+            s.world.after(s.wait_ms(200, 1500, 6000), victim.start)
+        return True
+
+    _watch(s, look)
+    s.repair_later(WAITS_MS + s.wait_ms(500, 3000), heal)
+    return True
+
+
+def _a_follower(s: Strike, image: MetadataImage, active: int) -> tuple[Uuid, int, int, int] | None:
+    """(topic, partition, leader, follower) of some partition in whose ISR both are; the follower keeps
+    its line to the active controller when it loses the one to its leader."""
+    found = [
+        (topic.id, state.partition, state.leader, member)
+        for topic in image.topics_by_id.values()
+        for state in topic.partitions()
+        if state.leader not in (-1, active)
+        for member in state.isr
+        if member not in (state.leader, active)
+    ]
+    return s.rng.choice(found) if found else None
+
+
 def _vote(node: SimNode) -> tuple[int, int] | None:
     """(epoch, candidate) of a vote that was given to another and is on its way."""
     if node.node is None:
@@ -100,17 +212,11 @@ def _lie_in_wait(
 ) -> None:
     """Kill up to `hits` nodes, each once, when its `moment` has come."""
     world = s.world
-    until = world.now_ms + WAITS_MS
     left = [hits]
     struck: set[int] = set()
 
-    def look() -> None:
-        if world.now_ms > until or not left[0]:
-            return
-        node = world.touched
-        if not isinstance(node, SimNode) or not node.is_up or node.id in struck:
-            return
-        if moment(node):
+    def look(node: SimNode) -> bool:
+        if node.id not in struck and moment(node):
             struck.add(node.id)
             left[0] -= 1
             s.count("ambushes")
@@ -118,6 +224,22 @@ def _lie_in_wait(
             # In an event of its own: whoever runs now is not pulled from under its own feet.
             world.after(0.0, node.kill)
             world.after(s.wait_ms(*back_ms), node.start)
+        return not left[0]
+
+    _watch(s, look)
+
+
+def _watch(s: Strike, is_over: Callable[[SimNode], bool]) -> None:
+    """Show `is_over` the node of each event, until it says so or has waited for too long."""
+    world = s.world
+    over = False
+
+    def look() -> None:
+        nonlocal over
+        node = world.touched
+        if not over and isinstance(node, SimNode) and node.is_up and is_over(node):
+            over = True
+            world.after(0.0, stop)  # not now, when the world goes through who looks
 
     def stop() -> None:
         if look in world.after_event:
