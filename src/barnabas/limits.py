@@ -36,6 +36,11 @@ BACKGROUND_THREADS_MAX = 4
 """Threads for work that blocks; more would only queue at the device."""
 JOB_STUCK_S = 10.0
 """A job that runs for longer no longer counts among those threads: a disk that hangs holds up its own."""
+JOB_BRIEF_MS = 0.5
+"""A job that is over after this is better done on the node's thread than handed to another one."""
+JOBS_BRIEF_WATCHED = 8
+"""After a job on the node's thread that took n times as long, n times so many go to another thread: time that
+is lost to such jobs is less than an eighth of `JOB_BRIEF_MS` per job."""
 BACKGROUND_STUCK_MAX = 28
 """Threads that may be stuck like that."""
 DISK_SILENT_MS_MAX = 60_000

@@ -182,6 +182,16 @@ class Background(Protocol):
         """Run `job` in order after earlier jobs of the same `queue`; queues are independent.
         `done` gets the result or the exception, on the node's thread."""
 
+    def run_brief(
+        self,
+        queue: str,
+        job: Callable[[], T],
+        done: Callable[[T | BaseException], None],
+    ) -> None:
+        """As `run`, for a job that may be over sooner than a thread could take it up (a sync of a quick
+        disk): where it can be expected to be, it is done at once, on the node's thread, and `done` is
+        called before this returns."""
+
 
 class HelperDied(Exception):
     """The helper process could not be started, or ended before it answered."""

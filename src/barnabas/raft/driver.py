@@ -301,7 +301,7 @@ class QuorumReplica:
         return parked
 
     def _tell_news(self) -> None:
-        """In a turn after a commit: what was proposed meanwhile takes the news along."""
+        """After a commit: what was proposed by then has taken the news along, or there is none."""
         if self._closed:
             return
         self._proposals.end_of_turn()
@@ -323,7 +323,9 @@ class QuorumReplica:
         if len(self._proposals) and not isinstance(self.machine.state, Leader):
             self._proposals.drop()
         if self._performer.perform(effects) and not self._closed:
-            self._applier.run()
+            with self._proposals:
+                self._applier.run()
+            self._performer.tick_later(leading.owes_news(self.machine))
             self._snapshotting.maybe_begin()
             self._alarm.arm()
             self._leave()

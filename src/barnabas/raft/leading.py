@@ -146,9 +146,10 @@ def append_control(m: Machine, records: list[ControlRecord]) -> int:
 
 
 def _appended(m: Machine, state: Leader) -> None:
-    m.out.append(do.Sync())
+    """The others get it before it is synced here, so that they sync it meanwhile."""
     for parked in list(state.board.parked.values()):
         _answer_parked(m, state, parked)
+    m.out.append(do.Sync())
 
 
 def on_synced(m: Machine, event: on.Synced) -> None:

@@ -73,7 +73,7 @@ class Performer:
         self._performing = False
         self._syncing = False
         self._sync_again = False
-        self._tick_is_due = False
+        self._tick_is_due = self._tick_comes = False
         self._log_generation = 0
         self._closed = False
         self.tickets: dict[int, Callable[[Response], None]] = {}
@@ -205,7 +205,7 @@ class Performer:
                 # The log was cut while it was being synced: that sync vouches for nothing.
                 self._sync(None)
 
-        self._ports.background.run("raft-log", job, done)
+        self._ports.background.run_brief("raft-log", job, done)
 
     # -- network ---------------------------------------------------------------------------------
 
@@ -289,12 +289,18 @@ class Performer:
         self._wait_for("raft-log", job, then)
 
     def _tick_soon(self, effect: do.TickSoon) -> None:
-        if not self._tick_is_due:
-            self._tick_is_due = True
-            self._ports.wakeups.call_soon(self._tick)
+        self._tick_is_due = True
+
+    def tick_later(self, is_needed: bool) -> None:
+        """At the end of a step: what was proposed within it may have taken the news along."""
+        if self._tick_is_due:
+            self._tick_is_due = False
+            if is_needed and not self._tick_comes:
+                self._tick_comes = True
+                self._ports.wakeups.call_soon(self._tick)
 
     def _tick(self) -> None:
-        self._tick_is_due = False
+        self._tick_comes = False
         self._tell_news()
 
     def _halt(self, effect: do.Halt) -> None:

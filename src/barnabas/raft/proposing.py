@@ -42,6 +42,27 @@ class Proposals:
         self._wakeup: Wakeup | None = None
         self._values: list[Buffer] = []
         self._bytes = 0
+        self._is_held = self._is_draining = False
+
+    def __enter__(self) -> None:
+        """What is proposed from here on is appended at the end, in one batch."""
+        self._is_held = True
+
+    def __exit__(self, *_: object) -> None:
+        """At once, not in a turn of its own, unless it lingers. What is proposed because of that (the only
+        voter commits within) waits for the next turn."""
+        self._is_held = False
+        if not self._values:
+            return
+        if self._linger_ms or self._is_draining:
+            if self._wakeup is None:
+                self._drain_later()
+            return
+        self._is_draining = True
+        try:
+            self.drain()
+        finally:
+            self._is_draining = False
 
     def __len__(self) -> int:
         """Records that wait."""
@@ -54,7 +75,7 @@ class Proposals:
             raise BatchTooLargeError(f"{len(values)} values of {size} bytes, {self._bytes_max} fit")
         if self._bytes + size > self._bytes_max:
             self.drain()
-        if not self._values:
+        if not self._values and not self._is_held:
             self._drain_later()
         self._values += values
         self._bytes += size

@@ -28,6 +28,8 @@ COUNTED = {
     "log.mended": "batches mended",
 }
 """Events of a node's log that the totals of a run count."""
+SYNC_MS_MAX = 1.5
+"""Of a disk that nobody slows down."""
 ROUNDING_MS = 1e-6
 
 
@@ -48,7 +50,7 @@ class Machine:
         """Whether the rate was always 1: the clock says the virtual instant."""
         self._rate_since_ms = (0.0, 0.0)
         """Virtual instant from which the rate holds, and what the clock said then."""
-        self.sync_ms_max = 1.5
+        self.sync_ms_max = SYNC_MS_MAX
         self.machines: dict[str, Machine] = {}
         self.starts = 0
 
@@ -225,6 +227,27 @@ class SimBackground:
         self._process = process
         self._rng = process.rng("background")
         self._queues: dict[str, deque[tuple[Callable[[], Any], Callable[[Any], None]]]] = {}
+        self._brevity = process.rng("brevity")
+        self._brief_rate = self._brevity.choice((0.0, 0.9, 1.0))
+        """Of the jobs that may be: what this life's disk is like."""
+
+    def run_brief(
+        self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]
+    ) -> None:
+        """Some lives do most of them at once, others none; a crash may come before and after."""
+        process = self._process
+        is_slow = process.machine.sync_ms_max > SYNC_MS_MAX
+        if is_slow or self._queues.get(queue) or self._brevity.random() >= self._brief_rate:
+            self.run(queue, job, done)
+            return
+        if not process.alive:
+            return
+        result: Any
+        try:
+            result = job()
+        except Exception as error:  # noqa: BLE001 - it goes to whoever asked
+            result = error
+        done(result)
 
     def run(
         self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]

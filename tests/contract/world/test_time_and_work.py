@@ -42,6 +42,26 @@ def test_a_cancelled_wakeup_may_be_cancelled_again_and_after_it_ran(world: World
     wakeup.cancel()
 
 
+def test_brief_jobs_keep_their_order_with_the_others_of_their_queue(world: World) -> None:
+    """Whether they are done at once or not."""
+    told: list[object] = []
+    given = 0
+    for _ in range(30):
+        for brief in (True, True, False, True):
+            run = world.ports.background.run_brief if brief else world.ports.background.run
+            run("q", lambda n=given: n, told.append)  # type: ignore[misc]
+            given += 1
+        world.until(lambda: len(told) == given)  # noqa: B023 - called at once
+    assert told == list(range(given))
+
+    def fail() -> None:
+        raise OSError(28, "no space")
+
+    world.ports.background.run_brief("q", fail, told.append)
+    world.until(lambda: len(told) > given)
+    assert isinstance(told[-1], OSError)
+
+
 def test_a_queue_keeps_its_order_and_tells_results_and_errors(world: World) -> None:
     told: list[object] = []
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas import limits
-from barnabas.host.background import HostBackground
+from barnabas.host.background import Brevity, HostBackground
 from barnabas.host.loop import Loop
 from tests.unit.host.running import run_until
 
@@ -32,7 +32,12 @@ def test_a_queue_keeps_its_order_and_waits_for_no_other(loop: Loop) -> None:
     gate.set()
     run_until(loop, lambda: len(told) == 22)
     assert told == ["fast", ("slow", True), *range(20)]
-    assert background.describe() == {"jobs": 22, "queues": 0, "waiting_jobs": 0}
+    assert background.describe() == {
+        "jobs": 22,
+        "jobs_at_once": 0,
+        "queues": 0,
+        "waiting_jobs": 0,
+    }
     background.stop()
 
 
@@ -105,3 +110,72 @@ def test_stuck_jobs_keep_no_thread_from_others(loop: Loop, monkeypatch: pytest.M
     run_until(loop, lambda: told == ["other"])
     gate.set()
     background.stop()
+
+
+def test_brief_jobs_are_done_at_once_when_enough_of_them_were_brief(loop: Loop) -> None:
+    background = HostBackground(loop)
+    told: list[object] = []
+
+    def job() -> int:
+        return threading.get_ident()
+
+    for number in range(limits.JOBS_BRIEF_WATCHED):
+        background.run_brief("disk", job, told.append)
+        run_until(loop, lambda n=number: len(told) > n)  # type: ignore[misc]
+    assert threading.get_ident() not in told
+    background.run_brief("disk", job, told.append)
+    assert told[-1] == threading.get_ident()
+    background.run_brief("another disk", job, told.append)
+    assert len(told) == limits.JOBS_BRIEF_WATCHED + 1, "nobody knows it yet"
+    run_until(loop, lambda: len(told) == limits.JOBS_BRIEF_WATCHED + 2)
+    background.stop()
+
+
+def test_a_brief_job_waits_for_those_of_its_queue(loop: Loop) -> None:
+    background = HostBackground(loop)
+    background._brevity["disk"] = brevity = Brevity()
+    brevity._left = 0
+    gate, told = threading.Event(), list[object]()
+    background.run("disk", gate.wait, told.append)
+    background.run_brief("disk", lambda: "second", told.append)
+    assert not told
+    gate.set()
+    run_until(loop, lambda: len(told) == 2)
+    assert told == [True, "second"]
+    background.stop()
+
+
+def test_what_a_brief_job_raises_is_its_result(loop: Loop) -> None:
+    background = HostBackground(loop)
+    background._brevity["disk"] = brevity = Brevity()
+    brevity._left = 0
+    told = list[object]()
+
+    def fail() -> None:
+        raise OSError(28, "no space")
+
+    background.run_brief("disk", fail, told.append)
+    assert isinstance(told[0], OSError)
+    background.stop()
+    background.run_brief("disk", lambda: "late", told.append)
+    assert len(told) == 1, "after the end nothing is done"
+
+
+def test_time_lost_to_slow_jobs_on_the_loop_stays_below_what_threads_would_cost() -> None:
+    """Whatever a disk does, jobs done at once cost the loop an eighth of what counts as brief at most, in
+    the mean; and two slow ones never follow each other there."""
+    brief_s, brevity = limits.JOB_BRIEF_MS / 1000, Brevity()
+    took_s = [brief_s / 5] * 1000 + [brief_s * 40] + [brief_s / 5] * 1000 + [brief_s * 9] * 1000
+    lost_s, before_was_slow = 0.0, False
+    for number, took in enumerate(took_s):
+        at_once = brevity.is_expected
+        assert not (at_once and before_was_slow)
+        before_was_slow = took > brief_s
+        if at_once and before_was_slow:
+            lost_s += took
+            assert lost_s / (number + 1) < brief_s / limits.JOBS_BRIEF_WATCHED
+        brevity.note(took)
+    assert not brevity.is_expected, "a disk that has become slow is left to the threads"
+    for _ in range(10_000):
+        brevity.note(brief_s / 5)
+    assert brevity.is_expected
