@@ -335,19 +335,19 @@ class Broker:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def begin_shutdown(self, on_done: Callable[[], None]) -> None:
-        """Hand the leaderships over (within seconds, also where no controller answers), close the
-        logs, write the proof of a clean shutdown; then `on_done`."""
+    def begin_shutdown(self, on_done: Callable[[], None], on_left: Callable[[], None]) -> None:
+        """Hand the leaderships over (within seconds, also where no controller answers); `on_left`, upon
+        which nobody is served any more; close the logs, write the proof of a clean end; then `on_done`."""
         if not self.is_started:
             self.ports.wakeups.call_soon(on_done)
             return
         self._stopping = True
         self._stopped = on_done
         self.lifecycle.begin_shutdown(
-            self._on_left, controlled=self.config.broker.controlled_shutdown
+            partial(self._on_left, on_left), controlled=self.config.broker.controlled_shutdown
         )
 
-    def _on_left(self) -> None:
+    def _on_left(self, on_left: Callable[[], None]) -> None:
         on_done, self._stopped = self._stopped, None
         for timer in self._timers.values():
             timer.cancel()
@@ -359,12 +359,18 @@ class Broker:
         self.deadlines.close()
         self.controller.close()
 
-        def synced() -> None:
-            self.logs.shutdown(self.lifecycle.broker_epoch)
+        on_left()
+
+        def closed() -> None:
             if on_done is not None:
                 on_done()
 
-        self.logs.when_synced(synced)
+        self.logs.when_synced(partial(self.logs.shutdown, self.lifecycle.broker_epoch, closed))
+
+    @property
+    def logs_closed(self) -> int:
+        """How far its end has come."""
+        return self.logs.closing.closed if self.logs.closing is not None else 0
 
     def describe(self) -> dict[str, object]:
         """State for people, metrics and logs."""

@@ -15,6 +15,7 @@ from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.settings import LogManagerSettings
 from barnabas.log import checkpoints
 from barnabas.log.cleaning import LogCleaner
+from barnabas.log.closing import Closing
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import LOCK_FILE, LogDirectory
 from barnabas.log.errors import CorruptLogError
@@ -69,6 +70,8 @@ class LogDirectories:
         self._wakeup: Wakeup | None = None
         self.flushes = Flushes(ports, self)
         self.cleaner = LogCleaner(ports, settings, self)
+        self.closing: Closing | None = None
+        """The end, once it has begun."""
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -405,27 +408,23 @@ class LogDirectories:
         for queue in sorted(waiting):
             self.ports.background.run(queue, _nothing, lambda _, q=queue: over(q))  # type: ignore[misc]
 
-    def shutdown(self, broker_epoch: int) -> None:
+    def shutdown(self, broker_epoch: int, done: Callable[[], None]) -> None:
         """Flush and close everything, write the checkpoints and the proof of a clean shutdown (for
-        `broker_epoch`; the last one's stays where nothing was written since). Blocks."""
+        `broker_epoch`; the last one's stays where nothing was written since), then `done`. Nobody appends
+        any more."""
         if self._wakeup is not None:
             self._wakeup.cancel()
         self.cleaner.stop()
-        for directory in self.directories:
-            if not directory.is_online:
-                continue
-            try:
-                for _, log in sorted(directory.all_logs.items()):
-                    log.close()
-                directory.write_all_checkpoints()
-                if self._writing or not directory.was_clean:
-                    directory.write_clean_shutdown(broker_epoch)
-            except OSError as error:
-                directory.offline_reason = f"closing it failed: {error}"
-                self.ports.log(
-                    "error", "log.directory_offline", path=directory.path, reason=str(error)
-                )
-        self.files.close_all()
+
+        def proof(directory: LogDirectory) -> int | None:
+            return broker_epoch if self._writing or not directory.was_clean else None
+
+        def closed() -> None:
+            self.files.close_all()
+            done()
+
+        self.closing = Closing(self.ports, self.directories, proof, closed)
+        self.closing.start()
 
     def describe(self) -> dict[str, object]:
         return {

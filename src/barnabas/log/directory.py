@@ -230,7 +230,25 @@ class LogDirectory:
         self.write_offsets(checkpoints.LOG_START, self.log_start_entries())
         self.in_checkpoints = set(self.all_logs)
 
-    def write_clean_shutdown(self, broker_epoch: int) -> None:
+    def closing_job(self, broker_epoch: int | None) -> Callable[[], None]:
+        """A job that writes the last of all checkpoints, and then the proof of a clean shutdown for
+        `broker_epoch` (None: the one that is there stays). All its logs are closed."""
+        self._lowered += 1
+        contents = (
+            (checkpoints.RECOVERY_POINT, self.recovery_point_entries()),
+            (checkpoints.HIGH_WATERMARK, self.high_watermark_entries()),
+            (checkpoints.LOG_START, self.log_start_entries()),
+        )
+
+        def job() -> None:
+            for name, entries in contents:
+                self.write_offsets(name, entries)
+            if broker_epoch is not None:
+                self._write_clean_shutdown(broker_epoch)
+
+        return job
+
+    def _write_clean_shutdown(self, broker_epoch: int) -> None:
         text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self.disk.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", text.encode())
 

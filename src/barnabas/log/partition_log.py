@@ -385,16 +385,11 @@ class PartitionLog(SegmentedLog):
     def close(self, *, clean: bool = True) -> None:
         """Write what is written behind, and give the files back. Blocks where `clean`."""
         if clean:
-            if self.log_end_offset > self.log_start_offset:
-                self.write_producer_snapshot(self.log_end_offset)
-            self.new_files |= self.active.finish()
-            if self.syncs_under_way:
-                # What they took on may never be done: the process ends.
-                self.new_files = self.new_directory = self.epochs.is_dirty = True
-            if syncing.is_dirty(self):
-                self.flush()
-        for segment in self.segments:
-            segment.close()
+            job, finish = syncing.close_job(self)
+            job()
+            finish()
+        else:
+            syncing.close_files(self)
 
     def __repr__(self) -> str:
         return (

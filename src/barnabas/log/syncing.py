@@ -87,12 +87,36 @@ def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
     return job, _nothing
 
 
+def close_job(log: PartitionLog) -> tuple[Job, Job]:
+    """(blocking job, what to call when it is done): close `log` with all of it durable. What is written
+    behind is written now; nothing may be appended from now on."""
+    if log.log_end_offset > log.log_start_offset:
+        log.write_producer_snapshot(log.log_end_offset)
+    log.new_files |= log.active.finish()
+    if log.syncs_under_way:
+        # What they took on may never be done: the process ends.
+        log.new_files = log.new_directory = log.epochs.is_dirty = True
+    job, on_synced = sync_job(log) if is_dirty(log) else (_nothing, _nothing)
+
+    def finish() -> None:
+        on_synced()
+        close_files(log)
+
+    return job, finish
+
+
+def close_files(log: PartitionLog) -> None:
+    for segment in log.segments:
+        segment.close()
+
+
 def _unsynced(log: PartitionLog) -> list[Segment]:
     return log.segments[log.segment_index(log.recovery_point) :]
 
 
 def _nothing() -> None:
-    """The recovery point stays: what recovery believes below it is more than the batches."""
+    """Nothing is to be done, or the recovery point stays: what recovery believes below it is more than the
+    batches."""
 
 
 def _sync_file(disk: Disk, path: str) -> None:

@@ -77,6 +77,13 @@ class Listeners:
         for spec in specs:
             self.servers[spec.name].serve()
 
+    def end(self, specs: Iterable[ListenerSpec]) -> None:
+        """Serve nobody on `specs` any more: who comes is refused, and answers that are not there yet are not
+        given."""
+        for spec in specs:
+            self._bound[spec.name].close()
+            self.servers[spec.name].close()
+
     def _on_disconnect(self, connection_id: int) -> None:
         for callback in self._disconnected:
             callback(connection_id)

@@ -147,10 +147,18 @@ class Node:
         def broker_left() -> None:
             self.quorum.shutdown(quorum_left, QUORUM_LEAVES_MS_MAX)
 
+        def nobody_is_served() -> None:  # nothing may be appended to logs that are being closed
+            self.listeners.end(self.config.broker_listeners)
+
         if self.broker is not None:
-            self.broker.begin_shutdown(broker_left)
+            self.broker.begin_shutdown(broker_left, nobody_is_served)
         else:
             broker_left()
+
+    @property
+    def logs_closed(self) -> int:
+        """How far the end has come, for who has to decide whether it takes too long."""
+        return 0 if self.broker is None else self.broker.logs_closed
 
     def describe(self) -> dict[str, object]:
         """State for people, metrics and logs."""

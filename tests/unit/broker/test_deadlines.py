@@ -48,11 +48,11 @@ def test_each_comes_once_and_in_time(plan: list[tuple[int, bool]]) -> None:
 
 
 class Turns:
-    """Which items rang, by turn of the loop; what `stops` says fails or takes others along."""
+    """Which items rang, by turn of the loop."""
 
     def __init__(self, count: int) -> None:
         self.ports = process()
-        self.deadlines = Deadlines(Slow(self.ports))  # type: ignore[arg-type]
+        self.deadlines = Deadlines(Slow(self.ports))
         self.rang: list[list[int]] = []
         self.items = [Ringing(self, number) for number in range(count)]
         for item in self.items:

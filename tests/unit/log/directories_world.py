@@ -62,8 +62,17 @@ class DirectoriesWorld:
         self.offline.append((directory.path, gone))
 
     def stop(self, broker_epoch: int = 5) -> None:
-        self.logs.shutdown(broker_epoch)
+        self.shut_down(broker_epoch)
         self.process.kill()
+
+    def shut_down(self, broker_epoch: int = 5) -> None:
+        done: list[bool] = []
+        self.logs.shutdown(broker_epoch, lambda: done.append(True))
+        for _ in range(600):
+            if done:
+                break
+            self.run_ms(100)
+        assert done == [True]
 
     def kill(self, *, power_loss: bool = False) -> None:
         self.process.kill(power_loss=power_loss)

@@ -103,7 +103,7 @@ OPERATIONS: dict[str, Operation] = {
     "checkpoint_high_watermarks": checkpoint(checkpoints.HIGH_WATERMARK),
     "checkpoint_log_starts": checkpoint(checkpoints.LOG_START),
     "begin_writing": lambda world: world.logs.begin_writing(),
-    "close": lambda world: world.logs.shutdown(5),
+    "close": lambda world: world.shut_down(),
 }
 
 
