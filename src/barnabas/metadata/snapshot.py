@@ -68,12 +68,17 @@ class Moment:
             self._copied.add(slot)
             self._topics[slot] = self._topics[slot].copy()
 
-    def take_topics(self) -> Iterator[Topic]:
-        """Each topic once; it is forgotten when it is taken."""
-        for slot in list(self._topics):
-            topic = self._topics[slot]
-            yield topic
-            del self._topics[slot]
+    def slots(self) -> list[int]:
+        """Of the topics that were not forgotten."""
+        return list(self._topics)
+
+    def topic(self, slot: int) -> Topic:
+        """Ask again whenever the image may have moved: what you hold moves with it."""
+        return self._topics[slot]
+
+    def forget(self, slot: int) -> None:
+        """This topic was read."""
+        del self._topics[slot]
 
     def close(self) -> None:
         if self in self._image.captures:
@@ -122,9 +127,11 @@ def moment_records(image: Moment) -> Iterator[Message]:
     if image.metadata_version >= levels.CONTROLLER_REGISTRATION_SINCE:
         for controller_id in sorted(image.controllers):
             yield _controller_record(image.controllers[controller_id])
-    for topic in image.take_topics():
+    for slot in image.slots():
+        topic = image.topic(slot)
         yield TopicRecord(name=topic.name, topic_id=topic.id)
-        yield from partition_records(image.metadata_version, topic)
+        yield from _partition_records(image, slot)
+        image.forget(slot)
     for (kind, name), entries in sorted(image.configs.items()):
         for key, value in sorted(entries.items()):
             yield ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
@@ -191,11 +198,12 @@ def _controller_record(controller: ControllerRegistration) -> RegisterController
     )
 
 
-def partition_records(metadata_version: int, topic: Topic) -> Iterator[PartitionRecord]:
-    """One record per partition of a topic."""
-    with_directories = metadata_version >= levels.DIRECTORIES_SINCE
-    with_elr = metadata_version >= levels.ELR_SINCE
-    for index in range(len(topic)):
+def _partition_records(image: Moment, slot: int) -> Iterator[PartitionRecord]:
+    """One record per partition of a topic, which may be copied away between two of them."""
+    with_directories = image.metadata_version >= levels.DIRECTORIES_SINCE
+    with_elr = image.metadata_version >= levels.ELR_SINCE
+    index = -1
+    while (index := index + 1) < len((topic := image.topic(slot)).replicas):
         if not topic.replicas[index]:
             continue
         rare = topic.rare.get(index, ORDINARY)

@@ -157,6 +157,24 @@ def test_a_snapshot_shows_the_committed_moment_while_the_image_moves_on(
     assert not image.captures
 
 
+def test_a_snapshot_that_stands_in_the_midst_of_a_topic_does_not_see_what_becomes_of_it() -> None:
+    image = make()
+    expected = list(image_records(image))
+    chunks = snapshot_values(image, 1)
+    assert chunks is not None
+    got = [value for _ in range(2) for value in next(chunks)]  # the level, and the topic's name
+    image.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, leader=2, isr=[2]))
+    image.replay(
+        PartitionRecord(
+            partition_id=1, topic_id=TOPIC, replicas=[1], isr=[1], leader=1,
+            leader_epoch=0, partition_epoch=0, directories=[Uuid(bytes(16))],
+        )
+    )  # fmt: skip
+    for values in chunks:
+        got += values
+    assert [decode_record(value) for value in got] == expected
+
+
 def test_a_partition_change_bumps_the_epochs_as_kafka_does() -> None:
     image = make(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=[2, 3], leader=2))
     state = image.topics_by_name["flights"].partition(0)
