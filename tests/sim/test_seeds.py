@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.sim.run import play_seed
+from barnabas.sim.world import World
 
 SEEDS = 500
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
@@ -46,3 +48,9 @@ def test_one_seed_gives_one_trace_whatever_the_hash_seed() -> None:
     outputs = [simulate("--seed", "7", PYTHONHASHSEED=value) for value in ("1", "2")]
     hashes = [re.findall(r"trace ([0-9a-f]{32})", output) for output in outputs]
     assert hashes[0] == hashes[1] != []
+
+
+def test_nothing_of_a_seed_stays_in_memory_when_the_next_one_is_played() -> None:
+    for seed in (1, 2, 3, 4):
+        play_seed(seed)
+        assert not [w.seed for w in gc.get_objects() if isinstance(w, World)]
