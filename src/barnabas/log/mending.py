@@ -39,6 +39,8 @@ class Place(NamedTuple):
     size: int
     end_offset: int
     """Where the next segment begins."""
+    end_epoch: int
+    """The leader epoch with which the next segment begins; none of this one is above it."""
     index_interval: int
     cuts: int
     """Of the log: a cut makes the work void."""
@@ -67,9 +69,9 @@ def place_of(log: PartitionLog, path: str) -> Place | None:
         log.roll()
     if log.segments[at] is log.active:
         return None
-    segment = log.segments[at]
+    segment, end = log.segments[at], log.end_of_segment(at)
     return Place(
-        log.disk, log.directory, segment.base_offset, segment.size, log.end_of_segment(at),
+        log.disk, log.directory, segment.base_offset, segment.size, end, log.epoch_from(end),
         log.config.index_interval_bytes, log.cuts, log.config.compact,
     )  # fmt: skip
 
@@ -113,6 +115,10 @@ def _walk(segment: Segment, place: Place, sound: list[Located]) -> int | None:
             sound.append(batch)
     except CorruptLogError as error:
         return error.position
+    if sound and sound[-1].header.leader_epoch > place.end_epoch:
+        while sound and sound[-1].header.leader_epoch > place.end_epoch:
+            sound.pop()
+        return segment.size
     return None
 
 
@@ -158,6 +164,8 @@ def _sound_from(
             end, epoch = batch.header.next_offset, batch.header.leader_epoch
     except CorruptLogError as error:
         return None, error.position
+    if epoch > place.end_epoch:
+        return None, segment.size
     return begin, position
 
 

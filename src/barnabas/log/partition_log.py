@@ -20,9 +20,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from barnabas.log import cutting, retention, syncing, transactions
-from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import FOREVER_MS, LogConfig
-from barnabas.log.epoch_cache import EpochCache
 from barnabas.log.files import OpenFiles
 from barnabas.log.producer_state import ProducerStates, write_snapshot
 from barnabas.log.segment import Segment
@@ -76,7 +74,6 @@ class PartitionLog(SegmentedLog):
     ) -> None:
         super().__init__(disk, files, directory, partition, config)
         self.topic_id = topic_id
-        self.epochs = EpochCache(disk, f"{directory}/{LEADER_EPOCH}")
         self.producers = ProducerStates()
         self.recovery_point = 0
         """Everything below is on the device."""

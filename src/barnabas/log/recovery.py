@@ -10,12 +10,13 @@ are missing between two segments were lost with the first one's tail, unless com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log import cutting, swapping, transactions
 from barnabas.log.config import LogConfig
+from barnabas.log.epoch_runs import EpochRuns
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import (
     CLEANED,
@@ -72,14 +73,11 @@ class Seen:
         """All batches that end behind it were seen."""
         self.compacted_to = compacted_to
         """Between segments that begin up to here offsets may be missing."""
-        self.epochs: list[tuple[int, int]] = []
-        """(epoch, offset of its first batch here), each above the one before."""
+        self.epochs = EpochRuns()
         self.has_producers = False
 
     def note(self, header: BatchHeader) -> None:
-        epochs = self.epochs
-        if not epochs or header.leader_epoch > epochs[-1][0]:
-            epochs.append((header.leader_epoch, header.base_offset))
+        self.epochs.note(header.leader_epoch, header.base_offset)
         if header.producer_id >= 0:
             self.has_producers = True
 
@@ -345,19 +343,22 @@ def _fit_epochs(log: PartitionLog, from_offset: int, seen: Seen | None) -> None:
     epochs.truncate_from_end(min(from_offset, log.log_end_offset))
     if from_offset < log.log_end_offset:
         known = seen is not None and from_offset >= seen.from_offset
-        for epoch, start in seen.epochs if seen and known else _epochs_from(log, from_offset):
+        runs = seen.epochs if seen and known else _epochs_from(log, from_offset)
+        for epoch, start in runs.runs():
             if epoch > epochs.latest:
                 epochs.assign(epoch, start)
     epochs.truncate_from_start(log.log_start_offset)
 
 
-def _epochs_from(log: PartitionLog, offset: int) -> Iterator[tuple[int, int]]:
-    """(leader epoch, base offset) of each batch from the one that holds `offset` on."""
+def _epochs_from(log: PartitionLog, offset: int) -> EpochRuns:
+    """As the batches say from the one that holds `offset` on."""
+    found = EpochRuns()
     for segment in log.segments[log.segment_index(offset) :]:
         with suppress(CorruptLogError):  # a batch rotted: told when it is read
             start = segment.position_of_batch_with(max(offset, segment.base_offset)) or 0
             for header, _ in segment.headers(start):
-                yield header.leader_epoch, header.base_offset
+                found.note(header.leader_epoch, header.base_offset)
+    return found
 
 
 def _fit_producers(log: PartitionLog, clean: bool, recovery_point: int, seen: Seen | None) -> None:

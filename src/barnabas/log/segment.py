@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -389,9 +389,12 @@ class Segment:
 
     # -- checking --------------------------------------------------------------------------------
 
-    def check_read(self, position: int, data: Buffer, bound: int) -> None:
+    def check_read(
+        self, position: int, data: Buffer, bound: int, epoch_from: Callable[[int], int]
+    ) -> None:
         """Check the whole batches of what was read at `position`, unless they are known to be sound;
-        the segment ends at offset `bound`. Raises :class:`CorruptLogError`."""
+        the segment ends at offset `bound`, and `epoch_from` says in which leader epoch the next one
+        begins there. Raises :class:`CorruptLogError`."""
         end = position + len(data)
         if position >= self._trusted_from:
             return
@@ -405,6 +408,8 @@ class Segment:
             bound = following.base_offset
             if following.leader_epoch < epoch:
                 raise CorruptLogError(self.path, end, "the leader epochs descend")
+        elif epoch_from(bound) < epoch:
+            raise CorruptLogError(self.path, end, "the leader epochs descend")
         if bound < next_offset:  # no CRC covers offsets
             raise CorruptLogError(self.path, end, "the offsets do not ascend")
         if self._checked_from <= position <= self._checked_to:

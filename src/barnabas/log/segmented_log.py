@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.log import timestamps, transactions
+from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import LogConfig
+from barnabas.log.epoch_cache import EpochCache
 from barnabas.log.errors import OffsetOutOfRange
 from barnabas.log.files import OpenFiles
 from barnabas.log.segment import Segment, check_run
@@ -22,8 +24,11 @@ from barnabas.record.batch import (
     HEADER_SIZE,
     LENGTH_PREFIX,
     OFFSET_AND_LENGTH,
+    read_header,
 )
 from barnabas.types import Buffer, TopicPartition
+
+EPOCH_MAX = (1 << 31) - 1
 
 
 class ReadResult(NamedTuple):
@@ -56,6 +61,7 @@ class SegmentedLog:
         self.segments: list[Segment] = []
         self.bases: list[int] = []
         """Base offsets of `segments`."""
+        self.epochs = EpochCache(disk, f"{directory}/{LEADER_EPOCH}")
         self.log_start_offset = 0
         self.log_end_offset = 0
 
@@ -79,6 +85,15 @@ class SegmentedLog:
     def end_of_segment(self, at: int) -> int:
         """The offset behind the `at`-th segment: where the next begins, or the log's end."""
         return self.bases[at + 1] if at + 1 < len(self.bases) else self.log_end_offset
+
+    def epoch_from(self, offset: int) -> int:
+        """The leader epoch with which the segment at `offset` begins: none before it is above that. Either
+        witness may have rotted, its first batch or what is known of epochs: the higher one counts."""
+        segment = self.segments[self.segment_index(offset)]
+        if segment.base_offset != offset or segment.size < HEADER_SIZE:
+            return EPOCH_MAX
+        first = read_header(segment.file().read_at(0, HEADER_SIZE)).leader_epoch
+        return max(first, self.epochs.epoch_of(offset))
 
     # -- by offset -------------------------------------------------------------------------------
 
@@ -106,7 +121,7 @@ class SegmentedLog:
         )
         if not data:
             return None if data is None else EMPTY
-        segment.check_read(start, data, bound)
+        segment.check_read(start, data, bound, self.epoch_from)
         return ReadResult(data, start, segment.base_offset)
 
     def read_job(

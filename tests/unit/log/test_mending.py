@@ -100,6 +100,39 @@ def test_a_leader_epoch_that_rotted_is_noticed_beside_its_neighbours_and_mended(
         assert model.content() == [entry.data for entry in model.entries]
 
 
+def test_a_leader_epoch_that_rotted_at_the_end_of_a_segment_is_noticed_and_mended() -> None:
+    """The next segment begins in a lower one, and so say the known epochs."""
+    model, source = written(3), written(3)
+    segment, following = model.log.segments[0], model.log.segments[1]
+    last = list(segment.headers())[-1]
+    model.device.process_died()
+    model.device.rot(segment.path, last.position + 15, 4)
+    model.reopen()
+    model.log.high_watermark = model.end
+    with pytest.raises(CorruptLogError, match="leader epochs descend") as fault:
+        model.content()
+    assert mend(model, source, fault.value)
+    assert model.content() == [entry.data for entry in model.entries]
+    # Of the first batch behind it that fell nobody else is accused.
+    model.device.process_died()
+    model.device.file(following.path).data[15] = 0
+    model.reopen()
+    model.log.high_watermark = model.end
+    assert model.log.read(segment.base_offset, 1 << 20) is not None
+
+
+def test_recovery_does_not_believe_a_leader_epoch_that_stands_out() -> None:
+    """Else the leader knows nothing of the last epoch that it is asked for, at every fetch."""
+    model = written(3)
+    segment = max(model.log.segments, key=lambda s: len(list(s.headers())))
+    known, batch = model.log.epochs.entries(), list(segment.headers())[1]
+    model.device.process_died()
+    model.device.rot(segment.path, batch.position + 12, 2)
+    model.recovery_point = 0
+    model.reopen()
+    assert model.log.epochs.entries() == known
+
+
 @pytest.mark.parametrize("power_loss", [False, True])
 def test_a_crash_at_any_disk_call_of_the_mending_leaves_a_sound_or_a_damaged_log(
     power_loss: bool,
