@@ -48,6 +48,10 @@ class Truncate(NamedTuple):
 class Sync(NamedTuple):
     """Make the log durable; answered by `Synced`. Several may be answered by one."""
 
+    after_answers: bool = False
+    """Whether others are answered first, those included whose request is being handled: they sync
+    meanwhile."""
+
 
 class Send(NamedTuple):
     """Send a request; `Answered` or `Failed` follows with the same id."""

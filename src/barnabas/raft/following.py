@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from barnabas.raft.machine import Machine
 
 Fetcher: TypeAlias = Follower | Observer
+HEARD_PART = 1 / 64
+"""Of the fetch time-out: so much a follower's deadline may lag behind what it last heard of its leader."""
 REFUSED_SNAPSHOT_PAUSE_MS = 500
 """After a snapshot that came damaged."""
 
@@ -50,6 +52,16 @@ def poll_follower(m: Machine, state: Follower) -> None:
     else:
         membership.maybe_change_own_voter(m, state)
         fetch(m, state, state.leader_id, state.leader_endpoint)
+
+
+def goes_on(m: Machine, state: Follower) -> bool:
+    """Fetch what follows, where that is all there is to do before `m.calm_until_ms`; whether it is."""
+    if m.now >= min(m.calm_until_ms, m.own_change_at_ms) or m.outbox.pauses or m.leaving:
+        return False
+    if m.me not in m.voters:
+        return False
+    fetch(m, state, state.leader_id, state.leader_endpoint)
+    return True
 
 
 def poll_observer(m: Machine, state: Observer) -> None:
@@ -183,10 +195,19 @@ def on_fetch_answer(m: Machine, pending: Pending, response: FetchResponse) -> No
         if not _append(m, pending, response.records):
             return
         m.commit(min(response.high_watermark, m.log.end_offset))
-    if m.state is state:
-        m.refine(state.heard(m.fetch_timeout()))
-    elif isinstance(m.state, (Follower, Observer)):
-        m.refine(m.state.heard(m.fetch_timeout()))
+    if isinstance(m.state, (Follower, Observer)):
+        _heard(m, m.state)
+
+
+def _heard(m: Machine, state: Fetcher) -> None:
+    """The leader answered. A thousand answers a second do not make as many states: the deadline may be
+    earlier than it could be by a little."""
+    deadline_ms = m.fetch_timeout()
+    if (
+        not state.has_fetched
+        or deadline_ms - state.deadline_ms > m.settings.fetch_timeout_ms * HEARD_PART
+    ):
+        m.refine(state.heard(deadline_ms))
 
 
 def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:

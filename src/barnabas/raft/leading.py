@@ -149,7 +149,7 @@ def _appended(m: Machine, state: Leader) -> None:
     """The others get it before it is synced here, so that they sync it meanwhile."""
     for parked in list(state.board.parked.values()):
         _answer_parked(m, state, parked)
-    m.out.append(do.Sync())
+    m.out.append(do.Sync(after_answers=not m.votes_alone))
 
 
 def on_synced(m: Machine, event: on.Synced) -> None:

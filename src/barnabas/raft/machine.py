@@ -110,10 +110,14 @@ class Machine:
         return tuple(self.out)
 
     def _is_calm(self, event: on.Event) -> bool:
-        """Whether `event` left a leader with nothing to do but what waits for its time: what a leader does
-        a thousand times a second need not be asked after each."""
+        """Whether `event` left nothing to do but what waits for its time, and a follower's next fetch: what
+        happens a thousand times a second need not be asked after each."""
         state = self.state
-        if type(state) is not Leader or state is not self.asked_state or self.change is not None:
+        if state is not self.asked_state:
+            return False
+        if type(state) is Follower:
+            return following.goes_on(self, state)
+        if type(state) is not Leader or self.change is not None or type(event) is on.Answered:
             return False
         if type(event) is on.Asked and type(event.request) is not FetchRequest:
             return False
@@ -121,8 +125,7 @@ class Machine:
 
     def wakes_at_ms(self) -> float:
         """As `deadline_ms`, perhaps too early but never too late, and cheap."""
-        calm = self.state is self.asked_state and type(self.state) is Leader
-        return self.calm_until_ms if calm else self.deadline_ms()
+        return self.calm_until_ms if self.state is self.asked_state else self.deadline_ms()
 
     def deadline_ms(self) -> float:
         """When `step` wants a `Tick`, if nothing happens before; infinity: never."""
@@ -373,8 +376,8 @@ _EVENTS: dict[type, _Handler] = {
     on.LogCleaned: _on_log_cleaned,
 }
 
-_CALM = frozenset({on.Propose, on.Synced, on.Asked})
-"""Events after which a leader has nothing new to do by itself: see `Machine._is_calm`."""
+_CALM = frozenset({on.Propose, on.Synced, on.Asked, on.Answered})
+"""Events after which there may be nothing new to do: see `Machine._is_calm`."""
 
 _REQUESTS: dict[type, Callable[[Machine, int, Any], None]] = {
     VoteRequest: elections.on_vote_request,

@@ -61,6 +61,11 @@ class Outbox:
         self._busy.clear()
         self._paused.clear()
 
+    @property
+    def pauses(self) -> bool:
+        """Whether a pause holds, or one was not asked for since it ended."""
+        return bool(self._paused)
+
     def wakes_at(self, now_ms: float) -> float | None:
         """The earliest end of a pause."""
         for lane in [lane for lane, until in self._paused.items() if until <= now_ms]:

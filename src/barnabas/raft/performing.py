@@ -72,7 +72,7 @@ class Performer:
         self._waiting_for_disk = False
         self._performing = False
         self._syncing = False
-        self._sync_again = False
+        self._sync_again = self._sync_comes = False
         self._tick_is_due = self._tick_comes = False
         self._log_generation = 0
         self._closed = False
@@ -82,7 +82,7 @@ class Performer:
     @property
     def is_idle(self) -> bool:
         """Whether everything asked for so far is done and durable."""
-        return not (self._effects or self._syncing or self._waiting_for_disk)
+        return not (self._effects or self._syncing or self._sync_comes or self._waiting_for_disk)
 
     @property
     def is_waiting_for_disk(self) -> bool:
@@ -181,7 +181,19 @@ class Performer:
         self._log.truncate_to(effect.offset)
         self._mark.cut(effect.offset)
 
-    def _sync(self, effect: do.Sync | None) -> None:
+    def _sync(self, effect: do.Sync) -> None:
+        if not effect.after_answers:
+            self._sync_now()
+        elif not self._sync_comes:
+            self._sync_comes = True
+            self._ports.wakeups.call_soon(self._sync_at_last)
+
+    def _sync_at_last(self) -> None:
+        self._sync_comes = False
+        if not self._closed:
+            self._sync_now()
+
+    def _sync_now(self) -> None:
         if self._syncing:
             self._sync_again = True
             return
@@ -198,12 +210,12 @@ class Performer:
                 self._mark.note(end)
             if self._sync_again:
                 self._sync_again = False
-                self._sync(None)
+                self._sync_now()
             if generation == self._log_generation:
                 self._step(on.Synced(end))
             elif self._machine.log.synced_offset < self._machine.log.end_offset:
                 # The log was cut while it was being synced: that sync vouches for nothing.
-                self._sync(None)
+                self._sync_now()
 
         self._ports.background.run_brief("raft-log", job, done)
 

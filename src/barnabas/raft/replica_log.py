@@ -6,6 +6,7 @@ opened yields its shape and its control records in one pass over the batch heade
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.recovery import BeforeCut, open_log
+from barnabas.log.sound import append_sound
 from barnabas.ports import Disk
 from barnabas.raft.batches import ControlRecord, control_records, iter_runs
 from barnabas.raft.log_shape import LogShape
@@ -22,6 +24,8 @@ DIRECTORY = f"{METADATA_TOPIC}-0"
 SCAN_BYTES = 4 * 1024 * 1024
 TAIL_BYTES_MAX = 64 * 1024
 """What was appended last is kept in memory up to this size: followers ask for it next, and it is applied."""
+TAIL_APPENDS_MAX = 16
+"""So many appends at most."""
 
 
 class RaftLog(Protocol):
@@ -70,9 +74,9 @@ class MetadataLog:
         self._log = log
         self.fault = fault
         """Why recovery dropped something at the end, in one sentence; empty where it did not."""
-        self._tail = b""
-        self._tail_offset = -1
-        """Where the tail begins; it ends with the log."""
+        self._tail: deque[tuple[int, int, bytes]] = deque()
+        """(offset, end offset, bytes) of what was appended last; it ends with the log."""
+        self._tail_bytes = 0
 
     @classmethod
     def open(
@@ -129,31 +133,66 @@ class MetadataLog:
         return self._log.size
 
     def append(self, records: Buffer) -> None:
-        offset = self._log.log_end_offset
-        self._tail_offset = -1
-        self._log.append_as_follower(records)
-        if len(records) <= TAIL_BYTES_MAX:  # what was fetched is a view of somebody else's buffer
-            self._tail, self._tail_offset = bytes(records), offset
+        log, size = self._log, len(records)
+        if size > TAIL_BYTES_MAX:
+            self._forget_tail()
+            log.append_as_follower(records)
+            return
+        offset, data = (
+            log.log_end_offset,
+            bytes(records),
+        )  # of what was fetched there is a view only
+        try:
+            if not append_sound(log, data):
+                log.append_as_follower(data)
+        except BaseException:
+            self._forget_tail()
+            raise
+        tail = self._tail
+        tail.append((offset, log.log_end_offset, data))
+        self._tail_bytes += size
+        while self._tail_bytes > TAIL_BYTES_MAX or len(tail) > TAIL_APPENDS_MAX:
+            self._tail_bytes -= len(tail.popleft()[2])
+
+    def _forget_tail(self) -> None:
+        self._tail.clear()
+        self._tail_bytes = 0
 
     def read(self, offset: int, max_bytes: int, up_to: int) -> Buffer:
-        if (
-            offset == self._tail_offset
-            and len(self._tail) <= max_bytes
-            and up_to >= self._log.log_end_offset
-        ):
-            return self._tail
+        data = self._from_tail(offset, max_bytes, up_to)
+        if data is not None:
+            return data
         result = self._log.read(offset, max_bytes, up_to=up_to)
         return result.records if result is not None else b""
 
+    def _from_tail(self, offset: int, max_bytes: int, up_to: int) -> bytes | None:
+        """What stands in whole appends from `offset` on, below `up_to`; None where that is not in memory."""
+        tail = self._tail
+        if not tail or offset < tail[0][0] or offset < self._log.log_start_offset:
+            return None
+        found, size = list[bytes](), 0
+        for begin, end, data in reversed(tail):
+            if end <= up_to and begin >= offset:
+                found.append(data)
+                size += len(data)
+            if begin <= offset:
+                break
+        if size > max_bytes or not found or begin != offset:
+            return None
+        return found[0] if len(found) == 1 else b"".join(reversed(found))
+
     def is_tail(self, offset: int) -> bool:
-        return offset == self._tail_offset
+        for begin, _, _ in reversed(self._tail):
+            if begin <= offset:
+                return begin == offset
+        return False
 
     def truncate_to(self, offset: int) -> None:
-        self._tail_offset = -1
+        self._forget_tail()
         self._log.truncate_to(offset)
 
     def restart_at(self, offset: int) -> None:
-        self._tail_offset = -1
+        self._forget_tail()
         self._log.truncate_fully_and_start_at(offset)
 
     def delete_before(self, offset: int) -> int:
