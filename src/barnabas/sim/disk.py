@@ -41,8 +41,6 @@ class SimDisk:
         self.totals: Counter[str] = Counter()
         self.calls = 0
         """Calls that can fail, so far."""
-        self.rotten: set[str] = set()
-        """Files of which a bit was flipped."""
         self.is_troubled = False
         """Whether a call failed since somebody set this back."""
         self.names: dict[str, Node] = {"/": None}
@@ -104,12 +102,16 @@ class SimDisk:
         node = self.names.get(path)
         return bytes(node.data) if node is not None else b""
 
+    def is_rotten(self, path: str) -> bool:
+        """Whether a file holds a byte that nobody wrote."""
+        node = self.names.get(path)
+        return node is not None and node.is_rotten()
+
     def rot(self, path: str, position: int, bit: int = 0) -> None:
-        """Flip one bit of a file, on the device and in memory."""
+        """Flip one bit of a file, on the device and in memory. The file keeps it under any name."""
         node = self.names[path]
         assert node is not None
-        node.data[position] ^= 1 << bit
-        self.rotten.add(path)
+        node.rot(position, bit)
         self.totals["bits_rotted"] += 1
 
     def wipe(self, directory: str) -> None:

@@ -21,11 +21,13 @@ SECTOR = 512
 class PagedFile:
     """Bytes, and the last synced content of every page that changed since."""
 
-    __slots__ = ("_dirty", "_synced_pages", "data", "synced_size")
+    __slots__ = ("_dirty", "_synced_pages", "damage", "data", "synced_size")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.synced_size = 0
+        self.damage: dict[int, tuple[int, int]] = {}
+        """Position of a byte that rotted → (what it is now, what was written)."""
         self._dirty: set[int] = set()
         self._synced_pages: dict[int, bytes] = {}
 
@@ -33,11 +35,40 @@ class PagedFile:
     def is_dirty(self) -> bool:
         return bool(self._dirty) or len(self.data) != self.synced_size
 
+    def rot(self, position: int, bit: int) -> None:
+        """Flip one bit behind everybody's back."""
+        now = self.data[position] ^ 1 << bit
+        _, written = self.damage.get(position, (0, self.data[position]))
+        self.damage[position] = (now, written)
+        self.data[position] = now
+
+    def is_rotten(self) -> bool:
+        """Whether a byte is not what was written there; a power loss may have put it back."""
+        for position, (now, written) in list(self.damage.items()):
+            if now == written or self.data[position : position + 1] != bytes([now]):
+                del self.damage[position]
+        return bool(self.damage)
+
+    def written(self) -> bytearray:
+        """The content as it would be without rot."""
+        if not self.damage or not self.is_rotten():
+            return self.data
+        sound = bytearray(self.data)
+        for position, (_, written) in self.damage.items():
+            sound[position] = written
+        return sound
+
+    def _forget_damage(self, start: int, end: int) -> None:
+        for position in [at for at in self.damage if start <= at < end]:
+            del self.damage[position]
+
     def write(self, position: int, parts: Sequence[Buffer]) -> None:
         """Put `parts` one after the other at `position`; a gap before it becomes zeros."""
         size = sum(map(len, parts))
         start = min(position, len(self.data))
         self._touch(start, position + size)
+        if self.damage:
+            self._forget_damage(start, position + size)
         if position > len(self.data):
             self.data.extend(bytes(position - len(self.data)))
         for part in parts:
@@ -46,6 +77,8 @@ class PagedFile:
 
     def truncate(self, size: int) -> None:
         self._touch(min(size, len(self.data)), max(size, len(self.data)))
+        if self.damage:
+            self._forget_damage(size, len(self.data))
         if size < len(self.data):
             del self.data[size:]
         else:

@@ -4,9 +4,10 @@ A :class:`Link` is one batch with all before it: two replicas have the same log 
 their chains have the same link there. Links are interned by a digest of their bytes and of the link
 before, so that a replica's batch is read and digested once, when it is appended.
 
-Bytes are read from the simulated device behind the node's back: the node cannot notice, and no injected
-fault is used up. Appends are taken up where the last look ended; a process that was started again, or a
-log that was cut, is compared from where it may have changed. :meth:`HeldLog.verify` reads everything.
+Bytes are read from the simulated device behind the node's back, as they were written: the node cannot
+notice, no injected fault is used up, and a byte that rots makes no other log. Appends are taken up where
+the last look ended; a process that was started again, or a log that was cut, is compared from where it may
+have changed. :meth:`HeldLog.verify` reads everything.
 """
 
 from __future__ import annotations
@@ -196,8 +197,8 @@ class HeldLog:
         """Read everything that is there and compare it: (links that went, links that came back). Only
         where power was lost there may be any: a cut that was not synced, and what was written over it,
         may be undone (seed 415). Raises :class:`Violation`."""
-        if any(s.path not in disk.names or s.path in disk.rotten for s in log.segments):
-            # The device was replaced by an empty one, or rots; the process has not noticed yet.
+        if any(s.path not in disk.names for s in log.segments):
+            # The device was replaced by an empty one; the process has not noticed yet.
             return [], []
         before = self.chain
         first = next((link for link in before if link.end >= log.log_start_offset), before[-1])
@@ -264,7 +265,7 @@ class HeldLog:
         node = disk.names.get(segment.path)
         if node is None or start >= segment.size:
             return
-        data = memoryview(bytes(memoryview(node.data)[start : segment.size]))
+        data = memoryview(bytes(memoryview(node.written())[start : segment.size]))
         for batch in iterate(data, partial_tail=True):
             header = batch.header
             position = start + batch.position + header.size

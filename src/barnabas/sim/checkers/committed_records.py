@@ -132,9 +132,9 @@ def _check_records(live: list[Watched], key: Key) -> None:
     for replica in live:
         log = replica.partition.log
         assert log is not None
-        rotten = replica.node.machine.disk.rotten
+        disk = replica.node.machine.disk
         for segment in log.segments:
-            if segment.path in rotten:
+            if disk.is_rotten(segment.path):
                 continue
             for located in segment.headers():
                 if located.header.is_control or located.header.next_offset > log.high_watermark:

@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.metadata.image import MetadataImage
+from barnabas.node import Node
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.disk import SimDisk
+from barnabas.sim.disk_pages import PagedFile
 
 
 class Budget:
@@ -28,8 +30,8 @@ class Budget:
         self.all_synced = cluster.topology.settings.get("log.flush.interval.messages") == "1"
         self._hit: dict[int, int] = {}
         """Broker → its epoch when it lost something, as the newest metadata had it."""
-        self._rot: list[tuple[SimDisk, str, int, int]] = []
-        """Device, file and position of a byte that rotted, and what it is now."""
+        self._rot: list[tuple[SimDisk, PagedFile]] = []
+        """Files in which a byte rotted, under whatever name."""
         self._newest = -1
 
     def image(self) -> MetadataImage | None:
@@ -38,9 +40,13 @@ class Budget:
         nodes = [node.node for node in self.cluster.up() if node.node is not None]
         self._newest = max([self._newest, *(node.quorum.high_watermark for node in nodes)])
         for node in nodes:  # a controller alone does not fill that image
-            if node.broker is not None and node.quorum.applied_offset >= self._newest:
+            if node.broker is not None and self.is_newest(node):
                 return node.metadata.image
         return None
+
+    def is_newest(self, node: Node) -> bool:
+        """Whether `node` has applied everything of which `image` knew that it is committed."""
+        return node.quorum.applied_offset >= self._newest
 
     def may_lose_data(self, node: SimNode) -> bool:
         """Whether `node` may lose what it has not synced, or a whole directory of partitions."""
@@ -63,14 +69,20 @@ class Budget:
         if node.id in self.cluster.topology.broker_ids:
             self._hit[node.id] = broker.epoch if broker is not None else -1
 
-    def on_rot(self, disk: SimDisk, path: str, position: int) -> None:
+    def on_rot(self, disk: SimDisk, path: str) -> None:
         """A byte of a file was damaged."""
-        self._rot.append((disk, path, position, disk.file(path).data[position]))
+        self._rot.append((disk, disk.file(path)))
 
     def _rots(self) -> bool:
         """Whether damage is left that nobody has mended or thrown away."""
         self._rot = [
-            (d, p, at, b) for d, p, at, b in self._rot if d.content(p)[at : at + 1] == bytes([b])
+            (disk, file)
+            for disk, file in self._rot
+            if file.is_rotten()
+            and any(
+                known is file and ".deleted" not in path and "-delete/" not in path
+                for path, known in disk.names.items()
+            )
         ]
         return bool(self._rot)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 
-from barnabas.record.batch import iterate
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.strike import Strike
 
@@ -77,20 +76,13 @@ def rot(s: Strike) -> bool:
         return False
     path = s.rng.choice(paths)
     position, bit = s.rng.randrange(len(disk.content(path))), s.rng.randrange(8)
-    if path.endswith(".log") and _is_unguarded(disk.content(path), position):
-        return False
     node.kill()
     s.restart_later(node)
     s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
     disk.rot(path, position, bit)
-    s.budget.on_rot(disk, path, position)
+    s.budget.on_rot(disk, path)
     s.count("bits rotted")
     return True
-
-
-def _is_unguarded(content: bytes, position: int) -> bool:
-    """Whether this byte is part of a batch's leader epoch, which no checksum covers."""
-    return any(12 <= position - batch.position < 16 for batch in iterate(memoryview(content)))
 
 
 def _directories(s: Strike, node: SimNode) -> list[str]:
