@@ -36,6 +36,7 @@ from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.repairs import Repairs
 from barnabas.broker.replicas import ReplicaTable
 from barnabas.broker.replication_throttle import ReplicationThrottle
+from barnabas.broker.slices import Slices
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
@@ -84,7 +85,7 @@ class Broker:
 
         self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
         self.controller.look = self.on_controller_change
-        self.deadlines = Deadlines(ports)
+        self.deadlines, self.slices = Deadlines(ports), Slices(ports)
         self.lost_leaders = LostLeaders(self.node_id, ports.clock, self.deadlines, image)
         self.replicas = ReplicaTable(
             ports, self.node_id, config.replication.lag_time_ms_max, image, self
@@ -357,6 +358,7 @@ class Broker:
         self.groups.close()
         self.moves.close()
         self.deadlines.close()
+        self.slices.close()
         self.controller.close()
 
         on_left()

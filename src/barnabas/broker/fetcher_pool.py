@@ -78,14 +78,21 @@ class FetcherPool:
             for key in hand_over(express, self._fetchers[at]):
                 self._home[key] = self._fetchers[at]
         if at in self._resized:
-            self._resized.discard(at)
             self._spread(at)
+            # What an express fetcher has under way, or what is delayed, comes with a later answer.
+            if not any(self._misplaced(fetcher, at) for fetcher in self._all(at)):
+                self._resized.discard(at)
+
+    def _all(self, at: tuple[int, int]) -> list[Fetcher]:
+        return [self._fetchers[at], *self._express.get(at, ())]
+
+    def _misplaced(self, fetcher: Fetcher, at: tuple[int, int]) -> list[Key]:
+        return [key for key in fetcher.followed if self._number(key) != at[1]]
 
     def _spread(self, at: tuple[int, int]) -> None:
         """Its request was answered: what belongs elsewhere since `resize` goes there."""
-        leader, number = at
-        main = self._fetchers[at]
-        for key in [key for key in main.followed if self._number(key) != number]:
+        leader, main = at[0], self._fetchers[at]
+        for key in self._misplaced(main, at):
             target = self._choose((leader, self._number(key)))
             for moved in hand_over(main, target, [key]):
                 self._home[moved] = target

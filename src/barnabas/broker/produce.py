@@ -62,7 +62,9 @@ class ProduceWait:
             self.slots.append((partition, answer))
             self.remaining += 1
 
-    def start(self, deadline_ms: float) -> Parked:
+    def start(self, deadline_ms: float, *, failed: bool) -> Parked:
+        """All its batches are appended or refused (`failed`: some were refused)."""
+        self._failed = self._failed or failed
         self._deadlines.add(self, deadline_ms)
         return self.parked
 
@@ -70,6 +72,7 @@ class ProduceWait:
         answer = self.slots[slot][1]
         answer.error_code = code
         if code:
+            self._failed = True
             answer.base_offset = (
                 -1 if code is ErrorCode.NOT_LEADER_OR_FOLLOWER else answer.base_offset
             )

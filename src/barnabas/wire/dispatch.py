@@ -173,12 +173,18 @@ def call(
     """
     try:
         return entry.handle(request, ctx, entry.role)
-    except KafkaError as error:
-        return refuse(entry, request, error, ctx, on_fault)
     except Exception as error:  # noqa: BLE001 - a fault of one handler ends neither node nor connection
+        return answer_to(error, entry, request, ctx, on_fault)
+
+
+def answer_to(
+    error: Exception, entry: Entry, request: Message, ctx: RequestContext, on_fault: OnFault
+) -> Message:
+    """The response to a request whose handler raised `error`. Raises `NoAnswerError`."""
+    if not isinstance(error, KafkaError):
         on_fault(ctx, error)
-        unknown = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-        return refuse(entry, request, unknown, ctx, on_fault)
+        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+    return refuse(entry, request, error, ctx, on_fault)
 
 
 def refuse(

@@ -24,6 +24,8 @@ class Parked:
     """
 
     __slots__ = ("_reply", "_response", "done")
+    holds = False
+    """Whether nothing else of its connection is served."""
 
     def __init__(self) -> None:
         self._reply: Callable[[Message | None], None] | None = None
@@ -55,6 +57,47 @@ class Parked:
 
     def __repr__(self) -> str:
         return f"Parked(done={self.done})"
+
+
+class Working(Parked):
+    """A request that is being followed, a part of it per turn of the loop. Until `release`, nothing else of
+    its connection is served: the requests of one connection take effect in their order."""
+
+    __slots__ = ("_error", "_failed", "_released", "holds")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holds = True
+        self._error: Exception | None = None
+        self._failed: Callable[[Exception], None] | None = None
+        self._released: Callable[[], None] | None = None
+
+    def watch(self, released: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        """By the connection, once, after `attach`."""
+        self._released, self._failed = released, failed
+        if self._error is not None:
+            self.fail(self._error)
+
+    def release(self) -> None:
+        """It has taken effect; its answer may still have to wait."""
+        released, self._released = self._released, None
+        self.holds = False
+        if released is not None:
+            released()
+
+    def fail(self, error: Exception) -> None:
+        """Answer what a handler answers that raises `error`."""
+        if not self.done:
+            if self._failed is None:
+                self._error = error  # it comes before the connection has attached itself
+            else:
+                self.done = True
+                self._failed(error)
+        self.release()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._failed = self._released = None
 
 
 class RequestContext:

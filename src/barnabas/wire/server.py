@@ -33,6 +33,7 @@ from barnabas.wire.dispatch import (
     Entry,
     Header,
     NoAnswerError,
+    answer_to,
     call,
     decode_request,
     encode_or_error,
@@ -41,7 +42,7 @@ from barnabas.wire.dispatch import (
 )
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.frames import FrameReader
-from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext, Working
 from barnabas.wire.schema import Message
 
 NOBODY = Endpoint("", 0)
@@ -233,6 +234,16 @@ class _Turn:
         self._connection.answer(self, self._entry, self._request, self._ctx, response)
         self.parked = None
 
+    def fail(self, error: Exception) -> None:
+        """It was being worked on, and that raised `error`."""
+        connection, entry, ctx = self._connection, self._entry, self._ctx
+        try:
+            response = answer_to(error, entry, self._request, ctx, connection.server.on_fault)
+        except NoAnswerError as unanswered:
+            connection.end("request.failed_unanswered", request=repr(ctx), error=str(unanswered))
+        else:
+            self.reply(response)
+
 
 class ServerConnection:
     """One peer. `in_flight` counts its requests that have no response yet."""
@@ -257,6 +268,8 @@ class ServerConnection:
         self._fetch: _Turn | None = None
         """A fetch without an answer yet. The next one waits: what they give is as large as answers get,
         and all of it would be held until the first has its turn."""
+        self._held = False
+        """Whether a request is being worked on that nothing may overtake."""
 
     def __repr__(self) -> str:
         return f"ServerConnection({self.id} {self.peer} on {self.server.listener})"
@@ -310,7 +323,7 @@ class ServerConnection:
             if turn.parked is not None:
                 turn.parked.abandon()
         self._turns.clear()
-        self._fetch = None
+        self._fetch, self._held = None, False
         self._backlog.clear()
         self._out.clear()
         self._out_bytes = 0
@@ -353,7 +366,7 @@ class ServerConnection:
             self._serve(frame)
 
     def _must_wait(self, frame: memoryview) -> bool:
-        return self._is_full() or (self._fetch is not None and frame[:2] == FETCH_KEY)
+        return self._held or self._is_full() or (self._fetch is not None and frame[:2] == FETCH_KEY)
 
     def _is_full(self) -> bool:
         bounds, connection = self.server.limits, self._connection
@@ -423,12 +436,20 @@ class ServerConnection:
             if header.api_key == ApiKey.FETCH:
                 self._fetch = turn
             result.attach(turn.reply)
+            if isinstance(result, Working):
+                self._held = result.holds
+                result.watch(self._on_released, turn.fail)
         elif self._turns:
             turn = _Turn(self, entry, request, ctx)
             self._turns.append(turn)
             self.answer(turn, entry, request, ctx, result)
         else:
             self._send_now(entry, request, ctx, result)
+
+    def _on_released(self) -> None:
+        self._held = False
+        if self._backlog and not self._corked:
+            self.continue_reading()
 
     def _entry_for(self, header: Header) -> Entry | None:
         """What serves this; None where the connection was ended instead."""

@@ -11,12 +11,12 @@ from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.api_versions import Features
 from barnabas.wire.codec import decode, encode_bytes
 from barnabas.wire.dispatch import ApiTable
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import FetchResponse
-from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext, Working
 from barnabas.wire.server import RequestServer, ServerConnection
 from tests.unit.client.fake_cluster import FakeCluster
 from tests.unit.client.loopback import Stream, World
@@ -123,6 +123,86 @@ def test_a_fetch_waits_for_the_one_before_it_on_its_connection() -> None:
         waiting[-1].complete(FetchResponse())
     assert connection.in_flight == 0
     assert len(stream.unsent) >= 3
+
+
+class Worker:
+    """A listener whose requests are worked on until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.work: list[Working] = []
+        api = Api(ApiKey.FETCH, FetchRequest, refusal)
+        table = ApiTable().add_handler(api, self.handle, None)
+        self.world = World()
+        self.server = RequestServer(self.world, "P", table)
+        self.connection, self.stream = open_connection(self.server)
+
+    def handle(self, request: FetchRequest, ctx: RequestContext, role: None) -> Working:
+        self.work.append(Working())
+        return self.work[-1]
+
+    def ask(self, count: int = 1) -> None:
+        feed(self.connection, frame(ApiKey.FETCH, 12, encode_bytes(FetchRequest(), 12)) * count)
+
+
+def refusal(request: FetchRequest, code: int, text: str) -> FetchResponse:
+    return FetchResponse(error_code=code)
+
+
+def test_nothing_is_served_while_a_request_is_worked_on() -> None:
+    worker = Worker()
+    worker.ask(3)
+    feed(worker.connection, frame(ApiKey.API_VERSIONS, 0, b""))
+    assert len(worker.work) == 1
+    worker.work[0].complete(FetchResponse())
+    assert len(worker.work) == 1, "it is answered, and not at its end"
+    worker.work[0].release()
+    assert len(worker.work) == 2
+    worker.work[1].release()
+    assert len(worker.work) == 2, "a fetch waits for the fetch before it"
+    worker.work[1].complete(FetchResponse())
+    worker.work[2].complete(FetchResponse())
+    assert not worker.connection.in_flight
+    worker.work[2].release()
+    assert worker.server.requests == 4
+    assert worker.stream.reading
+
+
+def test_work_that_fails_is_answered_with_its_error() -> None:
+    worker = Worker()
+    worker.ask(2)
+    worker.work[0].fail(KafkaError(ErrorCode.INVALID_REQUEST, "no"))
+    worker.work[1].fail(RuntimeError("a fault"))
+    codes = [decode(FetchResponse, 12, part[9:]).error_code for part in worker.stream.unsent]
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert [event for _, event, _ in worker.world.lines] == ["request.failed"]
+
+
+def test_work_that_fails_before_anybody_waits_for_it_is_answered_all_the_same() -> None:
+    worker = Worker()
+
+    def failed(request: FetchRequest, ctx: RequestContext, role: None) -> Working:
+        work = Working()
+        work.fail(KafkaError(ErrorCode.INVALID_REQUEST, "no"))
+        return work
+
+    table = ApiTable().add_handler(Api(ApiKey.FETCH, FetchRequest, refusal), failed, None)
+    worker.server.table = table
+    for served in (1, 2):
+        worker.ask()
+        assert len(worker.stream.unsent) == served
+    assert not worker.connection.in_flight
+
+
+def test_a_connection_that_closes_while_its_request_is_worked_on_is_told_nothing() -> None:
+    worker = Worker()
+    worker.ask(2)
+    worker.connection.on_closed(None)
+    worker.work[0].complete(FetchResponse())
+    worker.work[0].fail(RuntimeError("a fault"))
+    worker.work[0].release()
+    assert len(worker.work) == 1
+    assert not worker.stream.unsent
+    assert not worker.world.lines
 
 
 def test_no_bytes_bring_a_listener_down() -> None:
