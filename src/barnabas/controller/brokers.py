@@ -16,12 +16,12 @@ from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.isr import (
     fence_records,
-    in_slices,
     isr_updates,
     leaderless,
     leads_any,
     led_first,
 )
+from barnabas.controller.pieces import in_steps
 from barnabas.controller.sessions import Sessions
 from barnabas.metadata import features as levels
 from barnabas.metadata.records.broker_registration_change_record import (
@@ -248,12 +248,13 @@ def _replace(
     unclean = request.previous_broker_epoch != known.epoch
     gone = known.id if unclean and cluster.image.metadata_version >= levels.ELR_SINCE else None
 
-    def decide(keys: Sequence[int]) -> list[Message]:
+    def decide(keys: list[int]) -> list[Message]:
         with cluster.leaving([known.id], reason):
             return list(isr_updates(cluster, keys, reason, unclean_shutdown=gone))
 
     response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
-    records, work = in_slices(led_first(cluster, known.id), decide)
+    replicas = cluster.image.replicas_on(known.id)
+    records, work = in_steps(replicas, led_first(cluster, known.id), decide)
     if work is None:
         return Decision(response, [record, *records], reason)
     cluster.departing[known.id] = reason
@@ -346,11 +347,12 @@ def _heartbeat_active(
         broker_id=known.id, broker_epoch=known.epoch, in_controlled_shutdown=1, reason=reason
     )
 
-    def decide(keys: Sequence[int]) -> list[Message]:
+    def decide(keys: list[int]) -> list[Message]:
         with cluster.leaving([known.id], reason):
             return list(isr_updates(cluster, keys, f"broker {known.id} shuts down"))
 
-    records, work = in_slices(led_first(cluster, known.id), decide)
+    replicas = cluster.image.replicas_on(known.id)
+    records, work = in_steps(replicas, led_first(cluster, known.id), decide)
     return Decision(_answer(fenced=False), [record, *records], reason, work)
 
 
@@ -435,7 +437,7 @@ def unfence(
         broker_id=known.id, broker_epoch=known.epoch, fenced=-1, reason=reason
     )
 
-    def decide(keys: Sequence[int]) -> list[Message]:
+    def decide(keys: list[int]) -> list[Message]:
         cluster.arriving = known.id
         try:
             why = f"broker {known.id} is back"
@@ -443,7 +445,8 @@ def unfence(
         finally:
             cluster.arriving = None
 
-    records, work = in_slices(leaderless(cluster, known.id), decide)
+    replicas = cluster.image.replicas_on(known.id)
+    records, work = in_steps(replicas, leaderless(cluster, known.id), decide)
     return [record, *records], work
 
 
@@ -458,11 +461,12 @@ def unregister(cluster: Cluster, broker: int) -> Decision[UnregisterBrokerRespon
     response = UnregisterBrokerResponse(error_message=None)
     last = UnregisterBrokerRecord(broker_id=broker, broker_epoch=known.epoch, reason=reason)
 
-    def decide(keys: Sequence[int]) -> list[Message]:
+    def decide(keys: list[int]) -> list[Message]:
         with cluster.leaving([broker], reason):
             return list(isr_updates(cluster, keys, reason))
 
-    records, work = in_slices(led_first(cluster, broker), decide)
+    replicas = cluster.image.replicas_on(broker)
+    records, work = in_steps(replicas, led_first(cluster, broker), decide)
     if work is None:
         return Decision(response, [*records, last], reason)
     cluster.departing[broker] = reason

@@ -22,6 +22,7 @@ from barnabas.types import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, Uuid
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 STRATEGY = "unclean.recovery.strategy"
+_ANYWHERE = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
 
 
 class TopicRules(NamedTuple):
@@ -45,6 +46,8 @@ class Cluster:
     """The state a decision is made on."""
 
     __slots__ = (
+        "_homes",
+        "_homes_at",
         "_rules",
         "_rules_at",
         "arriving",
@@ -87,6 +90,8 @@ class Cluster:
         """Decided here since the process began: leaders out of the ELR, leaders from outside of both."""
         self._rules: dict[str, TopicRules] = {}
         self._rules_at = -2
+        self._homes: dict[int, frozenset[Uuid]] = {}
+        self._homes_at: tuple[int | None, ...] = ()
 
     @contextmanager
     def leaving(self, brokers: Iterable[int], reason: str) -> Iterator[None]:
@@ -120,6 +125,19 @@ class Cluster:
             return False
         known = self.image.brokers.get(broker)
         return known is not None and known.has_directory(directory)
+
+    def live_homes(self) -> Mapping[int, frozenset[Uuid]]:
+        """Active brokers that named their directories, with those in which a replica is online."""
+        now = (self.image.broker_version, self.arriving, *self.departing)
+        if now != self._homes_at:
+            brokers = self.image.brokers
+            self._homes_at = now
+            self._homes = {
+                broker: frozenset((*brokers[broker].directories, *_ANYWHERE))
+                for broker in self.active_brokers()
+                if brokers[broker].directories
+            }
+        return self._homes
 
     def default_directory(self, broker: int) -> Uuid:
         """Where a new replica goes: the broker's only directory, else unassigned, or migrating

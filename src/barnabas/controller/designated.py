@@ -9,8 +9,8 @@ from barnabas.controller import elections
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.elections import Elected
-from barnabas.controller.isr import SLICE
 from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.pieces import AT_ONCE, LOOKED, STEP
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.topic import NO_LEADER, Topic
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -53,7 +53,6 @@ def elect_leaders(
 ) -> Decision[ElectLeadersResponse]:
     """One answer per partition asked; asked for all, only those where something was to be done.
     `answers` says by key how far (epoch, offset) the replicas of undecided partitions are.
-    `answers` says by key how far (epoch, offset) the replicas of undecided partitions are.
 
     Raises INVALID_REQUEST for an unknown election type.
     """
@@ -61,50 +60,48 @@ def elect_leaders(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
         )
-    asked = _parts(cluster, request)
-    results: dict[str, list[PartitionResult]] = {}
-    if request.topic_partitions is not None:
-        results = {topic.topic: [] for topic in request.topic_partitions}
+    results: dict[str, ReplicaElectionResult] = {}
 
-    def part(name: str, indexes: Sequence[int]) -> list[Message]:
+    def elect_part(name: str, indexes: Sequence[int]) -> list[Message]:
         records, partitions = _elect_some(cluster, request, name, indexes, answers or {})
-        if partitions:
-            results.setdefault(name, []).extend(partitions)
+        if partitions or request.topic_partitions is not None:
+            result = results.setdefault(
+                name, ReplicaElectionResult(topic=name, partition_result=[])
+            )
+            result.partition_result += partitions  # type: ignore[operator]
         return records
 
     def answer() -> ElectLeadersResponse:
-        return ElectLeadersResponse(
-            replica_election_results=[
-                ReplicaElectionResult(topic=name, partition_result=partitions)
-                for name, partitions in results.items()
-            ]
-        )
+        return ElectLeadersResponse(replica_election_results=list(results.values()))
 
-    if sum(len(indexes) for _, indexes in asked) <= SLICE:
-        records = [record for name, indexes in asked for record in part(name, indexes)]
+    if _are_few(cluster, request):
+        asked = _asked(cluster, request)
+        records = [record for name, indexes in asked for record in elect_part(name, indexes)]
         return Decision(answer(), records)
 
     def slices() -> Iterator[Decision[None]]:
         records: list[Message] = []
         looked = 0
-        for name, indexes in asked:
-            records += part(name, indexes)
-            looked += len(indexes)
-            if looked >= SLICE:
-                yield Decision(None, records)
-                records, looked = [], 0
+        for name, indexes in _asked(cluster, request):
+            for start in range(0, max(len(indexes), 1), STEP):
+                part = indexes[start : start + STEP]
+                records += elect_part(name, part)
+                looked += max(len(part), 1)
+                if looked >= LOOKED or len(records) >= STEP:
+                    yield Decision(None, records)
+                    records, looked = [], 0
         yield Decision(None, records)
 
-    return Decision(answer(), [], "", slices(), lambda at: Decision(answer()))
+    return Decision(ElectLeadersResponse(), [], "", slices(), lambda at: Decision(answer()))
 
 
-def _parts(cluster: Cluster, request: ElectLeadersRequest) -> list[tuple[str, Sequence[int]]]:
-    """What is asked, no part longer than a slice."""
-    return [
-        (name, indexes[start : start + SLICE])
-        for name, indexes in _asked(cluster, request)
-        for start in range(0, len(indexes), SLICE)
-    ]
+def _are_few(cluster: Cluster, request: ElectLeadersRequest) -> bool:
+    left = AT_ONCE
+    for _, indexes in _asked(cluster, request):
+        left -= len(indexes)
+        if left < 0:
+            return False
+    return True
 
 
 def _elect_some(
@@ -137,7 +134,7 @@ def _elect_some(
 
 def _asked(cluster: Cluster, request: ElectLeadersRequest) -> Iterator[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
-        for topic in cluster.image.topics_by_name.values():
+        for topic in list(cluster.image.topics_by_name.values()):
             yield topic.name, range(len(topic))
     else:
         for asked in request.topic_partitions:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.controller.decision import Decision
-from barnabas.controller.isr import SLICE, fence_change, isr_updates, led_by, led_first
+from barnabas.controller.isr import fence_change, isr_updates, led_by, led_first, replicas_of
+from barnabas.controller.pieces import AT_ONCE
 
 if TYPE_CHECKING:
     from barnabas.controller.runtime import ControllerRuntime
@@ -55,24 +56,16 @@ class Fencing:
         what they follow; the last slice is decided together with the fencing itself."""
         cluster = self._runtime.cluster
         last: list[int] = []
-        if sum(len(cluster.image.partition_keys_of(broker)) for broker in brokers) <= SLICE:
-            last = list(dict.fromkeys(key for b in brokers for key in led_first(cluster, b)))
+        if sum(cluster.image.replicas_on(broker) for broker in brokers) <= AT_ONCE:
+            steps = (step for broker in brokers for step in led_first(cluster, broker))
+            last = list(dict.fromkeys(key for step in steps for key in step))
         else:
-            for only_led in (True, False):
+            for steps_of in (led_by, replicas_of):
                 for broker in brokers:
-                    for keys in self._slices(broker, only_led):
+                    for keys in steps_of(cluster, broker):
                         yield Decision(None, list(isr_updates(cluster, last, None)))
                         last = keys
         yield self._finish(brokers, last)
-
-    def _slices(self, broker: int, only_led: bool) -> Iterator[list[int]]:
-        keys = (
-            led_by(self._runtime.cluster, broker)
-            if only_led
-            else list(self._runtime.image.partition_keys_of(broker))
-        )
-        for start in range(0, len(keys), SLICE):
-            yield keys[start : start + SLICE]
 
     def _finish(self, brokers: dict[int, tuple[int, str]], keys: list[int]) -> Decision[Any]:
         cluster = self._runtime.cluster

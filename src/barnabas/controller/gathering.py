@@ -3,7 +3,7 @@
 As in Kafka all records of one CreateTopics or CreatePartitions stand in one batch of the log: after a
 failover either all of them are there or none, and nobody ever sees half a topic. Deciding and encoding
 them, and reading what was encoded into columns, may take many turns, between which the controller
-answers others; only appending them and putting the columns into the image is one turn. Should brokers,
+answers others; only appending them and putting the columns into the image is one turn. Should brokers, their
 configurations or features change meanwhile, all is decided afresh; after a few times of that, in one
 turn.
 """
@@ -16,15 +16,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision, Prepared
+from barnabas.controller.pieces import AT_ONCE, STEP
 from barnabas.metadata.codec import encode_records
+from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.schema import Message
 
 RECORDS_MAX = 10_000
 """Records that one request may cause, as in Kafka."""
-SLICE = 500
-"""Records decided and encoded in one turn."""
-ATTEMPTS = 3
+PART_WEIGHT = 10
+"""A topic's checks, its configurations and its answer cost as much as so many records."""
+ATTEMPTS = 5
 
 R = TypeVar("R", bound=Message)
 
@@ -56,7 +58,7 @@ class Gathering(Generic[R]):
         self._parts = parts
         self._respond = respond
         self._validate_only = validate_only
-        self._is_large = sum(part.size for part in parts) > SLICE
+        self._is_large = sum(part.size for part in parts) > AT_ONCE
         self._results: list[Any] = []
         self._records: list[Message] = []
         self._prepared = Prepared([], [])
@@ -86,7 +88,8 @@ class Gathering(Generic[R]):
         return (
             brokers,
             list(cluster.departing),
-            image.config_version,
+            image.config(BROKER, CLUSTER_DEFAULT),
+            image.config(BROKER, str(cluster.node_id)),
             image.metadata_version,
             [part.basis() for part in self._parts],
         )
@@ -94,20 +97,23 @@ class Gathering(Generic[R]):
     def _gather(self) -> Iterator[None]:
         """Decide all parts; stops between slices."""
         self._results, self._records, self._prepared = [], [], Prepared([], [])
-        left = SLICE
+        left = STEP
         for part in self._parts:
+            left -= PART_WEIGHT
             try:
                 result, records = part.decide()
             except KafkaError as error:
-                self._results.append(part.refuse(error))
-                continue
+                result, records = part.refuse(error), iter(())
             while taken := list(islice(records, max(left, 1))):
                 self._add(taken)
                 left -= len(taken)
                 if left <= 0:
-                    left = SLICE
+                    left = STEP
                     yield
             self._results.append(result)
+            if left <= 0:
+                left = STEP
+                yield
 
     def _add(self, records: list[Message]) -> None:
         values, staged = self._prepared

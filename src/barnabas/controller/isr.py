@@ -8,11 +8,11 @@ Source: Kafka's ReplicationControlManager.generateLeaderAndIsrUpdates; KIP-841, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from barnabas.controller.cluster import Cluster
-from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.pieces import LOOKED, STEP
 from barnabas.controller.shrink import PlainShrink
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
@@ -76,60 +76,71 @@ def _reason_of(departing: Mapping[int, str], leaving: Sequence[int]) -> str:
     return "; ".join([departing[broker] for broker in leaving])
 
 
-SLICE = 500
-"""Partitions looked at in one turn of the loop."""
-
-
-def in_slices(
-    keys: Sequence[int], decide: Callable[[Sequence[int]], list[Message]]
-) -> tuple[list[Message], Iterator[Decision[None]] | None]:
-    """Records for all keys at once where they are few, else those of the first slice and the
-    work that does the others."""
-    if len(keys) <= SLICE:
-        return decide(keys), None
-
-    def others() -> Iterator[Decision[None]]:
-        for start in range(SLICE, len(keys), SLICE):
-            yield Decision(None, decide(keys[start : start + SLICE]))
-
-    return decide(keys[:SLICE]), others()
-
-
-def led_first(cluster: Cluster, broker: int) -> list[int]:
-    """Keys of the broker's partitions, those it leads before those it follows: somebody waits for
-    a leader more urgently than for an ISR."""
-    image = cluster.image
-    slots = image.slots
-    led: list[int] = []
-    followed: list[int] = []
-    for key in image.partition_keys_of(broker):
-        topic = slots[key >> 32]
-        if topic is not None:
-            (led if topic.leader[key & 0xFFFFFFFF] == broker else followed).append(key)
-    return led + followed
-
-
-def led_by(cluster: Cluster, broker: int) -> list[int]:
-    """Keys of the partitions that the broker leads."""
+def led_first(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+    """Keys of the broker's partitions in steps, those it leads before those it follows: somebody waits
+    for a leader more urgently than for an ISR. Each once, as it is when its step is taken."""
+    yield from _sifted(cluster, broker)
     slots = cluster.image.slots
-    keys = []
-    for key in cluster.image.partition_keys_of(broker):
-        topic = slots[key >> 32]
-        if topic is not None and topic.leader[key & 0xFFFFFFFF] == broker:
-            keys.append(key)
-    return keys
+    keys = cluster.image.partition_keys_of(broker)
+    taken = bytearray(len(keys))
+    yield from _led(cluster, keys, broker, taken)
+    followed = []
+    for at, key in enumerate(keys):
+        if not taken[at] and slots[key >> 32] is not None:
+            followed.append(key)
+            if len(followed) == STEP:
+                yield followed
+                followed = []
+        elif not at % LOOKED:
+            yield []
+    yield followed
 
 
-def leaderless(cluster: Cluster, broker: int) -> list[int]:
-    """Keys of the broker's partitions that have no leader."""
-    image = cluster.image
-    slots = image.slots
-    keys = []
-    for key in image.partition_keys_of(broker):
+def led_by(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+    """Keys of the partitions that the broker leads, in steps."""
+    yield from _sifted(cluster, broker)
+    yield from _led(cluster, cluster.image.partition_keys_of(broker), broker)
+
+
+def replicas_of(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+    """Keys of the broker's partitions, in steps."""
+    yield from _sifted(cluster, broker)
+    keys = cluster.image.partition_keys_of(broker)
+    for start in range(0, len(keys), STEP):
+        yield list(keys[start : start + STEP])
+
+
+def leaderless(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+    """Keys of the broker's partitions that have no leader, in steps."""
+    yield from _sifted(cluster, broker)
+    yield from _led(cluster, cluster.image.partition_keys_of(broker), NO_LEADER)
+
+
+def _sifted(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+    """Empty steps, until asking for the broker's keys takes no time."""
+    for _ in cluster.image.membership.sift(broker):
+        yield []
+
+
+def _led(
+    cluster: Cluster, keys: Sequence[int], leader: int, taken: bytearray | None = None
+) -> Iterator[list[int]]:
+    """Those of `keys` whose partition `leader` leads, in steps, an empty one where many were looked at in
+    vain; `taken` notes their positions."""
+    slots = cluster.image.slots
+    step = []
+    for at, key in enumerate(keys):
         topic = slots[key >> 32]
-        if topic is not None and topic.leader[key & 0xFFFFFFFF] == NO_LEADER:
-            keys.append(key)
-    return keys
+        if topic is not None and topic.leader[key & 0xFFFFFFFF] == leader:
+            step.append(key)
+            if taken is not None:
+                taken[at] = 1
+            if len(step) == STEP:
+                yield step
+                step = []
+        elif not at % LOOKED:
+            yield []
+    yield step
 
 
 def leads_any(cluster: Cluster, broker: int) -> bool:
@@ -154,7 +165,8 @@ def fence_records(
 ) -> list[Message]:
     """Fence brokers, all together: their partitions first, then themselves."""
     with cluster.leaving([broker.id for broker in brokers], reason):
-        keys = dict.fromkeys(key for broker in brokers for key in led_first(cluster, broker.id))
+        steps = (step for broker in brokers for step in led_first(cluster, broker.id))
+        keys = dict.fromkeys(key for step in steps for key in step)
         records: list[Message] = list(isr_updates(cluster, keys, reason))
     records += [fence_change(broker, reason) for broker in brokers]
     return records

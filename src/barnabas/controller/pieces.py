@@ -1,22 +1,29 @@
-"""A request about thousands of partitions or topics, of which each is decided on its own.
+"""Work about thousands of partitions or topics, of which each is decided on its own.
 
-Few are decided at once and written in one batch. Many are decided `PIECE` at a time, each piece
-on what the cluster is then and in a batch of its own, and others are served in between; the answer
-follows when the last one is committed. Should this controller cease to be active on the way, what was
-written holds, the asker is told NOT_CONTROLLER, and asking again finds it done.
+Few are decided at once and written in one batch. Many are decided a `STEP` at a time, each on what
+the cluster is then; the runtime takes as many steps in one turn of the loop as fit into some milliseconds,
+and others are served in between. The answer follows when the last one is committed. Should this controller
+cease to be active on the way, what was written holds, the asker is told NOT_CONTROLLER, and asking again
+finds it done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
 from barnabas.controller.decision import Decision
 from barnabas.wire.schema import Message
 
-PIECE = 200
-"""Decided in one turn of the loop: a few milliseconds."""
+AT_ONCE = 200
+"""Partitions or topics that are decided in the turn that brings the request."""
+STEP = 50
+"""Decided between two looks at the clock: about a millisecond."""
+STEPS_MAX = 10
+"""Steps of one turn, however quick they are."""
+LOOKED = 1000
+"""Partitions looked at in vain that are a step, too."""
 
 R = TypeVar("R", bound=Message)
 Steps = Iterator[Message | None]
@@ -25,12 +32,23 @@ Steps = Iterator[Message | None]
 
 def in_pieces(size: int, steps: Steps, respond: Callable[[], R]) -> Decision[R]:
     """`size` steps; `respond` makes the response of what they noted. Raises what `steps` raise."""
-    if size <= PIECE:
+    if size <= AT_ONCE:
         records = [record for record in steps if record is not None]
         return Decision(respond(), records)
 
     def pieces() -> Iterator[Decision[None]]:
-        while taken := list(islice(steps, PIECE)):
+        while taken := list(islice(steps, STEP)):
             yield Decision(None, [record for record in taken if record is not None])
 
     return Decision(respond(), work=pieces(), then=lambda cluster: Decision(respond()))
+
+
+def in_steps(
+    size: int, steps: Iterable[list[int]], decide: Callable[[list[int]], list[Message]]
+) -> tuple[list[Message], Iterator[Decision[None]] | None]:
+    """Records for the keys in all `steps`, which are `size` in all, where these are few; else those of
+    the first step and the work that does the others."""
+    if size <= AT_ONCE:
+        return decide([key for step in steps for key in step]), None
+    left = iter(steps)
+    return decide(next(left, [])), (Decision(None, decide(keys)) for keys in left)

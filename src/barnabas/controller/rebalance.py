@@ -18,6 +18,7 @@ from barnabas.controller import elections
 from barnabas.controller.cluster import STRATEGY, UNCLEAN, Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.pieces import LOOKED, STEP
 from barnabas.controller.sweep import look_for_leaders
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.topic import ORDINARY, Topic
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 MOVES_MAX = 1000
 """Leaderships that one pass moves."""
-SLICE = 500
 
 
 class Imbalance(NamedTuple):
@@ -44,19 +44,24 @@ class Imbalance(NamedTuple):
         return 100.0 * len(self.elsewhere) / self.preferred if self.preferred else 0.0
 
 
-def imbalance(cluster: Cluster, broker: int) -> Imbalance:
-    """How much of what prefers `broker` is led elsewhere."""
+def imbalance(cluster: Cluster, broker: int) -> Iterator[Imbalance | None]:
+    """How much of what prefers `broker` is led elsewhere, last; before it None, between looks at some
+    partitions."""
     slots = cluster.image.slots
     preferred = 0
     elsewhere = []
-    for key in cluster.image.partition_keys_of(broker):
+    for _ in cluster.image.membership.sift(broker):
+        yield None
+    for at, key in enumerate(cluster.image.partition_keys_of(broker)):
         topic = slots[key >> 32]
         index = key & 0xFFFFFFFF
         if topic is not None and topic.replicas[index][0] == broker:
             preferred += 1
             if topic.leader[index] != broker:
                 elsewhere.append(key)
-    return Imbalance(broker, preferred, elsewhere)
+        if at % LOOKED == LOOKED - 1:
+            yield None
+    yield Imbalance(broker, preferred, elsewhere)
 
 
 def left_alone(cluster: Cluster, topic: Topic, index: int) -> str | None:
@@ -146,11 +151,14 @@ class Rebalance:
         for broker in sorted(runtime.image.brokers):
             if not runtime.cluster.is_active(broker) or moves >= MOVES_MAX:
                 continue
-            found = imbalance(runtime.cluster, broker)
+            found = Imbalance(broker, 0, [])
+            for last in imbalance(runtime.cluster, broker):
+                found = last or found
+                yield Decision(None)
             if found.percentage <= self.percentage:
                 continue
-            for start in range(0, len(found.elsewhere), SLICE):
-                records = self._slice(found, found.elsewhere[start : start + SLICE], moves)
+            for start in range(0, len(found.elsewhere), STEP):
+                records = self._slice(found, found.elsewhere[start : start + STEP], moves)
                 moves += len(records)
                 why = (
                     f"broker {broker} did not lead {found.percentage:.0f}% of the"

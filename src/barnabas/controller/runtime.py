@@ -28,12 +28,14 @@ from barnabas.controller.fencing import Fencing
 from barnabas.controller.flapping import Flapping
 from barnabas.controller.introduction import Introduction
 from barnabas.controller.liveness import Liveness
+from barnabas.controller.pieces import STEPS_MAX
 from barnabas.controller.quorum import Batch, Quorum
 from barnabas.controller.rebalance import LeaderSearch, Rebalance
 from barnabas.controller.recovery import Recovery, Sender
 from barnabas.controller.refusals import Refusals
 from barnabas.controller.sessions import Sessions
 from barnabas.controller.sweep import sweep
+from barnabas.limits import SLICE_MS
 from barnabas.metadata.bootstrap import complete_bootstrap
 from barnabas.metadata.codec import encode_records
 from barnabas.metadata.features import METADATA_VERSION
@@ -376,17 +378,24 @@ class ControllerRuntime:
             self.ports.wakeups.call_soon(self._run_slice)
 
     def _run_slice(self) -> None:
+        """As many steps as fit into some milliseconds; where time stands still within a turn, a fixed
+        number."""
         self._work_scheduled = False
-        if not self._work or not self.may_decide:
-            return
-        decision = next(self._work[0], None)
-        if decision is not None:
-            self.commit(decision)
-        elif self._work:
-            self._work.popleft()
-        if self.cluster.to_recover:
+        until_ms = self.now_ms() + SLICE_MS
+        for _ in range(STEPS_MAX):
+            if not self._work or not self.may_decide:
+                break
+            decision = next(self._work[0], None)
+            if decision is not None:
+                self.commit(decision)
+            elif self._work:
+                self._work.popleft()
+            if self.now_ms() >= until_ms:
+                break
+        if self.cluster.to_recover and self.may_decide:
             self._schedule_recovery()
-        self._schedule_work()
+        if self.may_decide:
+            self._schedule_work()
 
     # -- time and connections --------------------------------------------------------------------
 

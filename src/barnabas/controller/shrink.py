@@ -18,9 +18,7 @@ from barnabas.controller.partitions import joined
 from barnabas.metadata.features import NO_EPOCH_BUMP_ON_SHRINK_SINCE
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.topic import LEADER_UNCHANGED, Replicas, Topic
-from barnabas.types import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, Uuid
-
-_ANYWHERE = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
+from barnabas.types import Uuid
 
 
 class PlainShrink:
@@ -31,13 +29,8 @@ class PlainShrink:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._departing = cluster.departing
-        self._homes: dict[int, frozenset[Uuid]] = {
-            broker: frozenset((*cluster.image.brokers[broker].directories, *_ANYWHERE))
-            for broker in cluster.active_brokers()
-            if cluster.image.brokers[broker].directories
-        }
-        """Active brokers with the directories in which a replica is online. Brokers that named
-        none are left to the general way."""
+        self._homes = cluster.live_homes()
+        """Brokers that named no directories are left to the general way."""
         self._possible = cluster.image.metadata_version >= NO_EPOCH_BUMP_ON_SHRINK_SINCE
         self._elr = cluster.elr_enabled
         self._topic: Topic | None = None

@@ -14,9 +14,13 @@ from typing import Any
 
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
-from barnabas.controller.isr import SLICE, isr_updates, led_first
+from barnabas.controller.isr import isr_updates, led_first
+from barnabas.controller.pieces import STEP
 from barnabas.metadata.topic import NO_LEADER
 from barnabas.wire.schema import Message
+
+LEADERS_LOOKED = 10_000
+"""Leaders looked at in one step: a third of a millisecond where all partitions have one."""
 
 
 def sweep(cluster: Cluster, why: str = "a new controller") -> Iterator[Decision[Any]]:
@@ -25,11 +29,10 @@ def sweep(cluster: Cluster, why: str = "a new controller") -> Iterator[Decision[
     for broker in sorted(image.brokers):
         if cluster.is_active(broker):
             continue
-        keys = led_first(cluster, broker)
         reason = f"broker {broker} is not active"
-        for start in range(0, len(keys), SLICE):
+        for keys in led_first(cluster, broker):
             with cluster.leaving([broker], reason):
-                records = list[Message](isr_updates(cluster, keys[start : start + SLICE], reason))
+                records = list[Message](isr_updates(cluster, keys, reason))
             what = f"{reason}: {len(records)} partitions are settled" if records else ""
             yield Decision(None, records, what)
     yield from look_for_leaders(cluster, f"{why} looks for a leader")
@@ -37,16 +40,21 @@ def sweep(cluster: Cluster, why: str = "a new controller") -> Iterator[Decision[
 
 def look_for_leaders(cluster: Cluster, reason: str) -> Iterator[Decision[Any]]:
     """Elections for every partition without a leader: its topic's rules may have changed."""
-    image = cluster.image
-    leaderless = []
-    for topic in list(image.topics_by_id.values()):
-        if NO_LEADER in topic.leader:
-            leaderless += [
-                topic.slot << 32 | index
-                for index, leader in enumerate(topic.leader)
-                if leader == NO_LEADER and topic.has(index)
-            ]
-    for start in range(0, len(leaderless), SLICE):
-        keys = leaderless[start : start + SLICE]
-        records: list[Message] = list(isr_updates(cluster, keys, reason, only_leaderless=True))
-        yield Decision(None, records)
+    looked = 0
+    for topic in list(cluster.image.topics_by_id.values()):
+        looked += len(topic)
+        if looked >= LEADERS_LOOKED:
+            looked = 0
+            yield Decision(None)
+        if NO_LEADER not in topic.leader:
+            continue
+        leaders = topic.leader
+        leaderless = [
+            topic.slot << 32 | index
+            for index in range(len(leaders))
+            if leaders[index] == NO_LEADER and topic.has(index)
+        ]
+        for start in range(0, len(leaderless), STEP):
+            keys = leaderless[start : start + STEP]
+            records: list[Message] = list(isr_updates(cluster, keys, reason, only_leaderless=True))
+            yield Decision(None, records)

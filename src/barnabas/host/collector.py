@@ -9,9 +9,9 @@ some milliseconds, and counts as a turn of its own.
 
 What such a look finds alive and took long for is set apart (frozen) and not looked at any more: the
 columns of a million partitions cost a seventh of a second each time. Garbage that comes into being among
-them is found by a *thorough* look at everything. It is due when as much has been set apart since the last
-one as there was then, and `APART_MIN` more: in the next moment in which the loop has nothing to do, and
-at twice that at once. So what garbage there may be in cycles is bounded by what lives.
+them is found by a *thorough* look at everything. It is due when there is twice as much in memory as after
+the last one, and `GROWN_MIN` more: in the next moment in which the loop has nothing to do, and at four times
+that at once. So what garbage there may be in cycles is bounded by what lives.
 
 Invariant: between `begin` and `end` nothing else collects.
 """
@@ -19,6 +19,7 @@ Invariant: between `begin` and `end` nothing else collects.
 from __future__ import annotations
 
 import gc
+import sys
 from time import thread_time
 from typing import NamedTuple
 
@@ -29,7 +30,10 @@ LOOKS = 8
 LONG_S = 0.0025
 """CPU time of a look after which what it found alive is set apart, and of several looks after which those
 who survived them are looked at."""
-APART_MIN = 100_000
+GROWN_MIN = 1_000_000
+"""Blocks of memory: 80 MB."""
+FORCED = 4
+"""Times what makes a thorough look due, which no idle moment is waited for."""
 _YOUNGEST, _OLDEST = 0, 2
 
 
@@ -46,14 +50,15 @@ class Looks(NamedTuple):
 class Collector:
     """At most one per process: the collector is the process's."""
 
-    def __init__(self, apart_min: int = APART_MIN) -> None:
-        self._apart_min = apart_min
+    def __init__(self, grown_min: int = GROWN_MIN) -> None:
+        self._grown_min = grown_min
         self._looks = [0, 0]
         """By generation: looks at it since the last one at an older one."""
         self._spent_s = [0.0, 0.0]
-        self._apart_then = 0
-        """Objects set apart after the last thorough look."""
-        self._apart_since = 0
+        self._blocks = 0
+        """Of memory, in use when something was last set apart."""
+        self._due_at = 0
+        """As many make a thorough look due."""
         self.doing = ""
         """What the last look was at."""
         self.looks = Looks(0, 0, 0.0, 0.0)
@@ -64,7 +69,7 @@ class Collector:
         start.)"""
         gc.disable()
         gc.freeze()
-        self._apart_then = gc.get_freeze_count()
+        self._note_all()
 
     def end(self) -> None:
         """As if it had never begun."""
@@ -76,8 +81,7 @@ class Collector:
         if gc.get_count()[0] >= YOUNG:
             self._look()
             return True
-        due = self._apart_then + self._apart_min
-        if self._apart_since >= due and (idle or self._apart_since >= 2 * due):
+        if self._blocks >= self._due_at and (idle or self._blocks >= FORCED * self._due_at):
             self._look_thoroughly()
             return True
         return False
@@ -107,18 +111,20 @@ class Collector:
         return thread_time() - begun
 
     def _set_apart(self) -> None:
-        """What a look at least of middle age left is in the oldest generation, all of it."""
-        self._apart_since += len(gc.get_objects(_OLDEST))
         gc.freeze()
+        self._blocks = sys.getallocatedblocks()
         self._looks, self._spent_s = [0, 0], [0.0, 0.0]
+
+    def _note_all(self) -> None:
+        """Everything that lives was looked at, or shall count as if."""
+        self._blocks = sys.getallocatedblocks()
+        self._due_at = 2 * self._blocks + self._grown_min
 
     def _look_thoroughly(self) -> None:
         gc.unfreeze()
         took_s = self._collect(_OLDEST, "everything")
-        self._apart_then = len(gc.get_objects(_OLDEST))
-        self._apart_since = 0
-        gc.freeze()
-        self._looks, self._spent_s = [0, 0], [0.0, 0.0]
+        self._set_apart()
+        self._note_all()
         looks = self.looks
         longest_ms = max(looks.longest_thorough_ms, took_s * 1000)
         self.looks = looks._replace(thorough=looks.thorough + 1, longest_thorough_ms=longest_ms)

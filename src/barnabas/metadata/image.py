@@ -91,6 +91,8 @@ class MetadataImage:
         self.slots: list[Topic | None] = []
         """Topics by `Topic.slot`; None where deleted. Slots are not used again."""
         self.brokers: dict[int, BrokerRegistration] = {}
+        self.broker_version = getattr(self, "broker_version", -1) + 1
+        """Grows whenever a broker's registration changes, so that what was derived can be dropped."""
         self.controllers: dict[int, ControllerRegistration] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         """(resource type, resource name) → what is set there dynamically."""
@@ -171,9 +173,14 @@ class MetadataImage:
     def become(self, other: MetadataImage) -> None:
         """Hold what `other` holds, which nobody may use any more: it was filled from a snapshot while
         this image stayed what it was. As with `reset`, there is nothing to undo."""
-        tracked, version = self.changes is not None, self.config_version
+        tracked, configs, brokers = (
+            self.changes is not None,
+            self.config_version,
+            self.broker_version,
+        )
         self.__dict__.update(other.__dict__)
-        self.config_version += version + 1
+        self.config_version += configs + 1
+        self.broker_version += brokers + 1
         self.changes = Changes(everything=True) if tracked else None
 
     def take_changes(self) -> Changes:
@@ -250,6 +257,10 @@ class MetadataImage:
         """Keys (for `at`) of the partitions that `broker` has a replica of; a copy that stays as
         it is while the image moves on."""
         return self.membership.keys(broker)
+
+    def replicas_on(self, broker: int) -> int:
+        """How many partitions have a replica on `broker`, or somewhat more."""
+        return self.membership.count(broker)
 
     def at(self, key: int) -> tuple[Topic, int] | None:
         """The topic and index a key names, or None where it is gone."""

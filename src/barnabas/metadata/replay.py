@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from barnabas.metadata.features import METADATA_VERSION
@@ -281,9 +282,9 @@ def _drop_rows(image: MetadataImage, topic: Topic, rows: int) -> None:
 
 
 def _forget_members(image: MetadataImage, topic: Topic, rows: int) -> None:
-    """Of the rows from `rows` on; many have the same replicas."""
-    for replicas, count in Counter(topic.replicas[rows:]).items():
-        image.membership.remove(replicas, count)
+    """Of the rows from `rows` on."""
+    for broker, count in Counter(chain.from_iterable(topic.replicas[rows:])).items():
+        image.membership.remove((broker,), count)
 
 
 def _row(topic: Topic, index: int) -> tuple[Any, ...]:
@@ -428,6 +429,7 @@ def _set_broker(image: MetadataImage, broker_id: int, broker: BrokerRegistration
 
 def _put_broker(image: MetadataImage, broker_id: int, broker: BrokerRegistration | None) -> None:
     _put(image.brokers, broker_id, ABSENT if broker is None else broker)
+    image.broker_version += 1
     if image.changes is not None:
         image.changes.brokers[broker_id] = None
 

@@ -8,6 +8,7 @@ who votes. Source: KIP-595, KIP-630, KIP-853.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -61,23 +62,55 @@ class Run(NamedTuple):
 
 def data_batch(values: Sequence[Buffer], base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
     """One batch of at least one value."""
-    batch = bytearray(HEADER_SIZE)
-    for delta, value in enumerate(values):
-        head = bytearray(2)  # attributes, timestamp delta
-        write_varint(delta, head)
-        head.append(1)  # no key
-        write_varint(len(value), head)
-        write_varint(len(head) + len(value) + 1, batch)
-        batch += head
-        batch += value
-        batch.append(0)  # no headers
-    count, length = len(values), len(batch) - LENGTH_PREFIX
+    parts: list[Buffer] = [bytes(HEADER_SIZE)]
+    add, heads, count = parts.extend, _heads, len(values)
+    for delta, value in zip(_offset_deltas(count), values, strict=True):
+        key = len(value) << 3 | len(delta)
+        head = heads.get(key) or _new_head(key)
+        add((head[0], delta, head[1], value, b"\x00"))  # no headers
+    batch = bytearray().join(parts)
+    length = len(batch) - LENGTH_PREFIX
     HEADER.pack_into(
         batch, 0, base_offset, length, epoch, MAGIC, 0,
         0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count,
     )  # fmt: skip
     batch[CRC_AT:CRC_FROM] = crc32c(memoryview(batch)[CRC_FROM:]).to_bytes(4, "big")
     return bytes(batch)
+
+
+KNOWN_MAX = 16_384
+"""Beginnings of records, and offset deltas, that are kept ready."""
+_heads: dict[int, tuple[bytes, bytes]] = {}
+_deltas: list[bytes] = []
+
+
+def _new_head(key: int) -> tuple[bytes, bytes]:
+    """What stands before and behind the offset delta of a record, by the size of its value and the
+    delta's."""
+    size, delta_size = key >> 3, key & 7
+    behind = b"\x01" + _zigzag(size)  # no key
+    before = (
+        _zigzag(2 + delta_size + len(behind) + size + 1) + b"\x00\x00"
+    )  # attributes, timestamp delta
+    if len(_heads) >= KNOWN_MAX:
+        _heads.clear()
+    _heads[key] = before, behind
+    return before, behind
+
+
+def _offset_deltas(count: int) -> Iterable[bytes]:
+    """The first `count`, as varints."""
+    while len(_deltas) < min(count, KNOWN_MAX):
+        _deltas.append(_zigzag(len(_deltas)))
+    if count <= KNOWN_MAX:
+        return islice(_deltas, count)
+    return chain(_deltas, map(_zigzag, range(KNOWN_MAX, count)))
+
+
+def _zigzag(value: int) -> bytes:
+    encoded = bytearray()
+    write_varint(value, encoded)
+    return bytes(encoded)
 
 
 def control_batch(

@@ -280,26 +280,41 @@ class World:
         directories: tuple[Uuid, ...] | None = None,
         previous_epoch: int = -1,
     ) -> Any:
-        answer = self.ask(
-            registration.BrokerRegistrationRequest(
-                broker_id=broker,
-                cluster_id=CLUSTER_ID,
-                incarnation_id=uuid(incarnation if incarnation is not None else 1000 + broker),
-                listeners=[registration.Listener(name="PLAINTEXT", host="h", port=9000 + broker)],
-                features=[
-                    registration.Feature(
-                        name=name, min_supported_version=low, max_supported_version=high
-                    )
-                    for name, (low, high) in supported().items()
-                ],
-                rack=rack,
-                log_dirs=[uuid(2000 + broker)] if directories is None else directories,
-                previous_broker_epoch=previous_epoch,
-            )
+        asked = self.registration(
+            broker,
+            incarnation if incarnation is not None else 1000 + broker,
+            previous_epoch,
+            rack,
+            directories,
         )
+        answer = self.ask(asked)
         if not answer.error_code:
             self.epochs[broker] = answer.broker_epoch
         return answer
+
+    def registration(
+        self,
+        broker: int,
+        incarnation: int,
+        previous_epoch: int = -1,
+        rack: str | None = None,
+        directories: tuple[Uuid, ...] | None = None,
+    ) -> registration.BrokerRegistrationRequest:
+        return registration.BrokerRegistrationRequest(
+            broker_id=broker,
+            cluster_id=CLUSTER_ID,
+            incarnation_id=uuid(incarnation),
+            listeners=[registration.Listener(name="PLAINTEXT", host="h", port=9000 + broker)],
+            features=[
+                registration.Feature(
+                    name=name, min_supported_version=low, max_supported_version=high
+                )
+                for name, (low, high) in supported().items()
+            ],
+            rack=rack,
+            log_dirs=[uuid(2000 + broker)] if directories is None else directories,
+            previous_broker_epoch=previous_epoch,
+        )
 
     def heartbeat(self, broker: int, **wishes: Any) -> Any:
         return self.ask(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.controller.pieces import PIECE
+from barnabas.controller.pieces import AT_ONCE, STEP, STEPS_MAX
 from barnabas.types import ZERO_UUID
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_partition_reassignments_request as reassignments
@@ -22,7 +22,7 @@ from barnabas.wire.schema import Message
 from tests.unit.controller.harness import World, uuid
 from tests.unit.metadata.strategies import holds
 
-SIZE = 3 * PIECE + 7
+SIZE = 3 * AT_ONCE + 7
 
 
 def world_of(*topics: int) -> World:
@@ -102,8 +102,8 @@ def test_each_piece_is_a_batch_and_all_are_answered_together(make: Any) -> None:
     since = len(world.quorum.batches)
     box = begun(world, make(world))
     assert len(world.quorum.batches) == since, "nothing is decided in the turn of the request"
-    assert world.ports.wakeups.run_soon() >= SIZE // PIECE
-    assert largest_batch(world, since) <= PIECE
+    assert world.ports.wakeups.run_soon() > SIZE // (STEP * STEPS_MAX)
+    assert largest_batch(world, since) <= STEP
     assert not box, "not before everything is committed"
     world.settle()
     topic = world.image.topics_by_name["t0"]
@@ -129,7 +129,7 @@ def test_a_controller_that_resigns_on_the_way_says_so_and_what_was_written_holds
     world.ports.wakeups.soon.clear()
     world.failover()
     assert box[0].error_code == ErrorCode.NOT_CONTROLLER
-    assert world.image.topics_by_name["t0"].isr.count((1, 2)) == PIECE
+    assert world.image.topics_by_name["t0"].isr.count((1, 2)) == STEP * STEPS_MAX
 
 
 def test_topics_are_deleted_piece_by_piece() -> None:
@@ -139,7 +139,7 @@ def test_topics_are_deleted_piece_by_piece() -> None:
     wanted = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in [*names, "t0", "none"]]
     box = begun(world, DeleteTopicsRequest(topics=wanted))
     world.settle()
-    assert largest_batch(world, since) <= PIECE
+    assert largest_batch(world, since) <= STEP
     codes = [result.error_code for result in box[0].responses]
     assert codes[:SIZE] == [ErrorCode.NONE] * SIZE
     assert codes[SIZE:] == [ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] or (

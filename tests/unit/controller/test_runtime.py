@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from barnabas.controller.isr import SLICE
+import pytest
+
+from barnabas.controller.decision import Decision
+from barnabas.controller.pieces import STEP, STEPS_MAX
 from barnabas.metadata.bootstrap import bootstrap_records
 from barnabas.metadata.codec import encode_records
 from barnabas.metadata.image import MetadataImage
@@ -104,6 +108,25 @@ def test_reads_wait_for_what_they_were_made_on() -> None:
     assert hasattr(world.start(ListPartitionReassignmentsRequest(topics=None)), "attach")
 
 
+SLICE = STEP * STEPS_MAX
+"""Partitions of one turn in which time stands still."""
+
+
+class HurriedClock:
+    """Each look at it takes its time."""
+
+    def __init__(self, look_ms: float) -> None:
+        self.at_ms = 1000.0
+        self._look_ms = look_ms
+
+    def now_ms(self) -> float:
+        self.at_ms += self._look_ms
+        return self.at_ms
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
+
 def big_world(partitions: int) -> World:
     world = World()
     world.join(1, 2, 3)
@@ -126,17 +149,34 @@ def test_a_broker_with_many_partitions_is_fenced_in_slices_leaders_first() -> No
         assert not world.controller.cluster.is_active(1)
     world.settle()
     assert turns > 3
-    assert max(len(b.values) for b in world.quorum.batches[start:]) <= SLICE + 1
+    assert max(len(b.values) for b in world.quorum.batches[start:]) <= STEP + 1
     assert world.image.brokers[1].fenced and not world.controller.cluster.departing
     for topic in world.image.topics_by_id.values():
         assert all(1 not in isr for isr in topic.isr) and 1 not in topic.leader
+
+
+@pytest.mark.parametrize(("look_ms", "steps"), [(0.0, STEPS_MAX), (2.0, 3), (9.0, 1)])
+def test_a_turn_of_long_work_ends_by_the_clock_or_by_its_steps(look_ms: float, steps: int) -> None:
+    world = World()
+    world.ports.clock = HurriedClock(look_ms)  # type: ignore[assignment]
+    taken: list[int] = []
+
+    def work() -> Iterator[Decision[None]]:
+        for number in range(100):
+            taken.append(number)
+            yield Decision(None)
+
+    world.controller.begin(work())
+    world.ports.wakeups.soon.pop(0)()
+    assert len(taken) == steps
+    world.settle()
+    assert len(taken) == 100
 
 
 def test_a_controller_that_dies_between_slices_leaves_nothing_undone() -> None:
     world = big_world(3 * SLICE)
     world.ports.network.refusing.add(Endpoint("h", 9001))
     world.controller.on_connection_closed(501)
-    world.ports.wakeups.soon.pop(0)()
     world.ports.wakeups.soon.pop(0)()
     world.quorum.commit()
     world.ports.wakeups.soon.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ class Ring:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    collector = Collector(apart_min=2_000)
+    collector = Collector(grown_min=20_000)
     collector.begin()
     yield collector
     collector.end()
@@ -92,15 +93,16 @@ def test_what_took_long_is_set_apart_and_found_dead_in_an_idle_moment(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_looking_long(monkeypatch)
+    collector._due_at = sys.getallocatedblocks() + 20 * YOUNG
     kept = [Ring() for _ in range(YOUNG)]
     look(collector)
     kept += [Ring() for _ in range(YOUNG)]
     look(collector)
     ring = weakref.ref(kept[0])
     kept.clear()
-    many = [[object()] for _ in range(collector._apart_then + 2 * YOUNG)]
-    while collector._apart_since < collector._apart_then + 2_000:
-        many += [[object()] for _ in range(YOUNG)]
+    many: list[object] = []
+    while sys.getallocatedblocks() < collector._due_at + YOUNG:
+        many.append([[object()] for _ in range(2 * YOUNG)])
         look(collector)
     assert ring() is not None
     assert collector.looks.thorough == 0  # somebody is served
@@ -114,20 +116,25 @@ def test_garbage_set_apart_does_not_grow_without_bound_on_a_node_that_is_never_i
 ) -> None:
     """Ever again connections come, grow old, and end as cycles."""
     keep_looking_long(monkeypatch)
-    collector._apart_then = 5_000  # as if little had lived at the start
+    monkeypatch.setattr(module, "FORCED", 1)
+    lived = sys.getallocatedblocks()
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: blocks() - lived)
+    collector._note_all()  # as if little had lived at the start
     alive: weakref.WeakSet[Ring] = weakref.WeakSet()
     most = 0
-    for _ in range(60):
+    for _ in range(100):
         connections = [Ring() for _ in range(YOUNG // 2)]
         alive.update(connections)
-        others = [Ring() for _ in range(YOUNG // 2 + 100)]
+        others = [Ring() for _ in range(YOUNG // 2 + 200)]
         look(collector)
         del connections, others
         most = max(most, len(alive))
-        collector._apart_then = min(collector._apart_then, 5_000)
-    assert collector.looks.thorough >= 3
-    assert most < 2 * (5_000 + 2_000) + 2 * YOUNG
-    assert len(alive) < most + YOUNG
+    assert collector.looks.thorough >= 2
+    assert most < 20 * YOUNG < 100 * YOUNG // 2
+    assert len(alive) <= most
+
+
+blocks = sys.getallocatedblocks
 
 
 def test_a_look_is_a_turn_of_its_own_with_its_name() -> None:
