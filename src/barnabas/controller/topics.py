@@ -16,15 +16,12 @@ from barnabas.controller.configs import check_values
 from barnabas.controller.decision import Decision
 from barnabas.controller.describe_configs import Configuration, topic_entries
 from barnabas.controller.gathering import RECORDS_MAX, Gathering, Part
-from barnabas.controller.pieces import Steps, in_pieces
 from barnabas.controller.placement import UsableBroker, placing
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import TOPIC
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
-from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.metadata.topic import Topic
 from barnabas.ports import Rng
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, ONE_UUID, ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -41,11 +38,6 @@ from barnabas.wire.messages.create_topics_response import (
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsResponse,
-)
-from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from barnabas.wire.messages.delete_topics_response import (
-    DeletableTopicResult,
-    DeleteTopicsResponse,
 )
 from barnabas.wire.schema import Message
 
@@ -473,62 +465,3 @@ def _grown_manually(
         check_assignment(cluster, replicas, factor)
         assignments.append(manual_assignment(cluster, present + i, replicas))
     return assignments
-
-
-# -- deletion --------------------------------------------------------------------------------------
-
-
-def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
-    """By name or by id, one answer each. Versions before 6 name topics only (`topic_names`)."""
-    asked = list(request.topics) or [DeleteTopicState(name=n) for n in request.topic_names]
-    if not cluster.settings.delete_topics:
-        raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-    results: list[DeletableTopicResult] = []
-    steps = _deletions(cluster, asked, results)
-    return in_pieces(len(asked), steps, lambda: DeleteTopicsResponse(responses=results))
-
-
-def _deletions(
-    cluster: Cluster, asked: Sequence[DeleteTopicState], results: list[DeletableTopicResult]
-) -> Steps:
-    doomed: dict[Uuid, None] = {}
-    for state in asked:
-        name, topic_id = state.name, Uuid(state.topic_id)
-        result = DeletableTopicResult(name=name, topic_id=topic_id)
-        topic, problem = _doomed_topic(cluster, name, topic_id)
-        record = None
-        if (topic.id if topic is not None else topic_id) in doomed:
-            what = "Duplicate topic name." if name is not None else "Duplicate topic id."
-            problem = KafkaError(ErrorCode.INVALID_REQUEST, what)
-        if problem is not None or topic is None:
-            assert problem is not None
-            result.error_code, result.error_message = problem.code, problem.message
-        else:
-            doomed[topic.id] = None
-            result.name, result.topic_id = topic.name, topic.id
-            record = RemoveTopicRecord(topic_id=topic.id)
-        results.append(result)
-        yield record
-
-
-def _doomed_topic(
-    cluster: Cluster, name: str | None, topic_id: Uuid
-) -> tuple[Topic | None, KafkaError | None]:
-    image = cluster.image
-    if name is not None and topic_id != ZERO_UUID:
-        return None, KafkaError(
-            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
-        )
-    if name is None and topic_id == ZERO_UUID:
-        return None, KafkaError(
-            ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
-        )
-    if name is not None:
-        topic = image.topics_by_name.get(name)
-        return topic, None if topic else KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'."
-        )
-    topic = image.topics_by_id.get(topic_id)
-    return topic, None if topic else KafkaError(
-        ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
-    )

@@ -243,10 +243,53 @@ def test_what_cannot_be_deleted_is_refused(
     assert ErrorCode(delete(world, **given).error_code) is code
 
 
+def deleted(world: World, *asked: dict[str, Any]) -> list[tuple[str | None, Any, str]]:
+    """(name, id, code) of every answer."""
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(**given) for given in asked])
+    answers = world.ask(request).responses
+    return [(r.name, r.topic_id, ErrorCode(r.error_code).name) for r in answers]
+
+
+def test_what_is_named_twice_is_not_deleted_and_answered_once(world: World) -> None:
+    a, b, c, d = (world.create(name, [[1]]).topic_id for name in "abcd")
+    by_name = [{"name": n} for n in ("a", "no", "b", "a", "no")]
+    assert deleted(world, *by_name) == [
+        ("a", ZERO_UUID, "INVALID_REQUEST"),
+        ("no", ZERO_UUID, "INVALID_REQUEST"),
+        ("b", b, "NONE"),
+    ]
+    assert deleted(
+        world, *[{"name": None, "topic_id": i} for i in (a, c, a, uuid(5), uuid(5))]
+    ) == [
+        (None, a, "INVALID_REQUEST"),
+        ("c", c, "NONE"),
+        (None, uuid(5), "INVALID_REQUEST"),
+    ]
+    twice: list[dict[str, Any]] = [{"name": None, "topic_id": a}, {"name": "a"}, {"name": "d"}]
+    expected = [("a", a, "INVALID_REQUEST"), ("d", d, "NONE")]
+    assert deleted(world, *twice) == expected
+    assert deleted(world, {"name": "a"}, {"name": "a"}, {"name": None, "topic_id": a}) == [
+        ("a", ZERO_UUID, "INVALID_REQUEST")
+    ]
+    assert set(world.image.topics_by_name) == {"a"}
+
+
+def test_what_is_named_twice_in_a_large_request_is_not_deleted(world: World) -> None:
+    world.create("a", [[1]])
+    names = ["a", *(f"no{i}" for i in range(300)), "a"]
+    answers = deleted(world, *({"name": name} for name in names))
+    assert answers[0] == ("a", ZERO_UUID, "INVALID_REQUEST") and len(answers) == 301
+    assert "a" in world.image.topics_by_name
+
+
 def test_old_versions_name_topics_only(world: World) -> None:
     world.create("a", [[1]])
     answer = world.ask(DeleteTopicsRequest(topic_names=["a", "b"]), 5)
     assert [r.error_code for r in answer.responses] == [0, 3]
+    world.create("a", [[1]])
+    answer = world.ask(DeleteTopicsRequest(topic_names=["a", "b", "a"]), 5)
+    assert [r.error_code for r in answer.responses] == [42, 3]
+    assert "a" in world.image.topics_by_name
 
 
 def test_deletion_may_be_switched_off() -> None:

@@ -1,16 +1,17 @@
 """DeleteTopics.
 
-Behaviour: by name or by id, each topic on its own; refused as a whole where ``delete.topic.enable``
-is false (said by INVALID_REQUEST before version 3). Partitions and configurations go with the topic's record.
+Behaviour: by name or by id, each topic on its own; what is named more than once is not deleted. Refused
+as a whole where ``delete.topic.enable`` is false (said by INVALID_REQUEST before version 3). Partitions and
+configurations go with the topic's record.
 
 Version notes: up to 5 names only (`topic_names`); 6 names or ids (KIP-516).
 """
 
 from __future__ import annotations
 
-from barnabas.controller import topics
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
+from barnabas.controller.deletion import delete_topics
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -49,6 +50,6 @@ def handle(
             if ctx.api_version < DISABLED_SINCE:
                 code = ErrorCode.INVALID_REQUEST
             raise KafkaError(code, "Topic deletion is disabled: delete.topic.enable is false.")
-        return topics.delete_topics(cluster, request)
+        return delete_topics(cluster, request)
 
     return role.decide(API, request, decide)
