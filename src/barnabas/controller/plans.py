@@ -2,13 +2,15 @@
 
 Pure functions from the present assignment to the wanted one, for tools: nothing here talks to a
 cluster. A plan moves as little as it can, keeps every partition on as many racks as it was or
-could be, and never puts two replicas of a partition on one broker. The order of replicas matters:
-the first one is the preferred leader, and `balance` evens these out as well.
+could be, and never puts two replicas of a partition on one broker. A broker that names no rack counts as
+one of its own. The order of replicas matters: the first one is the preferred leader; `balance` evens
+these out, `drain` shares those of the brokers that leave out evenly, `with_factor` keeps each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.types import TopicPartition
@@ -18,9 +20,11 @@ Assignment = dict[TopicPartition, tuple[int, ...]]
 
 @dataclass(slots=True)
 class Brokers:
-    """The brokers that may hold replicas, with their racks (None where they name none)."""
+    """The brokers that there are, with their racks (None where they name none)."""
 
     racks: Mapping[int, str | None]
+    closed: Collection[int] = ()
+    """Those that take no replica, while they may keep what they have: fenced or cordoned."""
     load: dict[int, int] = field(default_factory=dict)
     """Replicas held, kept up while a plan is made."""
     leads: dict[int, int] = field(default_factory=dict)
@@ -37,21 +41,32 @@ class Brokers:
             if replicas:
                 self.leads[replicas[0]] = self.leads.get(replicas[0], 0) + 1
 
+    def rack(self, broker: int) -> str | int:
+        """Its rack, or itself."""
+        named = self.racks.get(broker)
+        return broker if named is None else named
+
+    def open(self) -> list[int]:
+        """Those that take replicas."""
+        return [broker for broker in self.racks if broker not in self.closed]
+
     def best(self, present: Iterable[int]) -> int | None:
         """Who takes one more replica of a partition on `present`: a rack without one first, then the
         least loaded, then the lowest id. None where nobody is left."""
         held = list(present)
-        racks = {self.racks.get(broker) for broker in held}
-        candidates = [broker for broker in self.racks if broker not in held]
+        racks = {self.rack(broker) for broker in held}
+        candidates = [broker for broker in self.open() if broker not in held]
         if not candidates:
             return None
-        return min(
-            candidates,
-            key=lambda broker: (
-                self.racks[broker] is not None and self.racks[broker] in racks,
-                self.load[broker],
-                broker,
-            ),
+        return min(candidates, key=lambda b: (self.rack(b) in racks, self.load[b], b))
+
+    def worst(self, replicas: Sequence[int]) -> int:
+        """Which of `replicas` after the first goes: one whose rack has most of them, since the others
+        stand for racks that have fewer; then one that takes nothing, the most loaded, the highest id."""
+        shared = Counter([self.rack(broker) for broker in replicas])
+        return max(
+            replicas[1:],
+            key=lambda b: (shared[self.rack(b)], b in self.closed, self.load.get(b, 0), b),
         )
 
 
@@ -59,15 +74,18 @@ def drain(
     assignment: Mapping[TopicPartition, Sequence[int]],
     racks: Mapping[int, str | None],
     leaving: Iterable[int],
+    closed: Collection[int] = (),
 ) -> Assignment:
     """Move every replica off `leaving`; what is not on them stays. `racks` names the brokers that
-    stay or leave. Raises ValueError where too few brokers remain for a partition."""
+    stay or leave, `closed` those that take nothing. Raises ValueError where too few brokers remain for
+    a partition."""
     gone = set(leaving)
     brokers = Brokers(
-        {broker: rack for broker, rack in sorted(racks.items()) if broker not in gone}
+        {broker: rack for broker, rack in sorted(racks.items()) if broker not in gone}, closed
     )
     brokers.count(assignment)
     plan: Assignment = {}
+    orphans: Assignment = {}
     for partition in sorted(assignment):
         replicas = list(assignment[partition])
         for at, broker in enumerate(replicas):
@@ -77,23 +95,29 @@ def drain(
             taken = brokers.best(keep)
             if taken is None:
                 raise ValueError(
-                    f"{partition} has {len(replicas)} replicas and only {len(brokers.racks)}"
-                    " brokers remain"
+                    f"{partition} has {len(replicas)} replicas and only {len(brokers.open())}"
+                    " brokers remain that take any"
                 )
             replicas[at] = taken
             brokers.load[taken] += 1
         if tuple(replicas) != tuple(assignment[partition]):
             plan[partition] = tuple(replicas)
-    return plan
+            if assignment[partition][0] in gone:
+                orphans[partition] = tuple(replicas)
+                brokers.leads[replicas[0]] += 1
+    _even_leaders(orphans, brokers)
+    return plan | orphans
 
 
 def balance(
-    assignment: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, str | None]
+    assignment: Mapping[TopicPartition, Sequence[int]],
+    racks: Mapping[int, str | None],
+    closed: Collection[int] = (),
 ) -> Assignment:
     """Even out replicas and preferred leaders with few moves: until no broker holds two replicas
     more than another that could take one, and likewise for preferred leaders (which move by
-    changing the order, without copying anything)."""
-    brokers = Brokers(dict(sorted(racks.items())))
+    changing the order, without copying anything). `closed` brokers take nothing."""
+    brokers = Brokers(dict(sorted(racks.items())), closed)
     brokers.count(assignment)
     target = {partition: tuple(replicas) for partition, replicas in assignment.items()}
     _even_replicas(target, brokers)
@@ -119,7 +143,7 @@ def _give_one(
     giver: int, target: Assignment, held: dict[int, list[TopicPartition]], brokers: Brokers
 ) -> bool:
     """Move one replica from `giver` to whoever holds at least two fewer and may take it."""
-    takers = sorted(brokers.racks, key=lambda b: (brokers.load[b], b))
+    takers = sorted(brokers.open(), key=lambda b: (brokers.load[b], b))
     for taker in takers:
         if brokers.load[giver] - brokers.load[taker] < 2:
             return False
@@ -139,8 +163,8 @@ def _give_one(
 
 
 def _keeps_racks(replicas: Sequence[int], giver: int, taker: int, brokers: Brokers) -> bool:
-    before = {brokers.racks.get(b) for b in replicas}
-    after = {brokers.racks.get(b) for b in replicas if b != giver} | {brokers.racks[taker]}
+    before = {brokers.rack(b) for b in replicas}
+    after = {brokers.rack(b) for b in replicas if b != giver} | {brokers.rack(taker)}
     return len(after) >= len(before)
 
 
@@ -167,22 +191,28 @@ def with_factor(
     assignment: Mapping[TopicPartition, Sequence[int]],
     racks: Mapping[int, str | None],
     factor: int,
+    closed: Collection[int] = (),
 ) -> Assignment:
-    """Grow to or shrink to `factor` replicas each; the preferred leader stays. Raises ValueError."""
+    """Grow to or shrink to `factor` replicas each; the preferred leader stays, `closed` brokers take
+    nothing. Raises ValueError."""
     if not 1 <= factor <= len(racks):
         raise ValueError(f"a replication factor of {factor} needs as many of {len(racks)} brokers")
-    brokers = Brokers(dict(sorted(racks.items())))
+    brokers = Brokers(dict(sorted(racks.items())), closed)
     brokers.count(assignment)
     plan: Assignment = {}
     for partition in sorted(assignment):
         replicas = list(assignment[partition])
         while len(replicas) > factor:
-            last = max(replicas[1:], key=lambda b: (brokers.load.get(b, 0), b))
+            last = brokers.worst(replicas)
             replicas.remove(last)
             brokers.load[last] -= 1
         while len(replicas) < factor:
             taken = brokers.best(replicas)
-            assert taken is not None
+            if taken is None:
+                raise ValueError(
+                    f"{partition} cannot have {factor} replicas: only {len(brokers.open())} of"
+                    f" {len(racks)} brokers take any"
+                )
             replicas.append(taken)
             brokers.load[taken] += 1
         if tuple(replicas) != tuple(assignment[partition]):
