@@ -21,7 +21,8 @@ def clusters(draw: st.DrawFn) -> tuple[Assignment, Racks]:
     """2 to 8 brokers in 1 to 4 racks, of which some may name none."""
     count = draw(st.integers(2, 8))
     named = [f"r{n}" for n in range(draw(st.integers(1, 4)))]
-    kinds = draw(st.sampled_from([[None], named, [None, *named]]))
+    choices: list[list[str | None]] = [[None], [*named], [None, *named]]
+    kinds = draw(st.sampled_from(choices))
     racks = {b: draw(st.sampled_from(kinds)) for b in range(count)}
     factor = draw(st.integers(1, min(count, 5)))
     replicas = st.lists(st.integers(0, count - 1), min_size=factor, max_size=factor, unique=True)
