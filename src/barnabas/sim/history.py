@@ -2,12 +2,14 @@
 
 Anomalies are named as Kafka's users know them: a lost write (acknowledged and not there), a duplicate, a
 reordering, a record that nobody wrote; a skip (a consumer jumps over a record), a non-monotonic poll (it goes
-back), a record that stays unseen though its group has committed an offset behind it.
+back), a record that stays unseen though its group has committed an offset behind it. Where compaction may
+take what has a newer value, a key's last acknowledged record stays.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.sim.commits import Commits
@@ -50,6 +52,8 @@ class Promise(NamedTuple):
     """What a consumer has read stays. Not so where a replica outside the ISR may lead."""
     may_be_cut: bool = True
     """Whether operators may delete its old records."""
+    compacts: bool = False
+    """Whether a record goes when a newer one has its key."""
 
 
 STRICT = Promise()
@@ -85,6 +89,10 @@ class History:
         self.tried: set[str] = set()
         """Topics that were only to be validated."""
         self.producer_ids: set[int] = set()
+        self.keys: dict[bytes, bytes] = {}
+        """Value → key, of topics that compact."""
+        self.owners: dict[tuple[str, int], dict[Place, str]] = defaultdict(dict)
+        """Group and generation → which member was given what."""
 
     def promise(self, topic: str) -> Promise:
         return self.promises.get(topic, STRICT)
@@ -94,6 +102,20 @@ class History:
         if producer_id in self.producer_ids:
             raise Violation(f"two clients were given the producer id {producer_id}")
         self.producer_ids.add(producer_id)
+
+    def on_assigned(
+        self, group: str, generation: int, member: str, places: Iterable[Place]
+    ) -> None:
+        """A member learned what is its own. Raises :class:`Violation` where another one of the same
+        generation was told so, too."""
+        owners = self.owners[group, generation]
+        for place in places:
+            other = owners.setdefault(place, member)
+            if other != member:
+                raise Violation(
+                    f"group {group}, generation {generation}: {other} and {member} were both given"
+                    f" {place[0]}-{place[1]}"
+                )
 
     def on_cut(self, topic: str, partition: int, offset: int) -> None:
         """Somebody asks to delete the records before `offset`."""
@@ -145,15 +167,18 @@ class History:
                 raise Violation(f"{name}: nobody wrote {value!r}")
         if promise.once:
             self._check_once(name, values, self.sent[topic, partition])
-        start = min(final, default=0)
+        start = 0 if promise.compacts else min(final, default=0)
         if start > self.cut_before[topic, partition]:
             raise Violation(f"{name} begins at {start}, where nobody asked to delete so much")
         if promise.keeps:
             self._check_kept(topic, partition, final)
         if promise.settles:
             cut = self.cut_before[topic, partition]
+            newest = self._newest(final)
             for offset, value in self.read[topic, partition].items():
-                if _is_deleted(offset, final, start, cut):
+                if _is_deleted(offset, final, start, cut) or self._is_outdated(
+                    offset, value, final, newest
+                ):
                     continue
                 if final.get(offset) != value:
                     raise Violation(
@@ -193,10 +218,13 @@ class History:
     def _check_kept(self, topic: str, partition: int, final: dict[int, bytes]) -> None:
         name = f"{topic}-{partition}"
         cut = self.cut_before[topic, partition]
-        start = min(final, default=cut)
-        there = set(final.values())
+        start = 0 if self.promise(topic).compacts else min(final, default=cut)
+        there, newest = set(final.values()), self._newest(final)
         for written in self.acknowledged[topic, partition]:
-            if written.offset >= 0 and _is_deleted(written.offset, final, start, cut):
+            if written.offset >= 0 and (
+                _is_deleted(written.offset, final, start, cut)
+                or self._is_outdated(written.offset, written.value, final, newest)
+            ):
                 continue
             if written.value not in there and (written.offset >= 0 or start == cut == 0):
                 raise Violation(
@@ -207,6 +235,17 @@ class History:
                     f"{name}: {written.value!r} was acknowledged at offset {written.offset},"
                     f" where {final.get(written.offset)!r} is"
                 )
+
+    def _newest(self, final: dict[int, bytes]) -> dict[bytes, int]:
+        """Key → the offset of its last record, where compaction looks at keys."""
+        keys = self.keys
+        return {keys[final[offset]]: offset for offset in sorted(final) if final[offset] in keys}
+
+    def _is_outdated(
+        self, offset: int, value: bytes, final: dict[int, bytes], newest: dict[bytes, int]
+    ) -> bool:
+        """Whether compaction may have taken it: it is gone, and its key has a newer record."""
+        return offset not in final and newest.get(self.keys.get(value, b""), -1) > offset
 
 
 def _is_deleted(offset: int, final: dict[int, bytes], start: int, cut: int) -> bool:

@@ -26,6 +26,7 @@ COUNTED = {
     "log.directory_offline": "directories offline",
     "log.moved": "logs moved to another directory",
     "log.mended": "batches mended",
+    "log.compacted": "logs compacted",
 }
 """Events of a node's log that the totals of a run count."""
 SYNC_MS_MAX = 1.5

@@ -26,6 +26,7 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "controller.quorum.append.linger.ms": (None, None, "0", "5"),
     "controller.quorum.fetch.snapshot.max.bytes": (None, "300", "2000"),
     "internal.metadata.log.segment.bytes": (None, "4096", "16384"),
+    "log.cleaner.backoff.ms": (None, "100", "500"),
     "log.flush.interval.messages": (None, None, None, "1", "20"),
     "log.index.interval.bytes": (None, "64"),
     "log.roll.ms": (None, None, "500", "3000"),
@@ -158,6 +159,16 @@ def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]
         found.append((
             TopicPlan("hasty", 1, Promise(keeps=False, once=False)),
             ProducerPlan("hasty0", "hasty", (0,), acks=acks, idempotent=False, pause_ms=pause),
+        ))  # fmt: skip
+    if _pick(rng_of, "latest", False, False, True):
+        compacts: dict[str, str | None] = {
+            "cleanup.policy": "compact",
+            "internal.segment.bytes": _pick(rng_of, "latest segments", "700", "3000"),
+            "min.cleanable.dirty.ratio": _pick(rng_of, "dirty", "0.1", "0.5"),
+        }
+        found.append((
+            TopicPlan("latest", 1, Promise(may_be_cut=False, compacts=True), compacts),
+            ProducerPlan("latest0", "latest", (0,), pause_ms=pause, keys=_pick(rng_of, "keys", 2, 10)),
         ))  # fmt: skip
     if _pick(rng_of, "unclean", False, False, True):
         configs: dict[str, str | None] = {"unclean.leader.election.enable": "true"}

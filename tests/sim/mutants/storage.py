@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.log import cutting, recovery
+from barnabas.log.compaction import KeyMap, Staying, staying_of
 from barnabas.log.epoch_cache import EpochCache
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import ProducerStates
+from barnabas.record.spans import spans_of
 from tests.sim.mutants.planting import Mutant, Patch
 
 
@@ -41,7 +43,25 @@ def epochs_not_cut() -> list[Patch]:
 
 def log_not_recovered() -> list[Patch]:
     """After a crash a log is taken as it is found: nothing is checked, nothing is read for what it says."""
-    return [(recovery, "_recover", lambda log, seen: recovery.Cut())]
+    return [(recovery, "_recover", lambda log, seen, before_cut: recovery.Cut())]
+
+
+def compaction_keeps_the_oldest() -> list[Patch]:
+    def notes_the_first(self: KeyMap, section: memoryview, header: Any, from_offset: int) -> None:
+        for span in spans_of(section, header):
+            if span[4] is not None and header.base_offset + span[2] >= from_offset:
+                self.offsets.setdefault(span[4], header.base_offset + span[2])
+
+    def stays(self: KeyMap, section: memoryview, header: Any, keep_deletes: bool) -> Staying:
+        kept = [
+            span
+            for span in spans_of(section, header)
+            if header.base_offset + span[2] >= self.end
+            or header.base_offset + span[2] <= self.offsets.get(span[4] or b"", -1)
+        ]
+        return staying_of(section, kept)
+
+    return [(KeyMap, "note", notes_the_first), (KeyMap, "staying", stays)]
 
 
 MUTANTS = (
@@ -52,5 +72,7 @@ MUTANTS = (
     Mutant("follower-without-producers", "followers do not note producers' sequences",
            followers_keep_no_producer_state),
     Mutant("epochs-not-cut", "leader epochs survive the cutting of their records", epochs_not_cut),
+    Mutant("compaction-keeps-oldest", "compaction keeps the first record of a key instead of the last",
+           compaction_keeps_the_oldest),
     Mutant("log-not-recovered", "a log is opened after a crash as if it had been closed", log_not_recovered),
 )  # fmt: skip

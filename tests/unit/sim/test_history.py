@@ -88,3 +88,37 @@ def test_a_topic_that_does_not_settle_promises_readers_nothing() -> None:
     history.promises["t"] = Promise(settles=False)
     read(history, Reading("g"), 2, 1, 7)
     history.check_final("t", 0, final)
+
+
+def compacted() -> History:
+    history = History()
+    history.promises["t"] = Promise(compacts=True)
+    for offset, (key, value) in enumerate([(b"k", b"a"), (b"l", b"b"), (b"k", b"c")]):
+        history.keys[value] = key
+        history.on_sent("t", 0, value)
+        history.on_acknowledged("t", 0, value, offset)
+    read_all = Reading("g")
+    history.on_read("t", 0, 0, b"a", read_all)
+    history.on_read("t", 0, 1, b"b", read_all)
+    history.on_read("t", 0, 2, b"c", read_all)
+    return history
+
+
+def test_compaction_may_take_what_has_a_newer_value() -> None:
+    compacted().check_final("t", 0, {1: b"b", 2: b"c"})
+    compacted().check_final("t", 0, {0: b"a", 1: b"b", 2: b"c"})
+
+
+def test_compaction_may_not_take_the_last_value_of_a_key() -> None:
+    with pytest.raises(Violation, match="acknowledged at offset 1 and lost: b'b'"):
+        compacted().check_final("t", 0, {2: b"c"})
+    with pytest.raises(Violation, match="acknowledged at offset 0 and lost: b'a'"):
+        compacted().check_final("t", 0, {1: b"b"})
+
+
+def test_two_owners_of_one_generation() -> None:
+    history = History()
+    history.on_assigned("g", 3, "m1", [("t", 0), ("t", 1)])
+    history.on_assigned("g", 4, "m2", [("t", 0)])
+    with pytest.raises(Violation, match="generation 3: m1 and m2 were both given t-1"):
+        history.on_assigned("g", 3, "m2", [("t", 1)])

@@ -53,13 +53,14 @@ class ConsumerClient:
             heartbeat_interval_ms=plan.session_timeout_ms / 4,
             assignors=plan.assignors,
         )
-        return Consumer(
+        consumer = Consumer(
             self.client,
             plan.group,
             ConsumerSettings(auto_offset_reset="earliest", group=group),
             on_data=self._take,
-            on_assigned=self._assigned,
+            on_assigned=lambda partitions: self._assigned(consumer, partitions),
         )
+        return consumer
 
     def start(self) -> None:
         self.consumer.subscribe(self.plan.topics)
@@ -99,8 +100,16 @@ class ConsumerClient:
                 pass  # its session ends by itself
             self.consumer.subscribe(self.plan.topics)
 
-    def _assigned(self, partitions: list[TopicPartition]) -> None:
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.reading = Reading(self.plan.group)
+        identity = consumer.identity
+        if identity is not None:
+            self.workload.history.on_assigned(
+                self.plan.group,
+                identity.generation,
+                identity.member_id,
+                [(tp.topic, tp.partition) for tp in partitions],
+            )
         self.workload.cluster.world.totals["rebalances"] += 1
 
     def _take(self) -> None:

@@ -34,6 +34,8 @@ class ProducerPlan:
     """Records at once, at most."""
     value_bytes: int = 0
     """Padding behind what makes a value unique."""
+    keys: int = 0
+    """Of how many keys each record has one; 0: none has a key."""
 
 
 class ProducerClient:
@@ -71,9 +73,12 @@ class ProducerClient:
         self.count += 1
         topic = self.plan.topic
         value = f"{self.plan.name}/{self.count}".encode().ljust(self.plan.value_bytes, b".")
+        key = None
+        if self.plan.keys:
+            key = self.workload.history.keys[value] = b"%d" % self.rng.randrange(self.plan.keys)
         self.workload.history.on_sent(topic, partition, value)
         self.unsettled += 1
-        outcome = self.producer.send(ProducerRecord(topic, value, partition=partition))
+        outcome = self.producer.send(ProducerRecord(topic, value, key, partition))
         outcome.when_done(partial(self._settled, value))
 
     def _settled(self, value: bytes, outcome: Outcome[Delivery]) -> None:
