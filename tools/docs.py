@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from barnabas.config.broker import BROKER, BROKER_THROTTLES, why_fixed
+from barnabas.config.client_metrics import SUBSCRIPTION
 from barnabas.config.definition import ConfigDef, ConfigKey, UpdateMode
 from barnabas.config.group import ADDRESS_QUOTAS, CLIENT_QUOTAS, GROUP
 from barnabas.config.topic import BROKER_SYNONYMS, TOPIC
@@ -40,6 +41,7 @@ def configuration() -> str:
         ("Throttles of a broker", BROKER_THROTTLES, "Dynamic configuration only."),
         ("Topics", TOPIC, "*Default from* names the node's keys that stand behind a topic's."),
         ("Groups", GROUP, "The node's key `group.<key>` stands behind each, where there is one."),
+        ("Client metrics", SUBSCRIPTION, "For subscriptions to clients' metrics (KIP-714)."),
         ("Client quotas", CLIENT_QUOTAS, "For users and client ids."),
         ("Address quotas", ADDRESS_QUOTAS, "For addresses."),
     ):

@@ -8,7 +8,6 @@ Behaviour: Kafka's KRaftMetadataCache.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -17,9 +16,6 @@ from barnabas.metadata.registrations import BrokerRegistration, ListenerEndpoint
 from barnabas.metadata.topic import Replicas, Topic
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
-
-TOPIC_NAME_MAX = 249
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 NOT_ASKED = -2147483648
 """Authorized operations that nobody asked for."""
@@ -44,12 +40,6 @@ class PartitionView(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...]
-
-
-def is_legal_topic_name(name: str) -> bool:
-    return (
-        name not in (".", "..") and len(name) <= TOPIC_NAME_MAX and _LEGAL.match(name) is not None
-    )
 
 
 class ClusterView:

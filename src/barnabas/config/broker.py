@@ -57,6 +57,14 @@ def broker_key(name: str) -> ConfigKey | None:
     return BROKER.keys.get(plain) or BROKER_THROTTLES.keys.get(plain)
 
 
+def broker_id(name: str) -> int | None:
+    """The id that a resource's name says; None where it is no number of 32 bits."""
+    digits = name[1:] if name[:1] in ("-", "+") else name
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 24):
+        return None
+    return number if -(1 << 31) <= (number := int(name)) < 1 << 31 else None
+
+
 def strip_listener_prefix(name: str) -> str:
     """`name` without ``listener.name.<listener>.``; a SASL mechanism's prefix stays."""
     if not name.startswith("listener.name."):

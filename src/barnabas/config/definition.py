@@ -15,7 +15,9 @@ Source: Kafka's ``ConfigDef``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from enum import IntEnum
+from math import isfinite, isnan
 from typing import NamedTuple, TypeAlias
 
 from barnabas.config.allowed import Allowed, parse_allowed
@@ -36,6 +38,8 @@ class ConfigError(ValueError):
 class ConfigType(IntEnum):
     """Type of a key, with the numbers that DescribeConfigs sends."""
 
+    UNKNOWN = 0
+    """Of a key that no table has: text, and perhaps a secret."""
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -79,8 +83,8 @@ class ConfigKey(NamedTuple):
 
     @property
     def sensitive(self) -> bool:
-        """Never shown."""
-        return self.type is ConfigType.PASSWORD
+        """Never shown: a password, or what may be one for all that is known."""
+        return self.type is ConfigType.PASSWORD or self.type is ConfigType.UNKNOWN
 
     def parse(self, text: str | None) -> ConfigValue:
         """The typed value. Raises :class:`ConfigError`."""
@@ -92,6 +96,16 @@ class ConfigKey(NamedTuple):
         if problem is not None:
             raise ConfigError(self.name, shown, problem)
         return value
+
+    def text(self, value: ConfigValue) -> str | None:
+        """`value` as text again, in the one way that Kafka writes it."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, list):
+            return ",".join(value)
+        if isinstance(value, float):
+            return _java_double(value)
+        return None if value is None else str(value)
 
     def _convert(self, text: str, shown: str) -> ConfigValue:
         stripped = text.strip()
@@ -122,6 +136,19 @@ class ConfigKey(NamedTuple):
         if not -bound <= value < bound:
             raise ConfigError(self.name, shown, f"it must fit in {bits} bits")
         return value
+
+
+def _java_double(value: float) -> str:
+    """As ``Double.toString``: a decimal fraction from 0.001 to 10,000,000, else a power of ten."""
+    if not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    power = len(digits) + exponent - 1
+    figures = "".join(map(str, digits)).rstrip("0")
+    return f"{'-' * sign}{figures[0]}.{figures[1:] or '0'}E{power}"
 
 
 class ConfigDef:
@@ -176,6 +203,14 @@ class ConfigDef:
     def unknown(self, given: Mapping[str, str]) -> list[str]:
         """Names that are no keys of this table, in the given order."""
         return [name for name in given if name not in self.keys]
+
+
+def unknown_key(name: str) -> ConfigKey:
+    """A definition for a key that no table has."""
+    return ConfigKey(
+        name, ConfigType.UNKNOWN, None, False, parse_allowed("any"), UpdateMode.CLUSTER_WIDE, "low",
+        internal=False, doc="",
+    )  # fmt: skip
 
 
 def parse_table(text: str) -> list[ConfigKey]:

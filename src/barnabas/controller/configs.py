@@ -13,12 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from barnabas.config.broker import broker_key, may_update, why_fixed
+from barnabas.config.broker import broker_id, broker_key, may_update, why_fixed
+from barnabas.config.client_metrics import (
+    SUBSCRIPTION,
+    IllegalPattern,
+    SubscriptionRefused,
+    check_subscription,
+)
 from barnabas.config.definition import ConfigError, ConfigKey, ConfigType
 from barnabas.config.group import GROUP as GROUP_KEYS
 from barnabas.config.group import check_group_overrides
 from barnabas.config.topic import TOPIC as TOPIC_KEYS
 from barnabas.config.topic import check_topic_overrides
+from barnabas.config.topic_names import check_topic_name
 from barnabas.controller.cluster import MIN_ISR, STRATEGY, Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
@@ -119,13 +126,14 @@ def alter_resource(
     cluster: Cluster, kind: int, name: str, changes: Iterable[Change]
 ) -> list[Message]:
     """Records that make the changes to one resource. Raises KafkaError."""
-    check_resource(cluster, kind, name)
+    check_resource(kind, name)
     before = cluster.image.config(kind, name)
     after = dict(before)
     for change in changes:
         _apply(kind, after, change, cluster)
     _check_elr(cluster, kind, name, before, after)
     check_values(cluster, kind, name, after)
+    check_existence(cluster, kind, name)
     records: list[Message] = [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=after.get(key))
         for key in [*before, *(k for k in after if k not in before)]
@@ -136,21 +144,23 @@ def alter_resource(
     return records
 
 
-def check_resource(cluster: Cluster, kind: int, name: str) -> None:
-    """Refuse what cannot be configured. Raises KafkaError."""
+def check_resource(kind: int, name: str) -> None:
+    """Refuse what cannot be configured, whoever there is. Raises KafkaError."""
     if kind == TOPIC:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-        if name not in cluster.image.topics_by_name:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
-            )
+        problem = check_topic_name(name)
+        if problem is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     elif kind == BROKER:
-        if name and not (name.isascii() and name.isdigit()):
+        number = broker_id(name)
+        if name and number is None:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"Unable to parse broker name as a base 10 number: '{name}'.",
             )
+        if number is not None and number < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid negative broker id: {name}.")
     elif kind == BROKER_LOGGER:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Loggers are configured at the broker that has them."
@@ -165,12 +175,28 @@ def check_resource(cluster: Cluster, kind: int, name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}.")
 
 
+def check_existence(cluster: Cluster, kind: int, name: str) -> None:
+    """Refuse a topic that is unknown and a node that never registered; a fenced one, which may
+    still be throttled, is registered. Raises KafkaError."""
+    image = cluster.image
+    if kind == TOPIC and name not in image.topics_by_name:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+        )
+    if kind == BROKER and name:
+        node = broker_id(name)
+        if node not in image.brokers and node not in (*image.controllers, cluster.node_id):
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
+
+
 def key_of(kind: int, name: str) -> ConfigKey | None:
     """The definition of a key of a resource type; None where there is none."""
     if kind == TOPIC:
         return TOPIC_KEYS.keys.get(name)
     if kind == GROUP:
         return GROUP_KEYS.keys.get(name)
+    if kind == CLIENT_METRICS:
+        return SUBSCRIPTION.keys.get(name)
     return broker_key(name) if kind == BROKER else None
 
 
@@ -262,23 +288,13 @@ def _check_broker_values(name: str, values: Mapping[str, str]) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
-_SUBSCRIPTION = ("metrics", "interval.ms", "match")
-
-
 def _check_subscription(values: Mapping[str, str]) -> None:
-    """A client metrics subscription (KIP-714)."""
-    for key, text in values.items():
-        if key not in _SUBSCRIPTION:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {key}"
-            )
-        if key == "interval.ms":
-            if not text.strip().isdigit() or not 100 <= int(text) <= 3_600_000:
-                raise KafkaError(
-                    ErrorCode.INVALID_CONFIG,
-                    f"Invalid value {text} for interval.ms, interval must be between 100 and"
-                    " 3600000",
-                )
+    try:
+        check_subscription(values)
+    except SubscriptionRefused as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    except (IllegalPattern, ConfigError) as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
 def _check_elr(

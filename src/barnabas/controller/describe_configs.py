@@ -1,21 +1,25 @@
 """DescribeConfigs and ListConfigResources over an image: values, sources, synonyms, types.
 
 Pure: a broker answers from its committed image, a controller from its own. Nothing sensitive is
-shown. Source: KIP-133, KIP-226, KIP-569 (types and documentation), KIP-1142.
+shown, and a key that no table knows may be a secret. Values are those that hold, each in its own
+key's unit; synonyms are texts as they are set. Source: KIP-133, KIP-226, KIP-569 (types and
+documentation), KIP-714, KIP-1142; Kafka's ConfigHelper and KafkaConfigSchema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from barnabas.config.broker import BROKER as BROKER_KEYS
-from barnabas.config.broker import broker_key, broker_synonyms, why_fixed
-from barnabas.config.definition import ConfigKey, ConfigType, ConfigValue, UpdateMode
+from barnabas.config.broker import broker_id, broker_key, broker_synonyms, why_fixed
+from barnabas.config.client_metrics import SUBSCRIPTION
+from barnabas.config.definition import ConfigError, ConfigKey, ConfigType, UpdateMode, unknown_key
 from barnabas.config.group import GROUP as GROUP_KEYS
 from barnabas.config.group import broker_synonym
-from barnabas.config.topic import BROKER_SYNONYMS, Synonym
+from barnabas.config.topic import BROKER_SYNONYMS, topic_default
 from barnabas.config.topic import TOPIC as TOPIC_KEYS
+from barnabas.config.topic_names import check_topic_name
 from barnabas.metadata.image import (
     BROKER,
     CLIENT_METRICS,
@@ -59,59 +63,62 @@ class Source(NamedTuple):
     value: str | None
 
 
-class Configuration(NamedTuple):
+class Configuration:
     """What DescribeConfigs reads: the image, this node's id and its properties as text."""
 
-    image: MetadataImage
-    node_id: int
-    properties: Mapping[str, str]
+    def __init__(self, image: MetadataImage, node_id: int, properties: Mapping[str, str]) -> None:
+        self.image = image
+        self.node_id = node_id
+        # The older name of node.id counts as given with the new one.
+        static = {"broker.id": str(node_id), **properties}
+        self.layers: list[tuple[int, Mapping[str, str]]] = [
+            (DYNAMIC_BROKER, image.config(BROKER, str(node_id))),
+            (DYNAMIC_DEFAULT, image.config(BROKER, CLUSTER_DEFAULT)),
+            (STATIC, static),
+        ]
+        """What this node is told, strongest first, without the defaults."""
 
-    def broker_sources(self, name: str, broker: int | None) -> list[Source]:
-        """Where a broker's key `name` is set, strongest first, without its default."""
-        found = []
-        if broker is not None:
-            own = self.image.config(BROKER, str(broker)).get(name)
-            if own is not None:
-                found.append(Source(DYNAMIC_BROKER, name, own))
-        common = self.image.config(BROKER, CLUSTER_DEFAULT).get(name)
-        if common is not None:
-            found.append(Source(DYNAMIC_DEFAULT, name, common))
-        if name in self.properties and (broker is None or broker == self.node_id):
-            found.append(Source(STATIC, name, self.properties[name]))
-        return found
+    def texts(self) -> dict[str, str]:
+        """What holds at this node, by key."""
+        merged: dict[str, str] = {}
+        for _, values in reversed(self.layers):
+            merged.update(values)
+        return merged
 
-
-def topic_sources(at: Configuration, key: ConfigKey, overrides: Mapping[str, str]) -> list[Source]:
-    """Where a topic's key is set, strongest first, ending with the default."""
-    found = []
-    if key.name in overrides:
-        found.append(Source(DYNAMIC_TOPIC, key.name, overrides[key.name]))
-    for synonym in BROKER_SYNONYMS.get(key.name, ()):
-        for source in at.broker_sources(synonym.name, None):
-            found.append(source._replace(value=_in_topic_unit(source.value, synonym)))
-    synonyms = BROKER_SYNONYMS.get(key.name, ())
-    shown = synonyms[0].name if synonyms else key.name
-    found.append(Source(DEFAULT, shown, _default_text(key)))
-    return found
-
-
-def _in_topic_unit(text: str | None, synonym: Synonym) -> str | None:
-    if text is None or synonym.factor == 1:
-        return text
-    value = int(text)
-    return str(value if value < 0 else value * synonym.factor)
-
-
-def _default_text(key: ConfigKey) -> str | None:
-    return key.default
+    def synonyms(self, name: str, wanted: int | None = None) -> list[Source]:
+        """Where a broker's key `name` or one that means the same is set, strongest first, ending with
+        the defaults. As in Kafka the list begins where `name` itself is set (what stands before is
+        another key's), and is empty where it is set nowhere. `wanted` leaves one layer only."""
+        names = broker_synonyms(name)
+        found = [
+            Source(source, each, values[each])
+            for source, values in self.layers
+            for each in names
+            if each in values
+        ]
+        found += [
+            Source(DEFAULT, each, key.default)
+            for each in names
+            if (key := BROKER_KEYS.keys.get(each)) is not None and key.default is not None
+        ]
+        own = next((at for at, source in enumerate(found) if source.name == name), len(found))
+        return [s for s in found[own:] if wanted is None or s.source == wanted]
 
 
-def describe_configs(
-    at: Configuration,
-    request: DescribeConfigsRequest,
-    *,
-    loggers: Callable[[], Mapping[str, str]] | None = None,
-) -> DescribeConfigsResponse:
+class Entry(NamedTuple):
+    """One key as it is described: what holds, where it is set (strongest first), whether it is fixed."""
+
+    key: ConfigKey
+    value: str | None
+    synonyms: list[Source]
+    read_only: bool = False
+
+    @property
+    def source(self) -> int:
+        return self.synonyms[0].source if self.synonyms else DEFAULT
+
+
+def describe_configs(at: Configuration, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """One result per resource asked."""
     return DescribeConfigsResponse(
         results=[_describe(at, resource, request) for resource in request.resources]
@@ -131,136 +138,180 @@ def _describe(
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
+    # No keys and an empty list of keys both mean all.
     wanted = resource.configuration_keys
     result.configs = [
-        _described(key, sources, read_only, request)
-        for key, sources, read_only in entries
-        if wanted is None or key.name in wanted
+        _described(entry, request) for entry in entries if not wanted or entry.key.name in wanted
     ]
     return result
 
 
-Entry = tuple[ConfigKey, list[Source], bool]
-"""Key, where it is set (strongest first), whether it may not be changed."""
-
-
 def _entries(at: Configuration, kind: int, name: str) -> list[Entry]:
     if kind == TOPIC:
+        problem = check_topic_name(name)
+        if problem is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         if name not in at.image.topics_by_name:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"This server has no topic '{name}'."
             )
-        return topic_entries(at, at.image.config(TOPIC, name))
+        return _topic_entries(at, at.image.config(TOPIC, name))
     if kind == BROKER:
-        return _broker_entries(at, name)
+        return _broker_entries(at, name) if name else _cluster_entries(at)
     if kind == GROUP:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return _group_entries(at, at.image.config(GROUP, name))
     if kind == CLIENT_METRICS:
-        own = at.image.config(CLIENT_METRICS, name)
-        return [
-            (_plain_key(key), [Source(DYNAMIC_CLIENT_METRICS, key, text)], False)
-            for key, text in sorted(own.items())
-        ]
+        if not name:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+            )
+        return _subscription_entries(at.image.config(CLIENT_METRICS, name))
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
-def topic_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entry]:
-    """Every key of a topic with `overrides`, by name."""
-    keys = TOPIC_KEYS.keys
-    entries: list[Entry] = [
-        (keys[name], topic_sources(at, keys[name], overrides), False)
-        for name in sorted(keys)
-        if not keys[name].internal
-    ]
-    # Keys that Kafka's table lacks (unclean.recovery.strategy) are shown where they are set.
-    entries += [
-        (_plain_key(name), [Source(DYNAMIC_TOPIC, name, overrides[name])], False)
-        for name in sorted(overrides)
-        if name not in keys
-    ]
+def _topic_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entry]:
+    texts = at.texts()
+    entries = []
+    for key in _topic_keys(overrides):
+        synonyms = BROKER_SYNONYMS.get(key.name, ())
+        sources = at.synonyms(synonyms[0].name) if synonyms else []
+        value = key.text(topic_default(key.name, texts)) if key.name in TOPIC_KEYS else None
+        if key.name in overrides:
+            value = canonical(key, overrides[key.name])
+            sources.insert(0, Source(DYNAMIC_TOPIC, key.name, value))
+        entries.append(Entry(key, value, sources))
     return entries
 
 
+def _topic_keys(overrides: Mapping[str, str]) -> list[ConfigKey]:
+    """By name; unclean.recovery.strategy, which Kafka's table lacks, only where it is set."""
+    keys = [key for _, key in sorted(TOPIC_KEYS.keys.items()) if not key.internal]
+    return keys + [
+        broker_key(name) or unknown_key(name)
+        for name in sorted(overrides)
+        if name not in TOPIC_KEYS
+    ]
+
+
+def created_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entry]:
+    """Every key of a new topic, by name, as CreateTopics tells it: each with the one source that it
+    comes from, whatever the unit, unlike DescribeConfigs."""
+    entries = []
+    for key in _topic_keys(overrides):
+        synonyms = BROKER_SYNONYMS.get(key.name, ())
+        found = Source(DEFAULT, key.name, key.default)
+        if key.name in overrides:
+            found = Source(DYNAMIC_TOPIC, key.name, overrides[key.name])
+        else:
+            for source, values in at.layers:
+                if any(synonym.name in values for synonym in synonyms):
+                    text = key.text(topic_default(key.name, values))
+                    found = Source(source, key.name, text)
+                    break
+        entries.append(Entry(key, found.value, [found]))
+    return entries
+
+
+def _cluster_entries(at: Configuration) -> list[Entry]:
+    """What is set as the default of all brokers."""
+    return [
+        Entry(key, canonical(key, text), at.synonyms(name, DYNAMIC_DEFAULT), _is_fixed(key))
+        for name, text in sorted(at.image.config(BROKER, CLUSTER_DEFAULT).items())
+        for key in (_broker_key(name),)
+    ]
+
+
 def _broker_entries(at: Configuration, name: str) -> list[Entry]:
-    """One broker's keys; under the empty name what is set as the default of all."""
-    if not name:
-        common = at.image.config(BROKER, CLUSTER_DEFAULT)
-        return [
-            (broker_key(key) or _plain_key(key), [Source(DYNAMIC_DEFAULT, key, text)], False)
-            for key, text in sorted(common.items())
-        ]
-    if not name.isdigit() or int(name) != at.node_id:
+    """One broker's keys, also those that it is told and does not know."""
+    if broker_id(name) is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
+    if broker_id(name) != at.node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {at.node_id} or empty string, but received {name}",
         )
-    names = dict.fromkeys(sorted(BROKER_KEYS.keys))
-    names.update(dict.fromkeys(sorted(at.image.config(BROKER, name))))
-    entries = []
-    for each in names:
-        key = broker_key(each) or _plain_key(each)
-        if key.internal:
-            continue
-        sources = []
-        for synonym in broker_synonyms(each):
-            sources += at.broker_sources(synonym, at.node_id)
-            if synonym in BROKER_KEYS and BROKER_KEYS[synonym].default is not None:
-                sources.append(Source(DEFAULT, synonym, BROKER_KEYS[synonym].default))
-        sources.sort(key=lambda source: source.source)
-        fixed = key.mode is UpdateMode.READ_ONLY or why_fixed(key.name) is not None
-        entries.append((key, sources, fixed))
-    return entries
+    texts = at.texts()
+    keys = (_broker_key(each) for each in sorted({*BROKER_KEYS.keys, *texts}))
+    return [
+        Entry(
+            key,
+            canonical(key, texts.get(key.name, key.default)),
+            at.synonyms(key.name),
+            _is_fixed(key),
+        )
+        for key in keys
+        if not key.internal
+    ]
+
+
+def _is_fixed(key: ConfigKey) -> bool:
+    unknown = key.type is ConfigType.UNKNOWN
+    return unknown or key.mode is UpdateMode.READ_ONLY or why_fixed(key.name) is not None
 
 
 def _group_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entry]:
+    texts = at.texts()
     entries = []
-    for name in sorted(GROUP_KEYS.keys):
-        key = GROUP_KEYS.keys[name]
-        sources = []
-        if name in overrides:
-            sources.append(Source(DYNAMIC_GROUP, name, overrides[name]))
+    for name, key in sorted(GROUP_KEYS.keys.items()):
         synonym = broker_synonym(name)
-        if synonym is not None:
-            sources += at.broker_sources(synonym, None)
-        sources.append(Source(DEFAULT, synonym or name, _default_text(key)))
-        entries.append((key, sources, False))
+        if synonym is None:
+            sources = [Source(DEFAULT, name, key.default)] if key.default is not None else []
+            text = key.default
+        else:
+            sources = at.synonyms(synonym)
+            text = texts.get(synonym, BROKER_KEYS[synonym].default)
+        if name in overrides:
+            text = canonical(key, overrides[name])
+            sources.insert(0, Source(DYNAMIC_GROUP, name, text))
+        entries.append(Entry(key, canonical(key, text), sources))
     return entries
 
 
-def _plain_key(name: str) -> ConfigKey:
-    """A definition for a key that no table has: text, shown to nobody in case it is a secret."""
-    template = next(iter(BROKER_KEYS.keys.values()))
-    return template._replace(
-        name=name, type=ConfigType.STRING, default=None, required=False,
-        mode=UpdateMode.CLUSTER_WIDE, internal=False, doc="",
-    )  # fmt: skip
+def _subscription_entries(own: Mapping[str, str]) -> list[Entry]:
+    """A client metrics subscription, whether or not anything is set (KIP-714)."""
+    entries = []
+    for name, key in sorted(SUBSCRIPTION.keys.items()):
+        value = canonical(key, own.get(name, key.default))
+        sources = [Source(DYNAMIC_CLIENT_METRICS, name, value)] if name in own else []
+        entries.append(Entry(key, value, sources))
+    return entries
 
 
-def _described(
-    key: ConfigKey, sources: list[Source], read_only: bool, request: DescribeConfigsRequest
-) -> DescribeConfigsResourceResult:
-    strongest = sources[0] if sources else Source(DEFAULT, key.name, None)
+def _broker_key(name: str) -> ConfigKey:
+    """The definition of a broker's key under the name that is asked for."""
+    key = broker_key(name)
+    return unknown_key(name) if key is None else key._replace(name=name)
+
+
+def canonical(key: ConfigKey, text: str | None) -> str | None:
+    """`text` as it reads once it was typed; as it is where it has no such value."""
+    try:
+        return key.text(key.parse(text))
+    except ConfigError:
+        return text
+
+
+def _described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    key = entry.key
     hidden = key.sensitive
-
-    def shown(value: str | None) -> str | None:
-        return None if hidden else value
-
     return DescribeConfigsResourceResult(
         name=key.name,
-        value=shown(strongest.value),
-        read_only=read_only,
-        config_source=strongest.source,
+        value=None if hidden else entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
         is_sensitive=hidden,
         synonyms=[
-            DescribeConfigsSynonym(name=s.name, value=shown(s.value), source=s.source)
-            for s in sources
+            DescribeConfigsSynonym(name=s.name, value=None if hidden else s.value, source=s.source)
+            for s in entry.synonyms
         ]
         if request.include_synonyms
         else (),
         config_type=key.type.value,
-        documentation=key.doc if request.include_documentation else None,
+        documentation=(key.doc or None) if request.include_documentation else None,
     )
 
 
@@ -289,8 +340,3 @@ def _names(image: MetadataImage, kind: int) -> Iterable[str]:
     if kind == BROKER:
         return [str(broker) for broker in sorted(image.brokers)]
     return sorted(name for type_, name in image.configs if type_ == kind and name)
-
-
-def value_of(sources: list[Source], key: ConfigKey) -> ConfigValue:
-    """The typed value that holds."""
-    return key.parse(sources[0].value) if sources else None

@@ -6,15 +6,15 @@ Kafka's ReplicationControlManager.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from barnabas.config.topic_names import check_topic_name
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.configs import check_values
 from barnabas.controller.decision import Decision
-from barnabas.controller.describe_configs import Configuration, topic_entries
+from barnabas.controller.describe_configs import Configuration, created_entries
 from barnabas.controller.gathering import RECORDS_MAX, Gathering, Part
 from barnabas.controller.placement import UsableBroker, placing
 from barnabas.metadata.features import DIRECTORIES_SINCE
@@ -41,9 +41,6 @@ from barnabas.wire.messages.create_topics_response import (
 )
 from barnabas.wire.schema import Message
 
-NAME_MAX = 249
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
-
 
 class Assignment(NamedTuple):
     """Replicas and first ISR of one new partition."""
@@ -61,25 +58,6 @@ class Placement(NamedTuple):
 
 
 # -- names -----------------------------------------------------------------------------------------
-
-
-def check_name(name: str) -> str | None:
-    """A sentence on what is wrong with a topic's name, or None."""
-    if not name:
-        return "Topic name is invalid: the empty string is not allowed"
-    if name in (".", ".."):
-        return f"Topic name is invalid: '{name}' is not allowed"
-    if len(name) > NAME_MAX:
-        return (
-            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length"
-            f" {NAME_MAX}"
-        )
-    if not _LEGAL.match(name):
-        return (
-            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII"
-            " alphanumerics, '.', '_' and '-'"
-        )
-    return None
 
 
 def colliding_name(cluster: Cluster, name: str) -> str | None:
@@ -159,7 +137,7 @@ def _create(
     overrides = _check_configs(cluster, wanted)
     placement = _manual(cluster, wanted) if wanted.assignments else _placed(cluster, wanted, rng)
     topic_id = new_topic_id(cluster, rng)
-    result = CreatableTopicResult(name=wanted.name, topic_id=topic_id)
+    result = CreatableTopicResult(name=wanted.name, topic_id=topic_id, error_message=None)
     if may_describe_configs:
         result.num_partitions = placement.partitions
         result.replication_factor = placement.factor
@@ -188,7 +166,7 @@ def _check_new_name(cluster: Cluster, name: str, taken: Mapping[str, str]) -> No
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
         )
-    problem = check_name(name)
+    problem = check_topic_name(name)
     if problem:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if name in cluster.image.topics_by_name:
@@ -220,13 +198,13 @@ def described_configs(
     at = Configuration(cluster.image, cluster.node_id, cluster.properties)
     return [
         CreatableTopicConfigs(
-            name=key.name,
-            value=None if key.sensitive else sources[0].value,
-            read_only=read_only,
-            config_source=sources[0].source,
-            is_sensitive=key.sensitive,
+            name=entry.key.name,
+            value=None if entry.key.sensitive else entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.key.sensitive,
         )
-        for key, sources, read_only in topic_entries(at, overrides)
+        for entry in created_entries(at, overrides)
     ]
 
 

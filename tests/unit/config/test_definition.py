@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config.broker import BROKER, BROKER_THROTTLES, broker_synonyms, may_update
-from barnabas.config.definition import ConfigDef, ConfigError, ConfigType, parse_table
+from barnabas.config.client_metrics import SUBSCRIPTION
+from barnabas.config.definition import ConfigDef, ConfigError, ConfigKey, ConfigType, parse_table
 from barnabas.config.group import ADDRESS_QUOTAS, CLIENT_QUOTAS, GROUP
 from barnabas.config.topic import TOPIC
 
@@ -14,6 +15,7 @@ TABLES = {
     "throttles": BROKER_THROTTLES,
     "topic": TOPIC,
     "group": GROUP,
+    "client metrics": SUBSCRIPTION,
     "client quotas": CLIENT_QUOTAS,
     "address quotas": ADDRESS_QUOTAS,
 }
@@ -40,6 +42,7 @@ def test_there_are_as_many_keys_as_in_kafka() -> None:
         "throttles": 3,
         "topic": 34,
         "group": 17,
+        "client metrics": 3,
         "client quotas": 4,
         "address quotas": 1,
     }
@@ -165,3 +168,26 @@ def test_synonyms_stand_strongest_first() -> None:
         "log.retention.hours",
     )
     assert broker_synonyms("num.partitions") == ("num.partitions",)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("0.5", "0.5"),
+        ("1", "1.0"),
+        ("0.001", "0.001"),
+        ("0.0009", "9.0E-4"),
+        ("12345678", "1.2345678E7"),
+        ("-2147483647", "-2.147483647E9"),
+        ("1.7976931348623157E308", "1.7976931348623157E308"),
+        ("inf", "Infinity"),
+    ],
+)
+def test_a_double_reads_as_in_java(text: str, told: str) -> None:
+    key = BROKER["log.cleaner.io.max.bytes.per.second"]
+    assert key.text(key.parse(text)) == told
+
+
+@pytest.mark.parametrize("key", BROKER.keys.values(), ids=lambda key: key.name)
+def test_a_default_is_written_as_it_is_told(key: ConfigKey) -> None:
+    assert key.text(key.parse(key.default)) == key.default

@@ -78,7 +78,18 @@ def test_set_append_subtract_delete(world: World) -> None:
         (BROKER, "", ("min.insync.replicas", DELETE, None), ErrorCode.INVALID_CONFIG),
         (LOGGER, "1", ("root", SET, "INFO"), ErrorCode.INVALID_REQUEST),
         (METRICS, "", ("interval.ms", SET, "1000"), ErrorCode.INVALID_REQUEST),
-        (METRICS, "m", ("interval.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "a b", ("retention.ms", SET, "1"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "no", ("nope", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "99", ("log.cleaner.threads", SET, "2"), ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (BROKER, "99", ("log.cleaner.threads", DELETE, None), ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (BROKER, "-1", ("log.cleaner.threads", SET, "2"), ErrorCode.INVALID_REQUEST),
+        (METRICS, "m", ("interval.ms", SET, "99"), ErrorCode.INVALID_REQUEST),
+        (METRICS, "m", ("interval.ms", SET, "3600001"), ErrorCode.INVALID_REQUEST),
+        (METRICS, "m", ("interval.ms", SET, "often"), ErrorCode.INVALID_CONFIG),
+        (METRICS, "m", ("match", SET, "foo=bar"), ErrorCode.INVALID_CONFIG),
+        (METRICS, "m", ("match", SET, "client_id"), ErrorCode.INVALID_CONFIG),
+        (METRICS, "m", ("match", SET, "client_id=a=b"), ErrorCode.INVALID_CONFIG),
+        (METRICS, "m", ("match", SET, "client_id=a,client_id=["), ErrorCode.INVALID_CONFIG),
         (METRICS, "m", ("nope", SET, "1"), ErrorCode.INVALID_REQUEST),
         (GROUP, "", ("consumer.session.timeout.ms", SET, "45000"), ErrorCode.INVALID_REQUEST),
         (GROUP, "g", ("consumer.session.timeout.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
@@ -171,7 +182,123 @@ def test_a_topics_configuration_tells_sources_and_synonyms(world: World) -> None
     ]
     assert segment.documentation
     retention = by_name["retention.ms"]
-    assert (retention.value, retention.config_source) == (str(3 * 3600 * 1000), 4)
+    # As in Kafka: log.retention.ms, under which a topic's default is told, is set nowhere.
+    assert (retention.value, retention.config_source) == (str(3 * 3600 * 1000), 5)
+    assert not retention.synonyms
+
+
+def synonyms(found: Any) -> list[tuple[str, str | None, int]]:
+    return [(s.name, s.value, s.source) for s in found.synonyms]
+
+
+def test_a_key_that_no_table_has_may_be_a_secret(world: World) -> None:
+    assert not alter(world, BROKER, "", ("my.secret.password", SET, "hunter2")).error_code
+    for name in ("", "100"):
+        found = described(
+            world, BROKER, name, include_synonyms=True, keys=["my.secret.password"]
+        ).configs[0]
+        assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
+        assert (found.config_source, found.config_type) == (3, 0)
+        assert synonyms(found) == [("my.secret.password", None, 3)]
+
+
+def test_a_file_s_unknown_key_is_shown_without_its_value() -> None:
+    world = World({"our.token": "hunter2"})
+    found = described(world, BROKER, "100", keys=["our.token"]).configs[0]
+    assert (found.value, found.is_sensitive, found.config_source) == (None, True, 4)
+
+
+def test_a_broker_s_key_is_told_in_its_own_unit() -> None:
+    world = World({})
+    names = [
+        "log.roll.ms", "log.roll.hours", "log.roll.jitter.ms", "log.retention.ms",
+        "log.retention.minutes", "log.retention.hours", "log.flush.interval.ms", "broker.id",
+    ]  # fmt: skip
+    told = described(world, BROKER, "100", include_synonyms=True, keys=names).configs
+    found = {c.name: (c.value, c.config_source, synonyms(c)) for c in told}
+    for unset in ("log.roll.ms", "log.roll.jitter.ms", "log.retention.ms", "log.retention.minutes",
+                  "log.flush.interval.ms"):  # fmt: skip
+        assert found[unset] == (None, 5, [])
+    assert found["log.roll.hours"] == ("168", 5, [("log.roll.hours", "168", 5)])
+    assert found["log.retention.hours"] == ("168", 5, [("log.retention.hours", "168", 5)])
+    assert found["broker.id"] == ("100", 4, [("broker.id", "100", 4), ("broker.id", "-1", 5)])
+    alter(world, BROKER, "", ("log.retention.ms", SET, "600000"))
+    told = described(world, BROKER, "100", include_synonyms=True, keys=names).configs
+    found = {c.name: (c.value, c.config_source, synonyms(c)) for c in told}
+    hours = ("log.retention.hours", "168", 5)
+    assert found["log.retention.ms"] == ("600000", 3, [("log.retention.ms", "600000", 3), hours])
+    assert found["log.retention.minutes"] == (None, 5, [])
+    assert found["log.retention.hours"] == ("168", 5, [hours])
+
+
+def test_a_topic_s_synonyms_are_keys_of_a_broker(world: World) -> None:
+    def told(name: str) -> Any:
+        return described(world, TOPIC, "t", include_synonyms=True, keys=[name]).configs[0]
+
+    for name in ("flush.ms", "segment.ms", "segment.jitter.ms", "remote.storage.enable",
+                 "leader.replication.throttled.replicas"):  # fmt: skip
+        assert synonyms(told(name)) == [] and told(name).config_source == 5
+    alter(world, BROKER, "", ("log.retention.ms", SET, "600000"))
+    alter(world, TOPIC, "t", ("cleanup.policy", SET, "compact, delete"))
+    assert told("cleanup.policy").value == "compact,delete"
+    assert told("retention.ms").value == "600000"
+    # The file's hours and the default's, in hours.
+    assert synonyms(told("retention.ms")) == [
+        ("log.retention.ms", "600000", 3),
+        ("log.retention.hours", "3", 4),
+        ("log.retention.hours", "168", 5),
+    ]
+
+
+def test_no_keys_asked_are_all_keys(world: World) -> None:
+    everything = described(world, TOPIC, "t").configs
+    assert len(everything) == 33
+    assert described(world, TOPIC, "t", keys=[]).configs == everything
+
+
+def test_a_subscription_has_three_keys_whatever_is_set(world: World) -> None:
+    def told() -> dict[str, Any]:
+        return {
+            c.name: (c.value, c.config_source, c.config_type, synonyms(c))
+            for c in described(world, METRICS, "m", include_synonyms=True).configs
+        }
+
+    unset: dict[str, Any] = {
+        "interval.ms": ("300000", 5, 3, []),
+        "match": ("", 5, 7, []),
+        "metrics": ("", 5, 7, []),
+    }
+    assert told() == unset
+    match = "client_id=a.*, client_software_name=Java="
+    assert not alter(world, METRICS, "m", ("match", SET, match)).error_code
+    shown = match.replace(" ", "")
+    assert told() == {**unset, "match": (shown, 7, 7, [("match", shown, 7)])}
+    documented = described(world, METRICS, "m", include_documentation=True).configs
+    assert all(c.documentation for c in documented)
+    assert not alter(world, METRICS, "m", ("metrics", APPEND, "org.apache.")).error_code
+    assert described(world, METRICS, "").error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST),
+        (BROKER, "99999999999", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_is_not_described(
+    world: World, kind: int, name: str, code: ErrorCode
+) -> None:
+    answer = described(world, kind, name)
+    assert ErrorCode(answer.error_code) is code and answer.error_message
+
+
+def test_a_fenced_broker_and_a_controller_may_be_configured(world: World) -> None:
+    world.kill(3)
+    for node in ("3", "100"):
+        assert not alter(world, BROKER, node, ("log.cleaner.threads", SET, "2")).error_code
 
 
 def test_a_broker_is_described_by_itself_only(world: World) -> None:

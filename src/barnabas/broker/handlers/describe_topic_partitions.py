@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.auto_topics import INTERNAL_TOPICS
-from barnabas.broker.cluster_view import TOPIC_OPERATIONS, ClusterView, is_legal_topic_name
+from barnabas.broker.cluster_view import TOPIC_OPERATIONS, ClusterView
+from barnabas.config.topic_names import check_topic_name
 from barnabas.metadata.topic import ORDINARY, Topic
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -80,7 +81,7 @@ def handle(
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     code = (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if is_legal_topic_name(name)
+        if check_topic_name(name) is None
         else ErrorCode.INVALID_TOPIC_EXCEPTION
     )
     return DescribeTopicPartitionsResponseTopic(

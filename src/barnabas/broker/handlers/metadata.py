@@ -20,8 +20,8 @@ from barnabas.broker.cluster_view import (
     NOT_ASKED,
     TOPIC_OPERATIONS,
     ClusterView,
-    is_legal_topic_name,
 )
+from barnabas.config.topic_names import check_topic_name
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.topic import Topic
 from barnabas.types import ZERO_UUID, Uuid
@@ -135,7 +135,7 @@ def _asked_topics(
             topics.append(_topic(view, known, operations, ctx))
             continue
         name = asked.name or ""
-        if not is_legal_topic_name(name):
+        if check_topic_name(name) is not None:
             topics.append(_missing(name, ErrorCode.INVALID_TOPIC_EXCEPTION))
             continue
         topics.append(_missing(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
