@@ -29,13 +29,21 @@ CLUSTER_ID = "bWl4ZWQtcXVvcnVtLXRlcw"
 
 
 class QuorumNodes:
-    """Controllers 1 to `voters` and the brokers in `observers`; `java` says which are Apache Kafka's."""
+    """Controllers 1 to `voters` and the brokers in `observers`; `java` says which are Apache Kafka's. In a
+    `dynamic` quorum controller 1 votes alone at first, and the others wait to be added."""
 
     def __init__(
-        self, directory: Path, java: set[int], voters: int = 3, observers: tuple[int, ...] = ()
+        self,
+        directory: Path,
+        java: set[int],
+        voters: int = 3,
+        observers: tuple[int, ...] = (),
+        *,
+        dynamic: bool = False,
     ) -> None:
         self.directory = directory
         self.java = java
+        self.dynamic = dynamic
         self.voters = tuple(range(1, voters + 1))
         nodes = (*self.voters, *observers)
         ports = FreePorts().take(len(nodes))
@@ -47,12 +55,14 @@ class QuorumNodes:
             self.format(node)
 
     def _properties(self, node: int) -> str:
-        voters = ",".join(f"{n}@{self.endpoints[n]}" for n in self.voters)
+        voters = "voters=" + ",".join(f"{n}@{self.endpoints[n]}" for n in self.voters)
+        if self.dynamic:
+            voters = f"bootstrap.servers={self.controllers}"
         is_voter = node in self.voters
         return (
             f"process.roles={'controller' if is_voter else 'broker'}\n"
             f"node.id={node}\n"
-            f"controller.quorum.voters={voters}\n"
+            f"controller.quorum.{voters}\n"
             "controller.listener.names=CONTROLLER\n"
             "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
             f"listeners={'CONTROLLER' if is_voter else 'PLAINTEXT'}://{self.endpoints[node]}\n"
@@ -61,6 +71,11 @@ class QuorumNodes:
             "metadata.max.retention.bytes=2000\n"
             "metadata.log.segment.ms=1000\n"
         )
+
+    @property
+    def controllers(self) -> str:
+        """For ``--bootstrap-controller``."""
+        return ",".join(str(self.endpoints[n]) for n in self.voters)
 
     def file(self, node: int) -> Path:
         return self.directory / f"{node}.properties"
@@ -73,13 +88,18 @@ class QuorumNodes:
 
     # -- processes ---------------------------------------------------------------------------------
 
-    def format(self, node: int) -> None:
+    def format(self, node: int, first: bool | None = None) -> None:
+        """In a dynamic quorum as its `first` voter or as one that waits."""
+        how: list[str] = []
+        if self.dynamic:
+            first = node == 1 if first is None else first
+            how = ["--standalone" if first else "--no-initial-controllers"]
         if node in self.java:
             command = [*JVM, "-cp", CLASS_PATH, "kafka.tools.StorageTool", "format"]
-            command += ["-t", CLUSTER_ID, "-c", str(self.file(node))]
+            command += ["-t", CLUSTER_ID, "-c", str(self.file(node)), *how]
         else:
             command = [sys.executable, "-m", "barnabas", "storage", "format"]
-            command += ["--cluster-id", CLUSTER_ID, str(self.file(node))]
+            command += ["--cluster-id", CLUSTER_ID, str(self.file(node)), *how]
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
     def start(self, node: int) -> None:
@@ -113,7 +133,7 @@ class QuorumNodes:
     def empty(self, node: int) -> None:
         """A new disk for a stopped node."""
         shutil.rmtree(self.data(node))
-        self.format(node)
+        self.format(node, first=False)
 
     def close(self) -> None:
         for node in list(self.processes):
@@ -134,6 +154,12 @@ class QuorumNodes:
             return None
         partition = answer.topics[0].partitions[0]
         return None if partition.error_code else partition
+
+    def voting(self) -> list[int]:
+        """Who votes, as the leader says."""
+        leader = self.leader()
+        state = self.describe(leader) if leader is not None else None
+        return sorted(v.replica_id for v in state.current_voters) if state is not None else []
 
     def leader(self) -> int | None:
         for node in self.voters:

@@ -64,15 +64,11 @@ def take_over(m: Machine, state: Candidate) -> None:
 
 
 def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
-    def named(ids: list[int]) -> list[Voter]:
-        keys = [m.voters.key(node) for node in ids]
-        return [Voter(voter_id=key.id, voter_directory_id=key.directory_id) for key in keys]
-
+    """In version 0, whatever the quorum's: Apache Kafka reads no other."""
     return LeaderChangeMessage(
-        version=min(m.history.kraft_version, 1),
         leader_id=m.me.id,
-        voters=named(list(m.voters)),
-        granting_voters=named(sorted(leader.granting)),
+        voters=[Voter(voter_id=node) for node in m.voters],
+        granting_voters=[Voter(voter_id=node) for node in sorted(leader.granting)],
     )
 
 

@@ -156,16 +156,9 @@ def _append(
 ) -> None:
     me = assessment.survivor
     mark = f"{reason}; from {assessment.end} of node {me.id}, without {list(assessment.absent)}"
-    version = min(assessment.kraft_version, 1)
     named = [Voter(voter_id=me.id)]
-    if version >= 1:
-        named = [Voter(voter_id=me.id, voter_directory_id=me.directory_id)]
-    change = LeaderChangeMessage(
-        version=version,
-        leader_id=me.id,
-        voters=named,
-        granting_voters=named,
-        quorum_recovery=mark,
+    change = LeaderChangeMessage(  # in version 0: Apache Kafka reads no other
+        leader_id=me.id, voters=named, granting_voters=named, quorum_recovery=mark
     )
     controls: list[ControlRecord] = [(ControlType.LEADER_CHANGE, change)]
     if assessment.kraft_version >= 1:

@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.raft.opening import open_replica
+from barnabas.raft.batches import control_batch, control_records
+from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.recovery import RecoveryRefusedError, assess, recover, recoveries
+from barnabas.record.builder import ControlType
 from barnabas.sim.world import START_WALL_MS
+from barnabas.types import Uuid
+from barnabas.wire.messages.leader_change_message import LeaderChangeMessage, Voter
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
 
 
@@ -39,6 +43,33 @@ def test_the_survivor_of_a_dynamic_quorum_leads_alone_and_others_join_it() -> No
     [(_, mark)] = recoveries(opened)
     assert mark.startswith("test; from ")
     assert list(opened.history.voters) == [survivor.id]
+    assert {change.version for change in leader_changes(opened)} == {0}
+
+
+def leader_changes(opened: Opened) -> list[LeaderChangeMessage]:
+    """All that stand in its log. Apache Kafka 4.3 reads version 0 and dies of the other."""
+    found = [message for _, records in opened.controls for _, message in records]
+    return [message for message in found if isinstance(message, LeaderChangeMessage)]
+
+
+def test_leaders_of_a_dynamic_quorum_announce_themselves_as_apache_kafka_reads_it() -> None:
+    quorum = Quorum(first_voters=3)
+    survivor = _lose_majority(quorum)
+    opened = open_replica(survivor.machine.disk.open_for_process(), survivor.settings, "/data")
+    assert opened.history.kraft_version == 1
+    [change] = leader_changes(opened)
+    assert change.version == 0
+    assert [voter.voter_id for voter in change.voters] == [1, 2, 3]
+    assert len(change.granting_voters) >= 2
+
+
+def test_announcements_with_directories_are_read_as_they_were_once_written() -> None:
+    voter = Voter(voter_id=1, voter_directory_id=Uuid(b"d" * 16))
+    written = LeaderChangeMessage(version=1, leader_id=1, voters=[voter], granting_voters=[voter])
+    batch = control_batch([(ControlType.LEADER_CHANGE, written)], 7, 3, START_WALL_MS)
+    [(_, read)] = control_records(batch)
+    assert isinstance(read, LeaderChangeMessage)
+    assert (read.leader_id, read.voters) == (1, [voter])
 
 
 def test_the_survivor_of_a_static_quorum_leads_by_its_changed_configuration() -> None:
