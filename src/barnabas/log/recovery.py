@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log import cutting, swapping, transactions
-from barnabas.log.config import LogConfig
+from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.epoch_runs import EpochRuns
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import (
@@ -33,6 +33,7 @@ from barnabas.log.files import (
     offset_of,
 )
 from barnabas.log.partition_log import PartitionLog
+from barnabas.log.plain_batches import check_plain
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.log.segment import CHECK_BYTES, SCAN_BYTES, Segment, remove
 from barnabas.ports import Disk
@@ -231,7 +232,11 @@ def _recover_segment(
     end, least, fault = start, next_offset, ""
     note = segment.note
     try:
-        for header, position in segment.headers(start, crc=True):
+        if seen is not None:
+            most = FOREVER_MS if following is None else following
+            end, next_offset = check_plain(segment, start, next_offset, most, seen.epochs)
+            least = next_offset
+        for header, position in segment.headers(end, crc=True):
             base = header[0]  # by index: a log may have a million batches
             last = base + header[6]
             if base < least or segment.would_overflow(last):

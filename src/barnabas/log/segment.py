@@ -520,7 +520,14 @@ def indexing_of(segment: Segment) -> Indexing:
 
 def append_indexed(segment: Segment, data: Buffer, indexed: Indexed) -> None:
     """As :meth:`Segment.append_run`, where what `note` would do for each batch is done already."""
-    position, base = segment._write([data]), segment.base_offset
+    position = segment._write([data])
+    note_indexed(segment, indexed)
+    segment.size = position + len(data)
+
+
+def note_indexed(segment: Segment, indexed: Indexed) -> None:
+    """As `note` for each of many batches, which stand in the file."""
+    base = segment.base_offset
     for last_offset, at, latest, offset in indexed.entries:
         if segment.would_overflow(last_offset):
             raise CorruptLogError(segment.path, at, "the offset is too far from the base")
@@ -530,7 +537,6 @@ def append_indexed(segment: Segment, data: Buffer, indexed: Indexed) -> None:
     segment._max_timestamp = indexed.max_timestamp
     segment.offset_of_max_timestamp = indexed.offset_of_max_timestamp
     segment._forget_recent(0)  # they would not be the last ones
-    segment.size = position + len(data)
 
 
 def relocate(segment: Segment, directory: str) -> None:

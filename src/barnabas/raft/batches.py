@@ -190,10 +190,14 @@ def committed_batches(records: Buffer, from_offset: int, end_offset: int) -> Com
             break
         if next_offset > from_offset:
             if not attributes & CONTROL:
-                section, at = view, position + HEADER_SIZE
+                start = position + HEADER_SIZE
                 if attributes & CODEC_MASK:
-                    section, at = _section(view[position:end], attributes), 0
-                values = _values(section, at, len(section) if at == 0 else end, count)
+                    section = _section(view[position:end], attributes)
+                    values = _values(section, 0, len(section), count)
+                elif count != 1 or (value := _only_value(view, start, end)) is None:
+                    values = _values(view, start, end, count)
+                else:
+                    values = [value]
                 found.append(CommittedBatch(base, batch_epoch, stamp, values))
             from_offset, epoch = next_offset, batch_epoch
         position = end
@@ -216,6 +220,24 @@ def slices_of_values(batch: memoryview, most: int) -> Iterator[list[memoryview]]
         values, position = _some_values(section, position, len(section), min(left, most))
         left -= most
         yield values
+
+
+def _only_value(view: memoryview, start: int, end: int) -> memoryview | None:
+    """The value of the one record between `start` and `end`, where it looks as what the quorum writes:
+    lengths of one or two bytes, no key, no deltas, no headers. None where it has to be read in full."""
+    if end - start < 9:
+        return None
+    size, at = view[start], start + 1
+    if size & 0x80:
+        size, at = size & 0x7F | view[at] << 7, start + 2
+    if size >> 1 != end - at or size & 1 or view[at + 1] or view[at + 2] or view[at + 3] != 1:
+        return None
+    size, at = view[at + 4], at + 5
+    if size & 0x80:
+        size, at = size & 0x7F | view[at] << 7, at + 1
+    if size >> 1 != end - at - 1 or size & 1 or view[end - 1]:
+        return None
+    return view[at : end - 1]
 
 
 def _values(section: memoryview, start: int, end: int, count: int) -> list[memoryview]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from struct import Struct
 from typing import Protocol
 
 from barnabas.log.config import FOREVER_MS, LogConfig
@@ -16,8 +17,9 @@ from barnabas.log.partition_log import PartitionLog
 from barnabas.log.recovery import BeforeCut, open_log
 from barnabas.log.sound import append_sound
 from barnabas.ports import Disk
-from barnabas.raft.batches import ControlRecord, control_records, iter_runs
+from barnabas.raft.batches import ControlRecord, control_records
 from barnabas.raft.log_shape import LogShape
+from barnabas.record.batch import CONTROL, HEADER_SIZE, LENGTH_PREFIX, MAGIC, CorruptBatchError
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Buffer, TopicPartition
 
 DIRECTORY = f"{METADATA_TOPIC}-0"
@@ -26,6 +28,8 @@ TAIL_BYTES_MAX = 64 * 1024
 """What was appended last is kept in memory up to this size: followers ask for it next, and it is applied."""
 TAIL_APPENDS_MAX = 16
 """So many appends at most."""
+_HEAD = Struct(">qiibIhi")
+"""A batch's header up to the last offset delta."""
 
 
 class RaftLog(Protocol):
@@ -220,25 +224,37 @@ class MetadataLog:
 
 def scan(log: RaftLog) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]]]:
     """The shape of a log that was just opened, without its snapshots, and its control batches by base
-    offset."""
+    offset. Raises :class:`CorruptBatchError`, :class:`CorruptLogError`."""
     shape = LogShape(log.start_offset, log.start_offset)
     controls: list[tuple[int, list[ControlRecord]]] = []
     before = -1
     while before < shape.end_offset < log.end_offset:
         before = shape.end_offset
-        data = memoryview(log.read(before, SCAN_BYTES, log.end_offset))
-        end, epoch = before, -1
-        for run in iter_runs(data, check_crc=False):
-            if run.end_offset <= end:
-                continue
-            if run.epoch != epoch:
-                if end > shape.end_offset:
-                    shape.append(shape.end_offset, end, epoch)
-                epoch = run.epoch
-            end = run.end_offset
-            if run.is_control:
-                batch = data[run.position : run.position + run.size]
-                controls.append((run.base_offset, control_records(batch)))
-        if end > shape.end_offset:
-            shape.append(shape.end_offset, end, epoch)
+        _scan_piece(memoryview(log.read(before, SCAN_BYTES, log.end_offset)), shape, controls)
     return shape, controls
+
+
+def _scan_piece(
+    data: memoryview, shape: LogShape, controls: list[tuple[int, list[ControlRecord]]]
+) -> None:
+    """Headers only, which were checked when the log was opened: there may be a million of them."""
+    unpack, position, total = _HEAD.unpack_from, 0, len(data)
+    end, known = shape.end_offset, -1
+    while total - position >= HEADER_SIZE:
+        base, length, epoch, magic, _, attributes, last_delta = unpack(data, position)
+        stop = position + LENGTH_PREFIX + length
+        if magic != MAGIC or length < HEADER_SIZE - LENGTH_PREFIX or base < 0 or last_delta < 0:
+            raise CorruptBatchError(position, "no batch of format v2")
+        if stop > total:
+            break
+        if base + last_delta >= end:
+            if epoch != known:
+                if end > shape.end_offset:
+                    shape.append(shape.end_offset, end, known)
+                known = epoch
+            end = base + last_delta + 1
+            if attributes & CONTROL:
+                controls.append((base, control_records(data[position:stop])))
+        position = stop
+    if end > shape.end_offset:
+        shape.append(shape.end_offset, end, known)

@@ -1,0 +1,43 @@
+"""What is committed is read the same by the short way for lone records and by the long one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from barnabas.raft import batches
+from barnabas.raft.batches import committed_batches, data_batch
+from barnabas.record.batch import HEADER_SIZE, CorruptBatchError
+
+WALL_MS = 1_750_000_000_000
+
+
+def read(data: bytes) -> object:
+    try:
+        return [
+            (one.base_offset, list(map(bytes, one.values)))
+            for one in committed_batches(data, 0, 10**6)[0]
+        ]
+    except CorruptBatchError as error:
+        return error.why
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lone_records_are_read_as_all_others(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    short, taken = batches._only_value, 0
+    for _ in range(3_000):
+        size = rng.choice((0, 1, 2, 3, 55, 62, 63, 64, 100, 120, 8_180, 8_192, 20_000))
+        data = bytearray(data_batch([rng.randbytes(size)], 7, 1, WALL_MS))
+        if (
+            rng.random() < 0.7
+        ):  # the CRC was checked before; what is read here may still be anything
+            at = HEADER_SIZE + rng.randrange(min(12, len(data) - HEADER_SIZE))
+            data[rng.choice((at, len(data) - 1))] = rng.randrange(256)
+        found = read(bytes(data))
+        taken += short(memoryview(data), HEADER_SIZE, len(data)) is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(batches, "_only_value", lambda *_: None)
+            assert read(bytes(data)) == found
+    assert taken > 800
