@@ -78,8 +78,7 @@ class Broker:
         self._controller_endpoint = controller_endpoint
         self._dynamic_version = -1
         self._texts: dict[str, str] = {}
-        self._admitted = False
-        self._stopping = False
+        self._admitted = self._stopping = False
         self._stopped: Callable[[], None] | None = None
         self._timers: dict[str, Wakeup] = {}
 
@@ -109,6 +108,7 @@ class Broker:
             ports,
             self.replicas.find,
             self.deadlines,
+            self.slices,
             FetchLimits(config.broker.fetch_bytes_max, config.broker.fetch_sessions_max),
             partial(add_fetch_leaders, self),
             self.throttle,

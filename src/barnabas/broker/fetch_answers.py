@@ -179,9 +179,20 @@ def remember(session: Session, watched: Watched, data: PartitionData) -> None:
     watched.sent_log_start = data.log_start_offset
     if data.records or data.diverging_epoch is not NO_DIVERGENCE:
         session.later(watched)
-    elif not has_more(session, watched):
+    elif not has_more(session, watched) and not _has_moved(watched, data):
         session.dirty.pop(watched, None)
     # Else it found no room and keeps its place before those that did.
+
+
+def _has_moved(watched: Watched, data: PartitionData) -> bool:
+    """Whether the marks moved since `data` was made, in an earlier turn of the loop."""
+    partition = watched.partition
+    if partition is None or partition.log is None:
+        return True
+    log = partition.log
+    return (
+        log.high_watermark != data.high_watermark or log.log_start_offset != data.log_start_offset
+    )
 
 
 def has_more(session: Session, watched: Watched) -> bool:

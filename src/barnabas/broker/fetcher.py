@@ -21,6 +21,7 @@ from barnabas.broker.partition import Partition
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.client.connection import ChannelError
 from barnabas.config.settings import ReplicationSettings
+from barnabas.limits import SLICE_MS
 from barnabas.ports import Ports, Wakeup
 from barnabas.record.batch import CorruptBatchError
 from barnabas.replication.follower import (
@@ -45,10 +46,11 @@ LOST_RETRY_MS = 50.0
 """After the first loss of a connection; doubled with each one that follows, up to
 `replica.fetch.backoff.ms`: a connection that was reset is no dead leader."""
 NAMED_MAX = 500
-"""New partitions that one request names. A leader takes 40 µs for each, and a full request for three thousand
-held it up for a tenth of a second."""
+"""New partitions that one request names. A leader takes 40 µs for each."""
 TAKEN_MAX = 150
-"""Partitions whose records are appended in one turn: some 10 ms."""
+TIMED_FROM = 20
+"""Partitions whose records are appended in one turn at most; and those after which it is seen how long it
+took."""
 LEADER_UNKNOWN_RETRY_MS = 50.0
 """A leader that lags behind the metadata will know its epoch soon."""
 LEADER_LAGS = frozenset(
@@ -239,7 +241,11 @@ class Fetcher:
         all is taken."""
         if self._closed:
             return
-        for _ in range(TAKEN_MAX):
+        now_ms = self.context.ports.clock.now_ms
+        until_ms = now_ms() + SLICE_MS
+        for taken in range(TAKEN_MAX):
+            if taken >= TIMED_FROM and now_ms() >= until_ms:
+                break
             key, data = next(parts, NOTHING)
             if data is None:
                 self._end_round()

@@ -60,14 +60,14 @@ class Parked:
 
 
 class Working(Parked):
-    """A request that is being followed, a part of it per turn of the loop. Until `release`, nothing else of
-    its connection is served: the requests of one connection take effect in their order."""
+    """A request that is being followed, a part of it per turn of the loop. Where it `holds`, nothing else of
+    its connection is served before `release`: what clients write takes effect in its order."""
 
     __slots__ = ("_error", "_failed", "_released", "holds")
 
-    def __init__(self) -> None:
+    def __init__(self, *, holds: bool = True) -> None:
         super().__init__()
-        self.holds = True
+        self.holds = holds
         self._error: Exception | None = None
         self._failed: Callable[[Exception], None] | None = None
         self._released: Callable[[], None] | None = None

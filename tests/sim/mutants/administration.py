@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker.fetch import FetchService
+from barnabas.broker import fetch_sessions
 from barnabas.broker.partition import Partition
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.controller import features, gathering, producer_ids, topics
@@ -57,7 +57,7 @@ def downgrade_loses_metadata() -> list[Patch]:
 
 
 def idle_places_forgotten() -> list[Patch]:
-    return [(FetchService, "_note_registration", lambda self, session, epoch, named: None)]
+    return [(fetch_sessions, "note_registration", lambda session, epoch, named: None)]
 
 
 MUTANTS = (
