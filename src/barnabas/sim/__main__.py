@@ -22,6 +22,7 @@ EXPECTED = (
     "netsplits", "rebalances", "faults", "truncations", "torn writes", "snapshots taken",
     "snapshots installed", "voter changes", "directories offline", "bits rotted",
     "whole-cluster restarts", "connections reset", "connections lost", "connections doubled",
+    "ambushes", "logs compacted",
 )  # fmt: skip
 """What must happen in a run of `MANY` seeds or more, or it does not try what it claims to."""
 MANY = 300

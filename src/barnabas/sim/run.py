@@ -131,6 +131,8 @@ class Run:
         self.workload.stop_producing()
         self._until(lambda: self.workload.unsettled == 0, "every send to be answered")
         self._until(self._whole, "every ISR to be whole")
+        preferred = self.workload.prefer_leaders()
+        self._until(lambda: bool(preferred), "preferred leaders to be elected")
         self._until(self._agreed, "every node to know the same metadata")
         self._read_everything()
 

@@ -59,14 +59,19 @@ def disk_full(s: Strike) -> bool:
 
 def rot(s: Strike) -> bool:
     """A process is killed, and while it is away a bit flips in a full segment of one replica, below its high
-    watermark: in the log or in an index. Others hold the same records and give them back. (What a running
-    process wrote itself it believes: it is in memory.)"""
+    watermark: in the log or in an index. Others hold the same records and give them back. Mostly it hits
+    what this replica is preferred to serve, so that somebody reads it. (What a running process wrote itself
+    it believes: it is in memory.)"""
     node = s.any_broker()
     if node is None or not s.budget.may_lose_data(node):
         return False
     assert node.node is not None and node.node.broker is not None
     disk, paths = node.machine.disk, []
-    for _, log in sorted(node.node.broker.logs.logs.items()):
+    broker, preferred = node.node.broker, s.rng.random() < 0.7
+    for name, log in sorted(broker.logs.logs.items()):
+        replica = broker.replicas.by_name.get(name)
+        if preferred and (replica is None or replica.replicas[:1] != (node.id,)):
+            continue
         for segment, following in itertools.pairwise(log.segments):
             if following.base_offset <= log.high_watermark:
                 stem = segment.path.removesuffix(".log")

@@ -17,6 +17,7 @@ from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
 from barnabas.sim.workload.operator import Operator
 from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,25 @@ class Workload:
         for producer in self.producers:
             for partition in producer.plan.partitions:
                 producer.send(partition)
+
+    def prefer_leaders(self) -> list[bool]:
+        """Every preferred replica shall lead, which others may have done for a while: what it has is what
+        is read then. Not empty any more when that is answered."""
+        answered: list[bool] = []
+
+        async def ask() -> None:
+            while not answered:
+                try:
+                    await self.admin.ask_any(
+                        lambda: ElectLeadersRequest(election_type=0, topic_partitions=None),
+                        timeout_ms=5_000,
+                    )
+                    answered.append(True)
+                except (ChannelError, KafkaError):
+                    await self.admin.tasks.sleep(200)
+
+        self.admin.tasks.start(ask())
+        return answered
 
     @property
     def unsettled(self) -> int:
