@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
+from barnabas.client.admin import BROKER
+from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 
 pytestmark = pytest.mark.process
@@ -96,6 +98,78 @@ def test_a_reassignment_that_cannot_end_is_seen_and_cancelled(
         assert run.replicas("stuck") == [before]
     finally:
         cluster.resume(target)
+
+
+def plan_file(directory: Path, topic: str, replicas: list[int]) -> str:
+    file = directory / f"{topic}.json"
+    row = {"topic": topic, "partition": 0, "replicas": replicas}
+    file.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    return str(file)
+
+
+def test_a_reassignment_to_a_dead_broker_says_so_and_plans_start_from_its_target(
+    cluster: Cluster, run: Command, tmp_path: Path
+) -> None:
+    run("topics", "create", "empty", "-p", "1", "-r", "1")
+    (before,) = run.replicas("empty")
+    target = next(broker for broker in (1, 2, 3) if broker not in before)
+    file = plan_file(tmp_path, "empty", [target])
+    endpoints = cluster.bootstrap.split(",")
+    run.bootstrap = ",".join(
+        at for at, node in zip(endpoints, cluster.node_ids, strict=True) if node != target
+    )
+    cluster.kill(target)
+    try:
+
+        def is_fenced() -> bool:
+            brokers = run.json("cluster", "describe")["brokers"]
+            return bool(next(b["fenced"] for b in brokers if b["node_id"] == target))
+
+        cluster.wait_for(is_fenced, "the dead broker to be fenced")
+        run("reassign", "execute", file)
+        (row,) = run.json("reassign", "status")
+        assert row["waits_for"] == f"broker {target}, which is fenced"
+        assert (row["bytes_left"], row["seconds_left"]) == (0, None)
+        shown = run("reassign", "status")
+        assert "nothing moves now" in shown and row["waits_for"] in shown
+
+        drained = json.loads(run("reassign", "plan", "--drain", str(target), "-t", "empty"))
+        assert [len(p["replicas"]) for p in drained["partitions"]] == [1]
+        grown = json.loads(run("reassign", "plan", "-r", "2", "-t", "empty"))
+        (replicas,) = [p["replicas"] for p in grown["partitions"]]
+        assert replicas[0] == target and len(replicas) == 2
+        assert "way" in run("reassign", "execute", file)  # again: nothing to ask
+    finally:
+        cluster.restart(target)
+    run("reassign", "status", "--wait")
+    assert run.replicas("empty") == [[target]]
+
+
+def test_a_plan_names_nobody_who_takes_nothing(cluster: Cluster, run: Command) -> None:
+    run("topics", "create", "pair", "-p", "6", "-r", "2")
+    with connect(cluster.bootstrap) as client:
+        cordon = client.admin.alter_configs(BROKER, "3", {"cordoned.log.dirs": "*"})
+        client.call(cordon)
+        try:
+
+            def planned(*words: str) -> list[list[int]]:
+                document = json.loads(run("reassign", "plan", *words, "-t", "pair"))
+                return [partition["replicas"] for partition in document["partitions"]]
+
+            def is_refused() -> bool:
+                words = ["reassign", "plan", "--drain", "2", "-t", "pair"]
+                return main([*words, "--bootstrap", run.bootstrap]) == 1
+
+            cluster.wait_for(is_refused, "broker 3 to be cordoned: nobody is left who takes any")
+            present = run.replicas("pair")
+            assert len(planned("-r", "1")) == 6
+            for replicas in planned("--balance"):
+                assert 3 not in replicas or any(sorted(p) == sorted(replicas) for p in present)
+            run("reassign", "plan", "-r", "3", "-t", "pair", status=1)
+        finally:
+            client.call(client.admin.alter_configs(BROKER, "3", {"cordoned.log.dirs": None}))
+    main(["reassign", "plan", "--drain", "99", "--bootstrap", run.bootstrap])
+    assert "there is no broker 99: the brokers are 1,2,3" in run.capfd.readouterr().err
 
 
 def test_what_is_no_plan_is_refused_in_a_sentence(run: Command, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,12 +35,37 @@ from barnabas.wire.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from barnabas.wire.messages.list_partition_reassignments_response import OngoingTopicReassignment
 
 POLL_S = 0.5
 SAMPLE_S = 1.0
 """Between two looks, where a rate is to be told."""
+SAMPLES_MAX = 5
+"""Looks at copies that are throttled: a follower may fetch once in several seconds."""
 ANSWER_MS = 2_000.0
 """A broker that says nothing for so long tells no sizes."""
+
+
+class Placed(NamedTuple):
+    """Where a partition's replicas are, and which of them come or go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """Where they will be."""
+        return tuple([broker for broker in self.replicas if broker not in self.removing])
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """Where they were, which is where the others copy from."""
+        return tuple([broker for broker in self.replicas if broker not in self.adding])
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.adding or self.removing)
 
 
 @dataclass(slots=True)
@@ -53,11 +78,23 @@ class Ongoing:
     adding: list[int]
     removing: list[int]
     caught_up: list[int] = field(default_factory=list)
+    fenced: list[int] = field(default_factory=list)
+    """Those of `adding` that are not alive, and not caught up."""
     bytes_left: int = 0
     rate: float = 0.0
     """Bytes per second, where two looks were taken."""
 
+    @property
+    def waits_for(self) -> str | None:
+        """What keeps it from going on, or None."""
+        if self.leader < 0:
+            return "a leader"
+        if self.fenced:
+            return ", ".join(f"broker {broker}, which is fenced" for broker in self.fenced)
+        return None
+
     def as_dict(self) -> dict[str, Any]:
+        is_known = self.rate > 0 and self.waits_for is None
         return {
             "topic": self.partition.topic,
             "partition": str(self.partition),
@@ -65,10 +102,39 @@ class Ongoing:
             "adding": self.adding,
             "removing": self.removing,
             "caught_up": self.caught_up,
+            "waits_for": self.waits_for,
             "bytes_left": self.bytes_left,
             "rate": round(self.rate),
-            "seconds_left": self.bytes_left / self.rate if self.rate > 0 else None,
+            "seconds_left": self.bytes_left / self.rate if is_known else None,
         }
+
+
+def placed(connected: Connected, topics: list[str]) -> dict[TopicPartition, Placed]:
+    """Every partition of `topics`, of all where none are named. What is under way is asked first: if
+    it ends before the replicas are asked, where it goes is still where they are."""
+    moving = under_way(connected)
+    present = assignment_of(connected, topics)
+    return {partition: moving.get(partition, Placed(present[partition])) for partition in present}
+
+
+def under_way(connected: Connected) -> dict[TopicPartition, Placed]:
+    """Every reassignment that has not ended."""
+    return {
+        TopicPartition(topic.name, one.partition_index): Placed(
+            tuple(one.replicas), tuple(one.adding_replicas), tuple(one.removing_replicas)
+        )
+        for topic in _listed(connected, None)
+        for one in topic.partitions
+    }
+
+
+def _listed(
+    connected: Connected, asked: list[ListPartitionReassignmentsTopics] | None
+) -> list[OngoingTopicReassignment]:
+    def request() -> ListPartitionReassignmentsRequest:
+        return ListPartitionReassignmentsRequest(topics=asked)
+
+    return list(connected.call(connected.client.ask_any(request, check)).topics)
 
 
 def assignment_of(connected: Connected, topics: list[str]) -> Assignment:
@@ -100,37 +166,40 @@ def ongoing(connected: Connected, topics: list[str], *, sizes: bool = True) -> l
             )
             for name in topics
         ]
-
-    def request() -> ListPartitionReassignmentsRequest:
-        return ListPartitionReassignmentsRequest(topics=asked)
-
-    answer = connected.call(connected.client.ask_any(request, check))
-    names = sorted(topic.name for topic in answer.topics)
+    listed = sorted(_listed(connected, asked), key=lambda topic: topic.name)
+    names = [topic.name for topic in listed]
     views = connected.call(connected.admin.describe_topics(names)) if names else []
     states = {
         TopicPartition(view.name, index): state
         for view in views
         for index, state in view.partitions.items()
     }
+    living = _living(connected) if listed else set()
     found = []
-    for topic in sorted(answer.topics, key=lambda topic: topic.name):
+    for topic in listed:
         for one in sorted(topic.partitions, key=lambda one: one.partition_index):
             at = TopicPartition(topic.name, one.partition_index)
             state = states.get(at)
             isr = () if state is None else state.isr
+            adding = list(one.adding_replicas)
             found.append(
                 Ongoing(
                     at,
                     -1 if state is None else state.leader,
                     list(one.replicas),
-                    list(one.adding_replicas),
+                    adding,
                     list(one.removing_replicas),
-                    [broker for broker in one.adding_replicas if broker in isr],
+                    [broker for broker in adding if broker in isr],
+                    [broker for broker in adding if broker not in living and broker not in isr],
                 )
             )
     if sizes:
         _add_sizes(connected, found)
     return found
+
+
+def _living(connected: Connected) -> set[int]:
+    return {broker.node_id for broker in connected.describe_cluster().brokers if not broker.fenced}
 
 
 def _add_sizes(connected: Connected, found: list[Ongoing]) -> None:
@@ -178,20 +247,50 @@ class Estimate(NamedTuple):
     seconds_left: float | None
 
 
-def estimate(connected: Connected, topics: list[str], before: list[Ongoing]) -> Estimate:
-    """From what is lacking now and a moment later; also of each row, which is brought up to date."""
+def estimate(
+    connected: Connected, topics: list[str], before: list[Ongoing], throttles: Mapping[int, int]
+) -> Estimate:
+    """From what is lacking now and a moment later; also of each row, which is brought up to date.
+    `throttles`: the bytes per second that brokers are held to. Where none of it came in several looks
+    although nobody is missing, the throttle says how long it takes."""
     if not any(row.bytes_left for row in before):
-        return Estimate(0, 0.0, 0.0)
+        return Estimate(0, 0.0, None if any(row.waits_for for row in before) else 0.0)
+    first = {row.partition: row.bytes_left for row in before}
     began = time.monotonic()
-    time.sleep(SAMPLE_S)
-    later = {row.partition: row.bytes_left for row in ongoing(connected, topics)}
-    passed_s = time.monotonic() - began
-    for row in before:
-        left = later.get(row.partition, 0)
-        row.rate = max(row.bytes_left - left, 0) / passed_s
-        row.bytes_left = left
-    left, rate = sum(later.values()), sum(row.rate for row in before)
-    return Estimate(left, rate, left / rate if rate > 0 else None)
+    for _ in range(SAMPLES_MAX if throttles else 1):
+        time.sleep(SAMPLE_S)
+        later = {row.partition: row for row in ongoing(connected, topics)}
+        passed_s = time.monotonic() - began
+        for row in before:
+            now = later.get(row.partition)
+            row.bytes_left = 0 if now is None else now.bytes_left
+            row.rate = max(first[row.partition] - row.bytes_left, 0) / passed_s
+        if any(row.rate for row in before):
+            break
+    return _summed(before, throttles)
+
+
+def _summed(rows: list[Ongoing], throttles: Mapping[int, int]) -> Estimate:
+    left, rate = sum(row.bytes_left for row in rows), sum(row.rate for row in rows)
+    going = [row for row in rows if row.waits_for is None]
+    times = _throttled_s(going, throttles)
+    if rate > 0:
+        times.append(sum(row.bytes_left for row in going) / rate)
+    return Estimate(left, rate, max(times, default=None))
+
+
+def _throttled_s(rows: list[Ongoing], throttles: Mapping[int, int]) -> list[float]:
+    """How long each broker that is throttled takes at the least: either rate is for all that it reads or
+    all that it writes."""
+    reads: dict[int, float] = {}
+    writes: dict[int, float] = {}
+    for row in rows:
+        lacking = [broker for broker in row.adding if broker not in row.caught_up]
+        reads[row.leader] = reads.get(row.leader, 0) + row.bytes_left
+        for broker in lacking:
+            writes[broker] = writes.get(broker, 0) + row.bytes_left / len(lacking)
+    sums = [*reads.items(), *writes.items()]
+    return [count / throttles[broker] for broker, count in sums if count and broker in throttles]
 
 
 def watch(connected: Connected, partitions: Iterable[TopicPartition]) -> None:

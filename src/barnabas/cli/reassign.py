@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,18 @@ import typer
 
 from barnabas.cli import reassign_throttle as throttling
 from barnabas.cli.failure import Failure
-from barnabas.cli.moving import Estimate, assignment_of, check, estimate, ongoing, watch
+from barnabas.cli.moving import (
+    Estimate,
+    Ongoing,
+    check,
+    estimate,
+    ongoing,
+    placed,
+    under_way,
+    watch,
+)
 from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
+from barnabas.client.connection import ChannelError
 from barnabas.controller.plans import Assignment, balance, drain, moved_replicas, with_factor
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
@@ -28,6 +39,7 @@ from barnabas.wire.messages.alter_partition_reassignments_request import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 
 app = typer.Typer(help="Move replicas between brokers.", no_args_is_help=True)
 PlanFile = typer.Argument(..., metavar="FILE", help="A plan; - is standard input.")
@@ -51,23 +63,28 @@ def plan(
     if sum([bool(leaving), even, factor > 0]) != 1:
         raise Failure("say one of --drain, --balance and --replication-factor", USAGE)
     with cluster(bootstrap, data) as connected:
-        assignment = assignment_of(connected, topic)
-        racks = _racks(connected)
+        present = placed(connected, topic)
+        racks, closed = _brokers(connected)
+    assignment = {partition: state.target for partition, state in present.items()}
+    _check_known(leaving, racks, assignment)
     try:
         if leaving:
-            planned = drain(assignment, racks, leaving)
+            planned = drain(assignment, racks, leaving, closed)
         elif even:
-            planned = balance(assignment, racks)
+            planned = balance(assignment, racks, closed)
         else:
-            planned = with_factor(assignment, racks, factor)
+            planned = with_factor(assignment, racks, factor, closed)
     except ValueError as error:
         raise Failure(str(error)) from error
+    moving = sum(state.is_moving for state in present.values())
+    if moving:
+        typer.echo(f"{moving} partitions are on the way: planned from where they go", err=True)
     text = json.dumps(_document(planned), indent=1)
     if out is not None:
         out.write_text(text + "\n")
     table = table_of(
         f"{len(planned)} of {len(assignment)} partitions change,"
-        f" {moved_replicas(assignment, planned)} replicas are copied",
+        f" {moved_replicas({p: s.replicas for p, s in present.items()}, planned)} replicas are copied",
         "partition", "now", "then",
     )  # fmt: skip
     for partition in sorted(planned):
@@ -96,24 +113,23 @@ def execute(
     wanted = read_plan(file)
     rate = throttling.parse_rate(throttle) if throttle else None
     with cluster(bootstrap, data) as connected:
-        present = assignment_of(connected, sorted({p.topic for p in wanted}))
+        present = placed(connected, sorted({p.topic for p in wanted}))
         missing = sorted(str(p) for p in wanted if p not in present)
         if missing:
             raise Failure(f"the plan names what does not exist: {', '.join(missing)}")
-        changed: Wanted = {p: r for p, r in wanted.items() if r != present[p]}
-        moves = {
-            p: throttling.Move(present[p], tuple(b for b in r or () if b not in present[p]))
-            for p, r in changed.items()
+        changed: Wanted = {p: r for p, r in wanted.items() if r != present[p].target}
+        going: Wanted = {
+            p: r for p, r in wanted.items() if p not in changed and present[p].is_moving
         }
         if rate is not None and not dry_run:
-            throttling.throttle(connected, moves, rate)
+            targets = {p: (present[p], r) for p, r in changed.items()}
+            throttling.throttle(connected, throttling.moves_of(under_way(connected), targets), rate)
         refused = {} if dry_run else _alter(connected, changed)
-        _tell(as_json, "would move" if dry_run else "asked", changed, refused)
+        _tell(as_json, "would move" if dry_run else "asked", changed, refused, going)
         if wait and not dry_run:
-            watch(connected, [p for p in changed if p not in refused])
-            if rate is not None and not ongoing(connected, [], sizes=False):
-                brokers = {b for move in moves.values() for b in (*move.present, *move.adding)}
-                throttling.lift(connected, [p.topic for p in moves], brokers)
+            watch(connected, [p for p in (*changed, *going) if p not in refused])
+            if rate is not None and not under_way(connected):
+                throttling.lift(connected)
     if refused:
         raise typer.Exit(1)
 
@@ -131,15 +147,9 @@ def change_throttle(
         raise Failure("say a rate or --remove, not both", USAGE)
     with cluster(bootstrap, data) as connected:
         if remove:
-            brokers = [broker.node_id for broker in connected.describe_cluster().brokers]
-            throttling.lift(connected, throttling.throttled_topics(connected), brokers)
+            throttling.lift(connected)
         elif rate:
-            moves = {
-                row.partition: throttling.Move(
-                    tuple(b for b in row.replicas if b not in row.adding), tuple(row.adding)
-                )
-                for row in ongoing(connected, [], sizes=False)
-            }
+            moves = throttling.moves_of(under_way(connected), {})
             if not moves:
                 raise Failure("nothing is being moved")
             throttling.throttle(connected, moves, throttling.parse_rate(rate))
@@ -164,27 +174,29 @@ def status(
         if wait:
             watch(connected, [row.partition for row in rows])
             rows = ongoing(connected, topic)
-        estimated = estimate(connected, topic, rows)
         rates = throttling.rates_in_force(connected)
-    title = _title(estimated, rates) if rows else "nothing is under way" + _throttled(rates)
+        estimated = estimate(connected, topic, rows, rates)
+    title = _title(estimated, rows, rates) if rows else "nothing is under way" + _throttled(rates)
     table = table_of(
         title, "partition", "replicas", "adding", "removing", "caught up", "bytes left",
-        right=("bytes left",),
+        "waits for", right=("bytes left",),
     )  # fmt: skip
     for row in rows:
         table.add_row(
             str(row.partition), _list(row.replicas), _list(row.adding), _list(row.removing),
-            f"{len(row.caught_up)}/{len(row.adding)}", str(row.bytes_left),
+            f"{len(row.caught_up)}/{len(row.adding)}", str(row.bytes_left), row.waits_for or "",
         )  # fmt: skip
     show(as_json, [row.as_dict() for row in rows], table)
 
 
-def _title(estimated: Estimate, rates: dict[int, int]) -> str:
+def _title(estimated: Estimate, rows: list[Ongoing], rates: dict[int, int]) -> str:
     when = "nothing moves now"
     if estimated.seconds_left is not None:
         when = f"about {estimated.seconds_left:.0f} s left"
     speed = f"{estimated.bytes_left} bytes left, {estimated.rate / 1e6:.1f} MB/s, {when}"
-    return speed + _throttled(rates)
+    stuck = Counter([row.waits_for for row in rows if row.waits_for is not None])
+    waiting = [f"; {count} of {len(rows)} wait for {what}" for what, count in sorted(stuck.items())]
+    return speed + "".join(waiting) + _throttled(rates)
 
 
 def _throttled(rates: dict[int, int]) -> str:
@@ -257,9 +269,38 @@ def _list(brokers: Iterable[int]) -> str:
 # -- the cluster ---------------------------------------------------------------------------------
 
 
-def _racks(connected: Connected) -> dict[int, str | None]:
-    described = connected.call(connected.admin.describe_cluster(fenced=False))
-    return {broker.node_id: broker.rack for broker in described.brokers if not broker.fenced}
+def _brokers(connected: Connected) -> tuple[dict[int, str | None], set[int]]:
+    """The racks of all brokers, and those that take no replica: fenced, or wholly cordoned (KIP-1066)."""
+    brokers = connected.describe_cluster().brokers
+    closed = {
+        broker.node_id
+        for broker in brokers
+        if broker.fenced or _is_cordoned(connected, broker.node_id)
+    }
+    return {broker.node_id: broker.rack for broker in brokers}, closed
+
+
+def _is_cordoned(connected: Connected, broker: int) -> bool:
+    """Every log directory that is online takes no new replicas, as the broker says itself."""
+    try:
+        request = DescribeLogDirsRequest(topics=[])
+        answer = connected.call(
+            connected.client.ask_node(broker, request, timeout_ms=throttling.ANSWER_MS)
+        )
+    except (ChannelError, KafkaError):
+        return False
+    online = [directory for directory in answer.results if not directory.error_code]
+    return bool(online) and all(directory.is_cordoned for directory in online)
+
+
+def _check_known(
+    leaving: list[int], racks: Mapping[int, str | None], assignment: Assignment
+) -> None:
+    """Raises `Failure` for brokers that are not registered and hold nothing either."""
+    holders = {broker for replicas in assignment.values() for broker in replicas}
+    strangers = sorted(set(leaving) - set(racks) - holders)
+    if strangers:
+        raise Failure(f"there is no broker {_list(strangers)}: the brokers are {_list(racks)}")
 
 
 def _alter(connected: Connected, wanted: Wanted) -> dict[TopicPartition, KafkaError]:
@@ -292,18 +333,26 @@ def _alter(connected: Connected, wanted: Wanted) -> dict[TopicPartition, KafkaEr
 
 
 def _tell(
-    as_json: bool, verb: str, wanted: Wanted, refused: dict[TopicPartition, KafkaError]
+    as_json: bool,
+    verb: str,
+    wanted: Wanted,
+    refused: dict[TopicPartition, KafkaError],
+    going: Wanted | None = None,
 ) -> None:
+    """`going`: what need not be asked, since it is on its way already."""
+    told = sorted({**(going or {}), **wanted}.items(), key=lambda item: item[0])
     rows = [
         {
             "partition": str(partition),
             "replicas": None if replicas is None else list(replicas),
             "refused": str(refused[partition]) if partition in refused else None,
         }
-        for partition, replicas in sorted(wanted.items(), key=lambda item: item[0])
+        for partition, replicas in told
     ]
     table = table_of(None, "partition", "replicas", "outcome")
-    for partition, replicas in sorted(wanted.items(), key=lambda item: item[0]):
-        outcome = str(refused[partition]) if partition in refused else verb
+    for partition, replicas in told:
+        outcome = verb if partition in wanted else "is on its way already"
+        if partition in refused:
+            outcome = str(refused[partition])
         table.add_row(str(partition), _list(replicas or ()), outcome)
     show(as_json, rows, table)

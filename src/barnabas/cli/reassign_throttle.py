@@ -9,31 +9,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.moving import Placed
 from barnabas.cli.reaching import USAGE
 from barnabas.client.admin import BROKER, TOPIC
 from barnabas.client.connection import ChannelError
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.describe_configs_request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS, FOLLOWERS = (
     "leader.replication.throttled.replicas",
     "follower.replication.throttled.replicas",
 )
-DYNAMIC_BROKER = 2
-"""Source of a configuration: set on this broker."""
+DYNAMIC_TOPIC, DYNAMIC_BROKER = 1, 2
+"""Sources of a configuration: set on this topic, on this broker."""
+TOPICS_AT_ONCE = 500
+Target = tuple[int, ...] | None
 ANSWER_MS = 2_000.0
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
 class Move(NamedTuple):
-    """One partition's replicas now, and those that are added."""
+    """Where a partition's replicas were when it began to move, and those that are added."""
 
-    present: tuple[int, ...]
+    origin: tuple[int, ...]
     adding: tuple[int, ...]
 
 
@@ -46,6 +54,18 @@ def parse_rate(text: str) -> int:
     return rate
 
 
+def moves_of(
+    moving: Mapping[TopicPartition, Placed], wanted: Mapping[TopicPartition, tuple[Placed, Target]]
+) -> dict[TopicPartition, Move]:
+    """What copies when `wanted` is asked for beside what is `moving`. As with Apache Kafka's tool all of
+    it is throttled together: the lists on topics and the rates of brokers are one for all."""
+    moves = {at: Move(state.origin, state.adding) for at, state in moving.items()}
+    for at, (state, target) in wanted.items():
+        origin = moving.get(at, state).origin
+        moves[at] = Move(origin, tuple([b for b in target or () if b not in origin]))
+    return moves
+
+
 def throttle(connected: Connected, moves: Mapping[TopicPartition, Move], rate: int) -> None:
     """Hold the copies of `moves` to `rate` bytes per second on every broker. Raises `KafkaError`."""
     topics: dict[str, dict[str, list[str]]] = {}
@@ -54,13 +74,13 @@ def throttle(connected: Connected, moves: Mapping[TopicPartition, Move], rate: i
         if not move.adding:
             continue
         keys = topics.setdefault(at.topic, {LEADERS: [], FOLLOWERS: []})
-        keys[LEADERS] += [f"{at.partition}:{broker}" for broker in move.present]
+        keys[LEADERS] += [f"{at.partition}:{broker}" for broker in move.origin]
         keys[FOLLOWERS] += [f"{at.partition}:{broker}" for broker in move.adding]
-        brokers.update(move.present, move.adding)
+        brokers.update(move.origin, move.adding)
     for topic, keys in topics.items():
         values: dict[str, str | None] = {key: ",".join(listed) for key, listed in keys.items()}
         connected.call(connected.admin.alter_configs(TOPIC, topic, values))
-    set_rate(connected, brokers, rate)
+    set_rate(connected, brokers.intersection(_registered(connected)), rate)
 
 
 def set_rate(connected: Connected, brokers: Iterable[int], rate: int | None) -> None:
@@ -71,12 +91,16 @@ def set_rate(connected: Connected, brokers: Iterable[int], rate: int | None) -> 
         connected.call(connected.admin.alter_configs(BROKER, str(broker), changes))
 
 
-def lift(connected: Connected, topics: Iterable[str], brokers: Iterable[int]) -> None:
-    """Throttle nothing of `topics`, and nothing on `brokers`."""
-    set_rate(connected, brokers, None)
-    for topic in sorted(set(topics)):
+def lift(connected: Connected) -> None:
+    """Throttle nothing of any topic, and nothing on any broker."""
+    set_rate(connected, _registered(connected), None)
+    for topic in throttled_topics(connected):
         nothing = dict.fromkeys((LEADERS, FOLLOWERS))
         connected.call(connected.admin.alter_configs(TOPIC, topic, nothing))
+
+
+def _registered(connected: Connected) -> list[int]:
+    return [broker.node_id for broker in connected.describe_cluster().brokers]
 
 
 def rates_in_force(connected: Connected) -> dict[int, int]:
@@ -102,9 +126,26 @@ def rates_in_force(connected: Connected) -> dict[int, int]:
 
 def throttled_topics(connected: Connected) -> list[str]:
     """Those with throttled replicas."""
+    names = [view.name for view in connected.topics()]
     found = []
-    for view in connected.topics():
-        entries = connected.call(connected.admin.describe_configs(TOPIC, view.name))
-        if any(e.name in (LEADERS, FOLLOWERS) and e.value and e.source == 1 for e in entries):
-            found.append(view.name)
+    for start in range(0, len(names), TOPICS_AT_ONCE):
+        answer = connected.call(
+            connected.client.ask_any(partial(_ask_lists, names[start : start + TOPICS_AT_ONCE]))
+        )
+        found += [
+            result.resource_name
+            for result in answer.results
+            if any(key.value and key.config_source == DYNAMIC_TOPIC for key in result.configs)
+        ]
     return found
+
+
+def _ask_lists(names: list[str]) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(
+                resource_type=TOPIC, resource_name=name, configuration_keys=[LEADERS, FOLLOWERS]
+            )
+            for name in names
+        ]
+    )
