@@ -32,6 +32,8 @@ ENVIRONMENT = "BARNABAS_BOOTSTRAP"
 CONNECT_TIMEOUT_MS = 5_000.0
 """Somebody must answer within this; a person waits."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
+WIDEST = 1_000_000
+"""Columns of a line that nobody folds."""
 
 Bootstrap = Annotated[
     str | None,
@@ -125,8 +127,20 @@ def show(as_json: bool, value: Any, table: Table) -> None:
     if as_json:
         typer.echo(json.dumps(value, default=plain, indent=2))
     else:
-        console = Console(soft_wrap=True)
-        console.print(table)
+        print_table(table)
+
+
+def print_table(table: Table) -> None:
+    """As wide as the terminal; into a file or a pipe as wide as what it says, so that one row is one line
+    and no word is broken. Its title is a line of its own."""
+    console = Console(soft_wrap=True)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        wide = console.options.update(width=WIDEST)
+        console.width = max(console.measure(table, options=wide).maximum, console.width)
+    if table.title:
+        console.print(table.title, style="table.title", markup=False, highlight=False)
+        table.title = None
+    console.print(table)
 
 
 def plain(value: Any) -> Any:
