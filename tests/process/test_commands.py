@@ -81,6 +81,8 @@ def test_the_cluster_describes_itself(run: Command) -> None:
     quorum = json.loads(run("quorum", "describe", "--json"))
     assert sorted(v["node_id"] for v in quorum["voters"]) == [1, 2, 3]
     assert quorum["leader_id"] in (1, 2, 3) and quorum["leader_epoch"] > 0
+    assert told["controller_id"] == quorum["leader_id"]
+    assert f"controller {quorum['leader_id']}" in run("cluster", "describe")
 
 
 def test_the_active_controller_tells_what_it_counts(run: Command, cluster: Cluster) -> None:
@@ -100,6 +102,12 @@ def test_the_active_controller_tells_what_it_counts(run: Command, cluster: Clust
     assert main(words) == 0
     asked_there = json.loads(run.capfd.readouterr().out)
     assert asked_there.keys() == told.keys()
+
+
+def test_names_are_whole_in_a_pipe(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    shown = run("cluster", "metrics").split()
+    assert set(json.loads(run("cluster", "metrics", "--json"))) <= set(shown)
 
 
 def test_two_consumers_share_and_one_takes_over(cluster: Cluster) -> None:

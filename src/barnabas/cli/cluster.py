@@ -14,10 +14,15 @@ from barnabas.cli.quorum_reaching import CONTROLLERS, Controllers, quorum_client
 from barnabas.cli.reaching import AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.reaching import cluster as reach
 from barnabas.client.cluster import TopicView
+from barnabas.client.connection import ChannelError
+from barnabas.host.client import Connected
 from barnabas.metadata.partition_states import NEW, OFFLINE, ONLINE, state_of
+from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 
 ANSWER_MS = 10_000.0
+QUORUM_MS = 5_000.0
+"""How long the quorum may look for a leader before a description says that there is none."""
 
 app = typer.Typer(help="The cluster as a whole.", no_args_is_help=True)
 app.command()(events)
@@ -33,10 +38,11 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
     """Id, active controller, brokers, and how many partitions are in which state."""
     with reach(bootstrap, data) as connected:
         described = connected.describe_cluster()
+        active = active_controller(connected)
         states = states_of(connected.topics())
     counted = ", ".join(f"{count} {name}" for name, count in states.items() if count)
     title = (
-        f"cluster {described.cluster_id}  controller {described.controller_id}"
+        f"cluster {described.cluster_id}  controller {'none' if active is None else active}"
         f"  partitions: {counted or 'none'}"
     )
     table = table_of(title, "broker", "address", "rack", "state", right=("broker",))
@@ -45,7 +51,18 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
         table.add_row(
             str(broker.node_id), f"{broker.host}:{broker.port}", broker.rack or "-", state
         )
-    show(as_json, {**asdict(described), "partitions": states}, table)
+    told = {**asdict(described), "controller_id": active, "partitions": states}
+    show(as_json, told, table)
+
+
+def active_controller(connected: Connected) -> int | None:
+    """Who leads the quorum, as the quorum says: DescribeCluster of a broker names any broker that takes
+    requests for the controller. None while nobody does."""
+    try:
+        described = connected.call(connected.admin.describe_quorum(timeout_ms=QUORUM_MS))
+    except (ChannelError, KafkaError):
+        return None
+    return described.leader_id if described.leader_id >= 0 else None
 
 
 @app.command()

@@ -322,7 +322,7 @@ class Admin:
         ]
         return ClusterDescription(response.cluster_id, response.controller_id, brokers)
 
-    async def describe_quorum(self) -> QuorumDescription:
+    async def describe_quorum(self, *, timeout_ms: float = API_TIMEOUT_MS) -> QuorumDescription:
         """The metadata quorum as its leader sees it."""
 
         def request() -> DescribeQuorumRequest:
@@ -335,7 +335,7 @@ class Admin:
                 for partition in topic.partitions:
                     raise_for(partition.error_code, partition.error_message)
 
-        response = await self._client.ask_any(request, check)
+        response = await self._client.ask_any(request, check, timeout_ms=timeout_ms)
         told = response.topics[0].partitions[0]
         return QuorumDescription(
             told.leader_id,
