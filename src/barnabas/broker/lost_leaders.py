@@ -23,8 +23,7 @@ from barnabas.metadata.changes import Changes
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.topic import NO_LEADER, Topic
 from barnabas.ports import Clock
-from barnabas.wire.request import Parked
-from barnabas.wire.schema import Message
+from barnabas.wire.request import Parked, Working
 
 NEWS_MS_MAX = 1_000.0
 LOOK_MS = 20.0
@@ -33,6 +32,8 @@ SETTLED_MS = 300.0
 SHOWN_MS = 9_000.0
 """Kafka's session time-out by default."""
 
+Answer = Callable[[Working], None]
+
 
 class _Waiting:
     """A request for metadata of topics whose leader was lost, or may have been (`looks`)."""
@@ -40,18 +41,18 @@ class _Waiting:
     __slots__ = ("_answer", "_owner", "bucket", "looks", "parked", "topics")
 
     def __init__(
-        self, owner: LostLeaders, topics: list[Topic], answer: Callable[[], Message], looks: bool
+        self, owner: LostLeaders, topics: list[Topic], answer: Answer, looks: bool
     ) -> None:
         self.topics = topics
         self.bucket = -1
         self.looks = looks
-        self.parked = Parked()
+        self.parked = Working(holds=False)
         self._answer = answer
         self._owner = owner
 
     def answer(self) -> None:
         if not self.parked.done:
-            self.parked.complete(self._answer())
+            self._answer(self.parked)
 
     def on_deadline(self) -> None:
         self._owner.on_deadline(self)
@@ -99,10 +100,10 @@ class LostLeaders:
             self._release()
 
     def park(
-        self, topics: Iterable[Topic], connected_at_ms: float, answer: Callable[[], Message]
+        self, topics: Iterable[Topic], connected_at_ms: float, answer: Answer
     ) -> Parked | None:
         """The request to hold, where one of `topics` is led by a broker that was lost or may have
-        been; `answer` makes the response when its time has come. None: answer at once."""
+        been; `answer` completes it when its time has come. None: answer at once."""
         now_ms = self._clock.now_ms()
         settled = connected_at_ms <= now_ms - SETTLED_MS
         if not self._lost and not settled:

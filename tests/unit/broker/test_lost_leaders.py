@@ -23,7 +23,7 @@ from barnabas.sim.process import Machine
 from barnabas.sim.world import World
 from barnabas.types import Uuid
 from barnabas.wire.messages.metadata_response import MetadataResponse
-from barnabas.wire.request import Parked
+from barnabas.wire.request import Parked, Working
 from barnabas.wire.schema import Message
 
 ME, LEADER, OTHER = 1, 2, 3
@@ -73,9 +73,9 @@ class Scene:
     def ask(self, age_ms: float) -> Parked | None:
         """Ask over a connection of that age; answers note who led when they were made."""
 
-        def answer() -> Message:
+        def answer(parked: Working) -> None:
             self.answers.append(self.topic.leader[0])
-            return MetadataResponse()
+            parked.complete(MetadataResponse())
 
         return self.lost.park([self.topic], self.now_ms - age_ms, answer)
 

@@ -34,12 +34,16 @@ from barnabas.wire.messages.metadata_response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 LISTENER_NOT_FOUND_SINCE = 6
+AT_ONCE = 500
+"""Partitions of one answer that is made in one turn of the loop."""
+STEP = 50
+"""Of a larger one, those between two looks at the clock."""
 
 
 def error_response(request: MetadataRequest, code: int, message: str) -> MetadataResponse:
@@ -59,12 +63,39 @@ API = Api(ApiKey.METADATA, MetadataRequest, error_response, "topic", "describe")
 def handle(
     request: MetadataRequest, ctx: RequestContext, broker: Broker
 ) -> MetadataResponse | Parked:
+    topics = list(_known_topics(request, ctx, broker.image))
+    many = sum(map(len, topics)) > AT_ONCE
+    answer = _answer_in_slices if many else _answer
     waiting = broker.lost_leaders.park(
-        _known_topics(request, ctx, broker.image),
-        ctx.connected_at_ms,
-        lambda: respond(request, ctx, broker),
+        topics, ctx.connected_at_ms, lambda parked: answer(parked, request, ctx, broker)
     )
-    return waiting if waiting is not None else respond(request, ctx, broker)
+    if waiting is not None:
+        return waiting
+    if not many:
+        return respond(request, ctx, broker)
+    parked = Working(holds=False)
+    answer(parked, request, ctx, broker)
+    return parked
+
+
+def _answer(parked: Working, request: MetadataRequest, ctx: RequestContext, broker: Broker) -> None:
+    parked.complete(respond(request, ctx, broker))
+
+
+def _answer_in_slices(
+    parked: Working, request: MetadataRequest, ctx: RequestContext, broker: Broker
+) -> None:
+    """A partition takes some 5 µs: others are served in between. Each topic is as it is in its turn."""
+    answering = _Answering(request, ctx, broker)
+
+    def steps() -> Iterator[None]:
+        for _ in answering.steps():
+            if parked.done:  # its connection is gone
+                return
+            yield
+        parked.complete(answering.response())
+
+    broker.slices.run(steps(), parked.fail)
 
 
 def _known_topics(
@@ -85,96 +116,116 @@ def _known_topics(
 
 def respond(request: MetadataRequest, ctx: RequestContext, broker: Broker) -> MetadataResponse:
     """What the image says now."""
-    view = ClusterView(broker.image, ctx.listener)
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    topics: list[MetadataResponseTopic] = []
-    if request.topics is None or (ctx.api_version == 0 and not request.topics):
-        for name in sorted(broker.image.topics_by_name):
-            topics.append(_topic(view, broker.image.topics_by_name[name], operations, ctx))
-    else:
-        _asked_topics(request, view, operations, ctx, broker, topics)
-    return MetadataResponse(
-        brokers=[
-            MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
-            for b in view.live_brokers(broker.lost_leaders.shown())
-        ],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.controller_for_clients(view),
-        topics=topics,
-        cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
-        ),
-    )
+    answering = _Answering(request, ctx, broker)
+    for _ in answering.steps():
+        pass
+    return answering.response()
 
 
-def _asked_topics(
-    request: MetadataRequest,
-    view: ClusterView,
-    operations: int,
-    ctx: RequestContext,
-    broker: Broker,
-    topics: list[MetadataResponseTopic],
-) -> None:
-    image = broker.image
-    to_create: dict[str, None] = {}
-    for asked in request.topics or ():
-        if asked.name is None:
-            known = image.topics_by_id.get(Uuid(asked.topic_id))
-            if known is None:
-                topics.append(
-                    MetadataResponseTopic(
-                        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
-                    )
-                    if ctx.api_version >= 12
-                    else _missing("", ErrorCode.INVALID_REQUEST)
-                )
-                continue
+class _Answering:
+    """One request: what was found out for it so far."""
+
+    def __init__(self, request: MetadataRequest, ctx: RequestContext, broker: Broker) -> None:
+        self._request = request
+        self._ctx = ctx
+        self._broker = broker
+        self._view = ClusterView(broker.image, ctx.listener)
+        asked = request.include_topic_authorized_operations
+        self._operations = TOPIC_OPERATIONS if asked else NOT_ASKED
+        self._topics: list[MetadataResponseTopic] = []
+
+    def steps(self) -> Iterator[None]:
+        """Find out about the topics, some partitions with each step."""
+        request, image = self._request, self._broker.image
+        if request.topics is None or (self._ctx.api_version == 0 and not request.topics):
+            for name in sorted(image.topics_by_name):
+                known = image.topics_by_name.get(name)
+                if known is not None:  # not deleted meanwhile
+                    yield from self._topic(known)
         else:
-            known = image.topics_by_name.get(asked.name)
-        if known is not None:
-            topics.append(_topic(view, known, operations, ctx))
-            continue
-        name = asked.name or ""
-        if check_topic_name(name) is not None:
-            topics.append(_missing(name, ErrorCode.INVALID_TOPIC_EXCEPTION))
-            continue
-        topics.append(_missing(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        if request.allow_auto_topic_creation and broker.config.broker.auto_create_topics:
-            to_create[name] = None
-    if to_create:
-        broker.auto_topics.create(list(to_create), ctx)
+            yield from self._asked_topics()
+
+    def response(self) -> MetadataResponse:
+        """When all steps are taken."""
+        broker, view = self._broker, self._view
+        asked = self._request.include_cluster_authorized_operations
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
+                for b in view.live_brokers(broker.lost_leaders.shown())
+            ],
+            cluster_id=broker.cluster_id,
+            controller_id=broker.controller_for_clients(view),
+            topics=self._topics,
+            cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        )
+
+    def _asked_topics(self) -> Iterator[None]:
+        request, broker, topics = self._request, self._broker, self._topics
+        image = broker.image
+        to_create: dict[str, None] = {}
+        for asked in request.topics or ():
+            if asked.name is None:
+                known = image.topics_by_id.get(Uuid(asked.topic_id))
+                if known is None:
+                    topics.append(_unknown_id(asked.topic_id, self._ctx))
+                    continue
+            else:
+                known = image.topics_by_name.get(asked.name)
+            if known is not None:
+                yield from self._topic(known)
+                continue
+            name = asked.name or ""
+            if check_topic_name(name) is not None:
+                topics.append(_missing(name, ErrorCode.INVALID_TOPIC_EXCEPTION))
+                continue
+            topics.append(_missing(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            if request.allow_auto_topic_creation and broker.config.broker.auto_create_topics:
+                to_create[name] = None
+        if to_create:
+            broker.auto_topics.create(list(to_create), self._ctx)
+
+    def _topic(self, topic: Topic) -> Iterator[None]:
+        new = self._ctx.api_version >= LISTENER_NOT_FOUND_SINCE
+        view = self._view
+        partitions: list[MetadataResponsePartition] = []
+        for index in range(len(topic)):
+            if not topic.has(index):
+                continue
+            found = view.partition(topic, index, unavailable_listeners=new)
+            partitions.append(
+                MetadataResponsePartition(
+                    error_code=found.code,
+                    partition_index=index,
+                    leader_id=found.leader,
+                    leader_epoch=found.leader_epoch,
+                    replica_nodes=found.replicas,
+                    isr_nodes=found.isr,
+                    offline_replicas=found.offline,
+                )
+            )
+            if not index % STEP:
+                yield
+        self._topics.append(
+            MetadataResponseTopic(
+                name=topic.name,
+                topic_id=topic.id,
+                is_internal=topic.name in INTERNAL_TOPICS,
+                partitions=partitions,
+                topic_authorized_operations=self._operations,
+            )
+        )
+
+
+def _unknown_id(topic_id: Uuid, ctx: RequestContext) -> MetadataResponseTopic:
+    if ctx.api_version < 12:
+        return _missing("", ErrorCode.INVALID_REQUEST)
+    return MetadataResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+    )
 
 
 def _missing(name: str, code: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=code, name=name, topic_id=ZERO_UUID, is_internal=name in INTERNAL_TOPICS
-    )
-
-
-def _topic(
-    view: ClusterView, topic: Topic, operations: int, ctx: RequestContext
-) -> MetadataResponseTopic:
-    new = ctx.api_version >= LISTENER_NOT_FOUND_SINCE
-    partitions = []
-    for index in range(len(topic)):
-        if not topic.has(index):
-            continue
-        found = view.partition(topic, index, unavailable_listeners=new)
-        partitions.append(
-            MetadataResponsePartition(
-                error_code=found.code,
-                partition_index=index,
-                leader_id=found.leader,
-                leader_epoch=found.leader_epoch,
-                replica_nodes=found.replicas,
-                isr_nodes=found.isr,
-                offline_replicas=found.offline,
-            )
-        )
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=partitions,
-        topic_authorized_operations=operations,
     )

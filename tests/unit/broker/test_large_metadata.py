@@ -1,0 +1,93 @@
+"""Metadata about hundreds of partitions are told in parts, and are whole all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.handlers import metadata
+from barnabas.client.connection import ChannelError
+from barnabas.sim.cluster import CLIENT_PORT
+from barnabas.types import Endpoint
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.messages.metadata_response import MetadataResponse
+from tests.unit.broker.world import Cluster
+
+SIZES = {"a": 400, "b": 1, "c": 300}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(1)
+    for name, size in SIZES.items():
+        cluster.create_topic(name, size, 1)
+    cluster.run(1_000)
+    return cluster
+
+
+def sizes(response: MetadataResponse) -> dict[str | None, int]:
+    return {topic.name: len(topic.partitions) for topic in response.topics if not topic.error_code}
+
+
+def everything() -> MetadataRequest:
+    return MetadataRequest(topics=None)
+
+
+def test_everything_is_told_in_parts(cluster: Cluster) -> None:
+    answer = cluster.ask_later(everything())
+    cluster.until(lambda: cluster.broker().slices.under_way)
+    assert not answer.is_there
+    cluster.until(lambda: answer.is_there)
+    assert sizes(answer.value) == SIZES
+    assert [topic.name for topic in answer.value.topics] == sorted(SIZES)
+    assert {p.leader_id for topic in answer.value.topics for p in topic.partitions} == {1}
+    for topic in answer.value.topics:
+        assert [p.partition_index for p in topic.partitions] == list(range(SIZES[topic.name]))
+
+
+def test_few_are_told_at_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = MetadataRequest(topics=[MetadataRequestTopic(name="a"), MetadataRequestTopic(name="x")])
+    monkeypatch.setattr(metadata, "_answer_in_slices", None)
+    assert sizes(cluster.ask(few)) == {"a": SIZES["a"]}
+
+
+def test_names_keep_the_order_in_which_they_were_asked(cluster: Cluster) -> None:
+    names = ["c", "nobody", "a"]
+    asked = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
+    )
+    answer = cluster.ask(asked)
+    assert [topic.name for topic in answer.topics] == names
+    assert answer.topics[1].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_that_goes_meanwhile_is_told_or_not_and_others_are(cluster: Cluster) -> None:
+    answer = cluster.ask_later(everything(), purpose="slow")
+    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="c")], timeout_ms=1_000)
+    gone = cluster.ask_later(delete, purpose="other")
+    cluster.until(lambda: answer.is_there and gone.is_there)
+    found = sizes(answer.value)
+    assert found.pop("c", SIZES["c"]) == SIZES["c"]
+    assert found == {"a": SIZES["a"], "b": 1}
+    assert sizes(cluster.ask(everything())) == {"a": SIZES["a"], "b": 1}
+
+
+def test_who_closes_its_connection_is_not_worked_for(cluster: Cluster) -> None:
+    answer = cluster.ask_later(everything(), purpose="gone")
+    cluster.until(lambda: cluster.broker().slices.under_way)
+    cluster.channels.disconnect(Endpoint("n1", CLIENT_PORT), "gone")
+    cluster.until(lambda: not cluster.broker().slices.under_way)
+    cluster.run(50)
+    assert isinstance(answer.value, ChannelError)
+
+
+def test_what_waits_for_a_successor_is_told_in_parts(cluster: Cluster) -> None:
+    broker = cluster.broker()
+    broker.lost_leaders.on_lost(1)
+    answer = cluster.ask_later(everything())
+    cluster.run(100)
+    assert not answer.is_there and broker.lost_leaders.describe()["waiting"] == 1
+    broker.lost_leaders.on_reached(1)
+    cluster.until(lambda: answer.is_there)
+    assert sizes(answer.value) == SIZES
