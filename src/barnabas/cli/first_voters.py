@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.cli.failure import Failure
-from barnabas.cli.other_quorum import leader_of_cluster
+from barnabas.cli.other_quorum import find_quorum
 from barnabas.config.meta_properties import FILE_NAME, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
 from barnabas.ports import Disk
@@ -42,11 +42,11 @@ class FirstVoters:
         if self._standalone:
             own = {spec.endpoint for spec in self._config.controller_listeners}
             others = [at for at in self._config.bootstrap_controllers if at not in own]
-            seen = leader_of_cluster(cluster_id, others)
+            seen = find_quorum(cluster_id, others)
             if seen is not None:
                 raise Failure(
-                    f"cluster {cluster_id} has a quorum already, led by node {seen[0]} (says"
-                    f" {seen[1]}): format with --no-initial-controllers and add this controller"
+                    f"cluster {cluster_id} has a quorum already, {seen}: format with"
+                    " --no-initial-controllers and add this controller"
                 )
 
     def write(self, disk: Disk, wall_ms: int) -> None:
