@@ -116,6 +116,19 @@ def test_compaction_may_not_take_the_last_value_of_a_key() -> None:
         compacted().check_final("t", 0, {1: b"b"})
 
 
+def test_who_read_a_replica_that_had_compacted_skips_nothing() -> None:
+    """Replicas compact at their own time: another one may lead in the end (seed 102075)."""
+    history = compacted()
+    late = Reading("late")
+    history.on_read("t", 0, 1, b"b", late)
+    history.on_read("t", 0, 2, b"c", late)
+    history.commits.acknowledge(history.commits.begin("late", {("t", 0): 3}))
+    history.check_final("t", 0, {0: b"a", 1: b"b", 2: b"c"})
+    del history.seen["late", ("t", 0)]
+    with pytest.raises(Violation, match="late has committed 3, and nobody of it saw 1"):
+        history.check_final("t", 0, {0: b"a", 1: b"b", 2: b"c"})
+
+
 def test_two_owners_of_one_generation() -> None:
     history = History()
     history.on_assigned("g", 3, "m1", [("t", 0), ("t", 1)])
