@@ -177,6 +177,49 @@ def test_a_value_that_is_not_allowed(tmp_path: Path) -> None:
     assert refused(file) == f"{file}: num.partitions: '0' is not allowed; it must be at least 1"
 
 
+RULES = """
+from barnabas.policy import NewTopic, PolicyViolation
+
+class Small:
+    def configure(self, properties: dict[str, str]) -> None:
+        self.most = int(properties["our.partitions.max"])
+
+    def validate(self, request: NewTopic) -> None:
+        if (request.partitions or 0) > self.most:
+            raise PolicyViolation(f"{request.name}: at most {self.most} partitions")
+"""
+
+
+def test_a_policy_of_the_operators_own_refuses_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_properties(
+        tmp_path, create_topic_policy_class_name="rules:Small", our_partitions_max="3"
+    )
+    format_storage(file)
+    sentence = refused(file)
+    assert sentence == (
+        "create.topic.policy.class.name: 'rules:Small' is not allowed; it cannot be loaded"
+        " (ModuleNotFoundError: No module named 'rules')"
+    )
+    (tmp_path / "rules.py").write_text(RULES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    bootstrap = str(parse_properties(file.read_text())["listeners"]).partition(",")[0][12:]
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        command = [sys.executable, "-m", "barnabas", "node", "start", str(file)]
+        node = subprocess.Popen(command, stderr=stderr)
+    try:
+        wait_until(lambda: _says(log, "broker.unfenced"), "the node takes writes")
+        many = barnabas("topics", "create", "t", "-p", "4", "--bootstrap", bootstrap)
+        assert many.returncode == 1 and "t: at most 3 partitions" in many.stderr
+        few = barnabas("topics", "create", "t", "-p", "3", "--bootstrap", bootstrap)
+        assert few.returncode == 0, few.stderr
+    finally:
+        node.kill()
+        node.wait()
+
+
 def _says(log: Path, event: str) -> bool:
     return event in log.read_text()
 

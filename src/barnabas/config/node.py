@@ -70,6 +70,7 @@ class NodeConfig:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> NodeConfig:
         """Check and type a whole file. Raises :class:`ConfigError`."""
+        _check_plug_ins(properties)
         return _build(dict(properties), {})
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> NodeConfig:
@@ -132,6 +133,22 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
     voters = parse_voters(_list(values, "controller.quorum.voters"))
     servers = _list(values, "controller.quorum.bootstrap.servers")
     _check_quorum(node_id, is_controller, voters, servers)
+_ABSENT = {
+    "authorizer.class.name": "there are no ACLs: everybody may do everything",
+    "client.quota.callback.class": "there are no client quotas",
+    "config.providers": "there are no plug-ins that resolve variables in values",
+    "delegation.token.secret.key": "there are no delegation tokens",
+}
+"""Keys that promise what would silently not be kept."""
+
+
+def _check_plug_ins(properties: Mapping[str, str]) -> None:
+    for name, why in _ABSENT.items():
+        given = properties.get(name, "").strip()
+        if given:
+            raise ConfigError(name, "(hidden)" if BROKER[name].sensitive else given, why)
+
+
     _check_values(node_id, texts, values)
     log_dirs = tuple(_list(values, "log.dirs") or _list(values, "log.dir"))
     return NodeConfig(

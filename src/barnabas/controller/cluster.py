@@ -17,6 +17,7 @@ from barnabas.config.topic import topic_default
 from barnabas.metadata import features as levels
 from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
 from barnabas.metadata.topic import Topic
+from barnabas.policy import NO_POLICIES, Policies
 from barnabas.types import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, Uuid
 
 MIN_ISR = "min.insync.replicas"
@@ -56,6 +57,7 @@ class Cluster:
         "image",
         "next_offset",
         "node_id",
+        "policies",
         "properties",
         "settings",
         "to_recover",
@@ -69,6 +71,7 @@ class Cluster:
         properties: Mapping[str, str] | None = None,
         node_id: int = -1,
         next_offset: Callable[[], int] = lambda: 0,
+        policies: Policies = NO_POLICIES,
     ) -> None:
         self.image = image
         self.node_id = node_id
@@ -76,6 +79,8 @@ class Cluster:
         self.settings = settings
         self.properties: Mapping[str, str] = properties or {}
         """The controller's own properties as text: the defaults behind dynamic configuration."""
+        self.policies = policies
+        """The operator's own rules; asked of what passed all others."""
         self.next_offset = next_offset
         """Offset that the first record of this decision gets."""
         self.departing: dict[int, str] = {}

@@ -10,7 +10,7 @@ ControllerConfigurationValidator; KIP-966 for ``min.insync.replicas`` under ELR.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.config.broker import broker_id, broker_key, may_update, why_fixed
@@ -29,6 +29,7 @@ from barnabas.config.topic_names import check_topic_name
 from barnabas.controller.cluster import MIN_ISR, STRATEGY, Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
+from barnabas.controller.policies import check_changed_configs
 from barnabas.metadata.image import (
     BROKER,
     BROKER_LOGGER,
@@ -100,8 +101,8 @@ def replace_configs(
             _check_unique(asked.count(at) > 1, changes)
             given = {change.key for change in changes}
             present = cluster.image.config(at[0], at[1])
-            changes += [Change(key, DELETE, None) for key in sorted(present) if key not in given]
-            records += alter_resource(cluster, at[0], at[1], changes)
+            others = [key for key in sorted(present) if key not in given]
+            records += alter_resource(cluster, at[0], at[1], changes, others)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
         responses.append(answer)
@@ -123,17 +124,27 @@ def _check_unique(twice: bool, changes: Iterable[Change]) -> None:
 
 
 def alter_resource(
-    cluster: Cluster, kind: int, name: str, changes: Iterable[Change]
+    cluster: Cluster,
+    kind: int,
+    name: str,
+    changes: Sequence[Change],
+    dropped: Iterable[str] = (),
 ) -> list[Message]:
-    """Records that make the changes to one resource. Raises KafkaError."""
+    """Records that make the changes to one resource, of which the keys `dropped` go too. Raises
+    KafkaError."""
     check_resource(kind, name)
     before = cluster.image.config(kind, name)
     after = dict(before)
     for change in changes:
         _apply(kind, after, change, cluster)
+    for key in dropped:
+        after.pop(key, None)
     _check_elr(cluster, kind, name, before, after)
     check_values(cluster, kind, name, after)
     check_existence(cluster, kind, name)
+    named = {change.key: after.get(change.key) for change in changes}
+    changed = {k: v for k, v in named.items() if kind == BROKER or v != before.get(k)}
+    check_changed_configs(cluster.policies, kind, name, changed)
     records: list[Message] = [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=after.get(key))
         for key in [*before, *(k for k in after if k not in before)]

@@ -16,7 +16,7 @@ The quorum calls `on_leader_change`, `on_commit`, `on_snapshot` and `snapshot`; 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from barnabas.client.channels import Channels
@@ -44,6 +44,7 @@ from barnabas.metadata.partition_states import count_states
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.rows import Replayable
 from barnabas.metadata.snapshot import snapshot_values
+from barnabas.policy import NO_POLICIES, Policies
 from barnabas.ports import Ports, Rng, Wakeup
 from barnabas.types import Buffer
 from barnabas.wire.api_table import ApiKey
@@ -94,6 +95,7 @@ class ControllerRuntime:
         bootstrap: Sequence[Message] = (),
         sender: Sender | None = None,
     ) -> None:
+        policies: Policies = NO_POLICIES,
         """`sender` asks other brokers (Channels); None makes one of `ports`."""
         self.ports = ports
         self.config = config
@@ -109,6 +111,7 @@ class ControllerRuntime:
             lambda: quorum.log_end_offset,
         )
         self.sessions = Sessions(config.controller.session_timeout_ms)
+            policies,
         self.placement_rng: Rng = ports.rng("controller.placement")
         self.active_epoch: int | None = None
         """Quorum epoch in which this controller is active; None while it is not."""

@@ -17,6 +17,7 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.describe_configs import Configuration, created_entries
 from barnabas.controller.gathering import RECORDS_MAX, Gathering, Part
 from barnabas.controller.placement import UsableBroker, placing
+from barnabas.controller.policies import check_changed_configs, check_new_topic
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import TOPIC
 from barnabas.metadata.records.config_record import ConfigRecord
@@ -135,7 +136,16 @@ def _create(
     """One topic's answer and records. Raises KafkaError."""
     _check_new_name(cluster, wanted.name, taken)
     overrides = _check_configs(cluster, wanted)
-    placement = _manual(cluster, wanted) if wanted.assignments else _placed(cluster, wanted, rng)
+    if overrides:
+        check_changed_configs(cluster.policies, TOPIC, wanted.name, overrides)
+    if wanted.assignments:
+        placement = _manual(cluster, wanted)
+        chosen = {given.partition_index: tuple(given.broker_ids) for given in wanted.assignments}
+        check_new_topic(cluster.policies, wanted.name, overrides, assignments=chosen)
+    else:
+        placement = _placed(cluster, wanted, rng)
+        size = (placement.partitions, placement.factor)
+        check_new_topic(cluster.policies, wanted.name, overrides, size=size)
     topic_id = new_topic_id(cluster, rng)
     result = CreatableTopicResult(name=wanted.name, topic_id=topic_id, error_message=None)
     if may_describe_configs:

@@ -20,6 +20,7 @@ from barnabas.metadata.formatting import directories_of
 from barnabas.node.bootstrap import read_bootstrap
 from barnabas.node.listeners import Listeners
 from barnabas.node.metadata_log import MetadataLog
+from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
 from barnabas.raft.driver import QuorumReplica
@@ -45,9 +46,12 @@ class Node:
         self.quorum: QuorumReplica
         self._stopping = False
 
+        self._policies = NO_POLICIES
     def start(self) -> None:
         """Take part. Blocks on the disk until the logs are open. Raises ``DirectoryError``,
-        ``OSError`` with one sentence where that cannot be."""
+        ``ConfigError``, ``OSError`` with one sentence where that cannot be."""
+        if self.config.is_controller:
+            self._policies = load_policies(self.config.properties)
         identities = self._identify()
         self.listeners.bind()
         try:
@@ -97,6 +101,7 @@ class Node:
             bootstrap=read_bootstrap(self.ports.disk, config.metadata_log_dir),
         )
         self.controller = self.metadata.controller = controller
+            policies=self._policies,
         self.listeners.on_disconnect(controller.on_connection_closed)
         for table in self.listeners.tables(config.controller_listeners):
             controller_handlers.add_to(table, controller)
@@ -144,6 +149,7 @@ class Node:
             self.channels.close()
             on_done()
 
+            self._policies.close()
         def broker_left() -> None:
             self.quorum.shutdown(quorum_left, QUORUM_LEAVES_MS_MAX)
 

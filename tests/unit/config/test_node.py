@@ -52,6 +52,27 @@ def test_a_broker_only() -> None:
     assert config.log_dirs == ("/tmp/kafka-logs",)
 
 
+def test_others_reach_what_is_advertised_or_else_the_machine_by_its_name() -> None:
+    def reached(**properties: str) -> dict[str, Endpoint]:
+        text = {
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://0.0.0.0:9093,SECOND://10.0.0.1:0",
+            "controller.listener.names": "CONTROLLER,SECOND",
+        }
+        renamed = {name.replace("_", "."): value for name, value in properties.items()}
+        config = NodeConfig.from_properties({**COMBINED, **text, **renamed})
+        return config.reached_at(config.listeners, lambda: "here")
+
+    servers = {"controller_quorum_voters": "", "controller_quorum_bootstrap_servers": "a:1"}
+    assert reached(**servers) == {
+        "PLAINTEXT": Endpoint("here", 9092),
+        "CONTROLLER": Endpoint("here", 9093),
+        "SECOND": Endpoint("10.0.0.1", 0),
+    }
+    assert reached(controller_quorum_voters="1@b:7")["CONTROLLER"] == Endpoint("b", 7)
+    advertised = reached(advertised_listeners="PLAINTEXT://c:8,CONTROLLER://d:9", **servers)
+    assert list(advertised.values())[:2] == [Endpoint("c", 8), Endpoint("d", 9)]
+
+
 def test_settings_have_kafkas_defaults() -> None:
     config = NodeConfig.from_properties(COMBINED)
     assert config.quorum.election_timeout_ms == 1000
@@ -87,6 +108,16 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"node.id": "-1"}, "node.id: '-1' is not allowed; it must be at least 0"),
         ({"node.id": None}, "node.id: None is not allowed; it must be given"),
         ({"broker.id": "2"}, "it must equal node.id (1)"),
+        (
+            {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+            "StandardAuthorizer' is not allowed; there are no ACLs",
+        ),
+        (
+            {"client.quota.callback.class": "a.B"},
+            "'a.B' is not allowed; there are no client quotas",
+        ),
+        ({"config.providers": "file"}, "'file' is not allowed; there are no plug-ins"),
+        ({"delegation.token.secret.key": "hunter2"}, "'(hidden)' is not allowed; there are no del"),
         ({"listeners": "PLAINTEXT://127.0.0.1"}, "host:port"),
         ({"listeners": "PLAINTEXT://127.0.0.1:99999"}, "a port from 0 to 65535"),
         ({"listeners": "nonsense"}, "each listener must be NAME://host:port"),

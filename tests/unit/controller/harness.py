@@ -13,6 +13,7 @@ from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.bootstrap import bootstrap_records
 from barnabas.metadata.features import supported
 from barnabas.metadata.image import MetadataImage
+from barnabas.policy import load_policies
 from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages import broker_registration_request as registration
@@ -220,6 +221,7 @@ class World:
             bootstrap=self.bootstrap,
             sender=self.sender,
         )
+            policies=load_policies(self.config.properties),
         self.quorum.listeners.append(controller)
         return controller
 

@@ -101,9 +101,9 @@ log.message.timestamp.before.max.ms | long | 9223372036854775807 | 0.. | cluster
 log.message.timestamp.after.max.ms | long | 3600000 | 0.. | cluster-wide | medium
     How far in the future a record's own time may lie.
 create.topic.policy.class.name | class | null | any | read-only | low
-    Plug-in that may refuse new topics; none are supported.
+    Python class (module:Class) that a controller asks about new topics; see barnabas.policy.
 alter.config.policy.class.name | class | null | any | read-only | low
-    Plug-in that may refuse configuration; none are supported.
+    Python class (module:Class) that a controller asks about changed configurations; see barnabas.policy.
 log.dir.failure.timeout.ms | long | 30000 | 1.. | read-only | low
     A broker that cannot report a failed directory for this long stops.
 log.initial.task.delay.ms | long | 30000 | 0.. | read-only | low internal

@@ -19,7 +19,7 @@ socket.connection.setup.timeout.max.ms | long | 30000 | any | read-only | medium
 config.providers | list | "" | list | cluster-wide | low
     Names of plug-ins that resolve variables in values; none are supported.
 authorizer.class.name | string | "" | any | read-only | low
-    Which authorizer decides who may do what; empty allows everything.
+    Which authorizer decides who may do what; there is none, and any name is refused at the start.
 early.start.listeners | list | null | list | read-only | high
     Listeners that open before authorization is ready.
 broker.rack | string | null | any | read-only | medium
