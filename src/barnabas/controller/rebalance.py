@@ -3,7 +3,9 @@
 Preferred leaders take over where that is safe, a bounded number at a time. A broker that leads
 fewer of the partitions that prefer it than `percentage` allows gets them back,
 those only whose preferred replica is live and in the ISR and which are not being reassigned; for
-every other one there is a reason.
+every other one there is a reason among the refusals: its own, or that of its broker where this is not
+available, lacks too little, or has more such partitions than are told one by one. A reason that was
+told is told again when it has changed.
 
 Source: Kafka 3.9's ``leader.imbalance.per.broker.percentage`` (gone in 4, see
 docs/divergence.md), ReplicationControlManager.maybeBalancePartitionLeaders.
@@ -11,7 +13,7 @@ docs/divergence.md), ReplicationControlManager.maybeBalancePartitionLeaders.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.controller import elections
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
 
 MOVES_MAX = 1000
 """Leaderships that one pass moves."""
+TOLD_MAX = 20
+"""Partitions of one broker whose own reasons one pass tells; the others are counted."""
+NAMED_MAX = 5
+"""Partitions that are named where they are counted."""
+CODE = "PREFERRED_LEADER"
 
 
 class Imbalance(NamedTuple):
@@ -112,6 +119,29 @@ class LeaderSearch:
                 return
 
 
+class Reasons:
+    """Why leaders are left alone, told where it is new. Remembers what the last whole pass told."""
+
+    def __init__(self, note: Callable[[str, str, str], None]) -> None:
+        self._note = note
+        self._told: dict[str, str] = {}
+        self._current: dict[str, None] = {}
+
+    def tell(self, subject: str, why: str) -> None:
+        self._current[subject] = None
+        if self._told.get(subject) != why:
+            self._told[subject] = why
+            self._note(subject, CODE, why)
+
+    def end(self) -> None:
+        """A pass has seen everything: what it did not tell holds no longer."""
+        self._told = {subject: self._told[subject] for subject in self._current}
+        self._current = {}
+
+    def clear(self) -> None:
+        self._told, self._current = {}, {}
+
+
 class Rebalance:
     """The periodic pass of the active controller."""
 
@@ -123,6 +153,7 @@ class Rebalance:
         self.percentage = settings.imbalance_percentage
         self._next_ms: float | None = None
         self._running = False
+        self._reasons = Reasons(runtime.refusals.note)
 
     def on_activation(self) -> None:
         if self.enabled:
@@ -132,6 +163,7 @@ class Rebalance:
     def clear(self) -> None:
         self._next_ms = None
         self._running = False
+        self._reasons.clear()
 
     def deadline_ms(self) -> float | None:
         return self._next_ms
@@ -147,30 +179,58 @@ class Rebalance:
     def work(self) -> Iterator[Decision[Any]]:
         """One pass over the brokers, in slices."""
         runtime = self._runtime
+        image, tell = runtime.image, self._reasons.tell
         moves = 0
-        for broker in sorted(runtime.image.brokers):
-            if not runtime.cluster.is_active(broker) or moves >= MOVES_MAX:
-                continue
+        for broker in sorted({*image.brokers, *image.membership.brokers()}):
+            if moves >= MOVES_MAX:
+                break
             found = Imbalance(broker, 0, [])
             for last in imbalance(runtime.cluster, broker):
                 found = last or found
                 yield Decision(None)
-            if found.percentage <= self.percentage:
+            if not found.elsewhere:
                 continue
+            if not runtime.cluster.is_active(broker):
+                tell(f"broker {broker}", self._lacking(found, "it is not available"))
+                continue
+            if found.percentage <= self.percentage:
+                why = f"{self.percentage}% may be led elsewhere"
+                tell(f"broker {broker}", self._lacking(found, why))
+                continue
+            alone: list[str] = []
             for start in range(0, len(found.elsewhere), STEP):
-                records = self._slice(found, found.elsewhere[start : start + STEP], moves)
+                keys = found.elsewhere[start : start + STEP]
+                records = self._slice(found, keys, moves, alone)
                 moves += len(records)
                 why = (
                     f"broker {broker} did not lead {found.percentage:.0f}% of the"
                     f" {found.preferred} partitions that prefer it"
                 )
                 yield Decision(None, records, why if records else "")
+            if len(alone) > TOLD_MAX:
+                count = len(alone) - TOLD_MAX
+                tell(f"broker {broker}", f"{count} more are left: {_some(alone[TOLD_MAX:], count)}")
         self._running = False
         if moves >= MOVES_MAX:
+            tell("leaders", f"{moves} were moved in one pass; the next begins at once")
             self._next_ms = runtime.now_ms()
             runtime.arm(self._next_ms)
+        else:
+            self._reasons.end()
 
-    def _slice(self, found: Imbalance, keys: list[int], moves: int) -> list[Message]:
+    def _lacking(self, found: Imbalance, why: str) -> str:
+        first = [self._runtime.image.at(key) for key in found.elsewhere[:NAMED_MAX]]
+        names = [f"{at[0].name}-{at[1]}" for at in first if at is not None]
+        count = len(found.elsewhere)
+        return (
+            f"it does not lead {count} of the {found.preferred} partitions that prefer it, and"
+            f" {why}: {_some(names, count)}"
+        )
+
+    def _slice(
+        self, found: Imbalance, keys: list[int], moves: int, alone: list[str]
+    ) -> list[Message]:
+        """Records for the partitions of `keys` that may move; `alone` gets the names of the others."""
         cluster = self._runtime.cluster
         records: list[Message] = []
         for key in keys:
@@ -182,7 +242,9 @@ class Rebalance:
                 continue
             why = left_alone(cluster, topic, index)
             if why is not None:
-                self._runtime.refusals.note(f"{topic.name}-{index}", "PREFERRED_LEADER", why)
+                alone.append(f"{topic.name}-{index}")
+                if len(alone) <= TOLD_MAX:
+                    self._reasons.tell(alone[-1], why)
                 continue
             change = PartitionChange(cluster, topic, index, "leaders are rebalanced")
             change.strategy = elections.preferred
@@ -190,3 +252,9 @@ class Rebalance:
             if record is not None:
                 records.append(record)
         return records
+
+
+def _some(names: list[str], count: int) -> str:
+    """The first few of `count` names, and how many more."""
+    more = f" and {count - NAMED_MAX} more" if count > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more

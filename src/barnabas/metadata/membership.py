@@ -55,6 +55,11 @@ class Membership:
         for broker in brokers:
             stale[broker] = stale.get(broker, 0) + count
 
+    def brokers(self) -> list[int]:
+        """Whoever has replicas, ascending, or had some until lately; also brokers that are not registered
+        any more."""
+        return sorted(self._keys)
+
     def count(self, broker: int) -> int:
         """How many partitions `broker` has a replica of, or somewhat more."""
         return len(self._keys.get(broker, ()))

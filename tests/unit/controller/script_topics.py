@@ -58,6 +58,11 @@ def refused(world: World) -> str:
     return f"{note.subject} {note.code}: {note.reason}"
 
 
+def noted(world: World) -> str:
+    """How many decisions were refused or left alone."""
+    return str(len(world.controller.refusals.since()))
+
+
 def _said(answer: object) -> str | None:
     code = getattr(answer, "error_code", 0)
     if not code:
@@ -67,5 +72,5 @@ def _said(answer: object) -> str | None:
 
 COMMANDS: dict[str, Callable[..., str | None]] = {
     "place": place, "grow": grow, "cordon": cordon, "spread": spread, "is": is_,
-    "refused": refused,
+    "refused": refused, "noted": noted,
 }  # fmt: skip
