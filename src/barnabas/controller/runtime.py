@@ -94,8 +94,8 @@ class ControllerRuntime:
         cluster_id: str,
         bootstrap: Sequence[Message] = (),
         sender: Sender | None = None,
-    ) -> None:
         policies: Policies = NO_POLICIES,
+    ) -> None:
         """`sender` asks other brokers (Channels); None makes one of `ports`."""
         self.ports = ports
         self.config = config
@@ -109,9 +109,9 @@ class ControllerRuntime:
             config.properties,
             self.node_id,
             lambda: quorum.log_end_offset,
+            policies,
         )
         self.sessions = Sessions(config.controller.session_timeout_ms)
-            policies,
         self.placement_rng: Rng = ports.rng("controller.placement")
         self.active_epoch: int | None = None
         """Quorum epoch in which this controller is active; None while it is not."""

@@ -45,8 +45,8 @@ class Node:
         self.broker: Broker | None = None
         self.quorum: QuorumReplica
         self._stopping = False
-
         self._policies = NO_POLICIES
+
     def start(self) -> None:
         """Take part. Blocks on the disk until the logs are open. Raises ``DirectoryError``,
         ``ConfigError``, ``OSError`` with one sentence where that cannot be."""
@@ -99,9 +99,9 @@ class Node:
             self.quorum,
             cluster_id=meta.cluster_id,
             bootstrap=read_bootstrap(self.ports.disk, config.metadata_log_dir),
+            policies=self._policies,
         )
         self.controller = self.metadata.controller = controller
-            policies=self._policies,
         self.listeners.on_disconnect(controller.on_connection_closed)
         for table in self.listeners.tables(config.controller_listeners):
             controller_handlers.add_to(table, controller)
@@ -147,9 +147,9 @@ class Node:
         def quorum_left() -> None:
             self.listeners.close()
             self.channels.close()
+            self._policies.close()
             on_done()
 
-            self._policies.close()
         def broker_left() -> None:
             self.quorum.shutdown(quorum_left, QUORUM_LEAVES_MS_MAX)
 
