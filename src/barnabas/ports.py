@@ -166,6 +166,9 @@ class Network(Protocol):
         """Raises ``OSError`` where the address is taken. `accept` is called per connection;
         `on_connected` follows on what it returns."""
 
+    def machine_name(self) -> str:
+        """By which others reach a listener on every address of this machine. May block: for the start."""
+
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
         """Begin to connect; ends in `on_connected` or `on_closed`."""
 

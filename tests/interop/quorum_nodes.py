@@ -30,7 +30,8 @@ CLUSTER_ID = "bWl4ZWQtcXVvcnVtLXRlcw"
 
 class QuorumNodes:
     """Controllers 1 to `voters` and the brokers in `observers`; `java` says which are Apache Kafka's. In a
-    `dynamic` quorum controller 1 votes alone at first, and the others wait to be added."""
+    `dynamic` quorum controller 1 votes alone at first, and the others wait to be added; all of them listen on
+    every address and advertise none, so that they are known by the machine's name."""
 
     def __init__(
         self,
@@ -59,13 +60,14 @@ class QuorumNodes:
         if self.dynamic:
             voters = f"bootstrap.servers={self.controllers}"
         is_voter = node in self.voters
+        bound = f":{self.endpoints[node].port}" if self.dynamic else self.endpoints[node]
         return (
             f"process.roles={'controller' if is_voter else 'broker'}\n"
             f"node.id={node}\n"
             f"controller.quorum.{voters}\n"
             "controller.listener.names=CONTROLLER\n"
             "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
-            f"listeners={'CONTROLLER' if is_voter else 'PLAINTEXT'}://{self.endpoints[node]}\n"
+            f"listeners={'CONTROLLER' if is_voter else 'PLAINTEXT'}://{bound}\n"
             f"log.dirs={self.data(node)}\n"
             "metadata.log.max.record.bytes.between.snapshots=1000\n"
             "metadata.max.retention.bytes=2000\n"

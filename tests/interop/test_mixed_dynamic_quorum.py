@@ -77,11 +77,16 @@ def ours(nodes: QuorumNodes, *words: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def stop(nodes: QuorumNodes, *which: int) -> None:
+    for node in which:
+        nodes.stop(node, signal.SIGTERM)
+    check_files(nodes, *which)
+
+
 def check_files(nodes: QuorumNodes, *which: int) -> str:
     """Kafka's tool reads every log and snapshot that they left; what it says of the logs."""
     said = ""
     for node in which:
-        nodes.stop(node, signal.SIGTERM)
         for suffix in ("log", "checkpoint"):
             files = sorted(map(str, nodes.log_directory(node).glob(f"*.{suffix}")))
             how = ("--cluster-metadata-decoder", "--deep-iteration", "--files")
@@ -103,7 +108,7 @@ def test_a_dynamic_quorum_of_both_systems(nodes: QuorumNodes) -> None:
     kafka_leads(nodes)
     kafka_leads_no_more_when_it_is_removed(nodes)
     kafka_votes_again_with_an_empty_disk(nodes)
-    assert "LeaderChange" in check_files(nodes, *nodes.voters)
+    stop(nodes, *nodes.voters)
     one_of_ours_is_recovered(nodes)
 
 
@@ -153,6 +158,7 @@ def one_of_ours_is_recovered(nodes: QuorumNodes) -> None:
     """The others are lost for good; a new one of Kafka's joins what is left."""
     done = barnabas("quorum", "recover", "--yes", str(nodes.file(1)))
     assert done.returncode == 0, done.stderr
+    assert "LeaderChange" in check_files(nodes, 1)
     nodes.start(1)
     assert nodes.wait_for_leader(1) == 1
     nodes.empty(KAFKA)
@@ -160,4 +166,4 @@ def one_of_ours_is_recovered(nodes: QuorumNodes) -> None:
     nodes.all_follow(KAFKA)
     kafka_adds(nodes, KAFKA)
     assert nodes.voting() == [1, KAFKA]
-    assert "LeaderChange" in check_files(nodes, KAFKA, 1)
+    stop(nodes, KAFKA, 1)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas.cli.free_ports import FreePorts
+from barnabas.host.network import machine_name
 from tests.process.launch import barnabas
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -36,22 +37,24 @@ class Controllers:
         }
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
-    def configure(self, *, static: bool) -> None:
+    def configure(self, *, static: bool, everywhere: bool = False) -> None:
+        """`everywhere`: they listen on every address and advertise none."""
         voters = ",".join(f"{node}@{at}" for node, at in self.at.items())
         servers = ",".join(self.at.values())
         for node, at in self.at.items():
             which = f"voters={voters}" if static else f"bootstrap.servers={servers}"
+            bound = f":{at.rpartition(':')[2]}" if everywhere else at
             self.file(node).write_text(
                 f"process.roles=controller\nnode.id={node}\ncontroller.quorum.{which}\n"
-                f"controller.listener.names=CONTROLLER\nlisteners=CONTROLLER://{at}\n"
+                f"controller.listener.names=CONTROLLER\nlisteners=CONTROLLER://{bound}\n"
                 f"log.dirs={self.directory / str(node)}\n"
             )
 
     def file(self, node: int) -> Path:
         return self.directory / f"{node}.properties"
 
-    def start(self, *how: str) -> None:
-        for node in NODES:
+    def start(self, *how: str, nodes: tuple[int, ...] = NODES) -> None:
+        for node in nodes:
             words = ("storage", "format", "--cluster-id", CLUSTER_ID, *how, str(self.file(node)))
             done = barnabas(*words)
             assert done.returncode == 0, done.stderr
@@ -107,6 +110,39 @@ def test_the_first_voters_are_those_that_were_formatted_so(controllers: Controll
     assert refused.returncode == 1 and "do not follow" in refused.stderr
     assert controllers.quorum("remove-controller", str(told["leader_id"])).returncode == 0
     assert sorted(directories(controllers.described())) == sorted(controllers.processes)
+
+
+def test_who_listens_on_every_address_is_found_by_the_name_of_the_machine(
+    controllers: Controllers,
+) -> None:
+    controllers.configure(static=False, everywhere=True)
+    controllers.start("--standalone", nodes=(1,))
+    controllers.start("--no-initial-controllers", nodes=(2, 3))
+    controllers.wait_for(lambda told: len(told["observers"]) == 2)
+    for node in (2, 3):
+        added = controllers.quorum("add-controller", str(controllers.file(node)))
+        assert added.returncode == 0, added.stderr
+    told = controllers.wait_for(lambda told: told["max_follower_lag"] == 0)
+    ports = {voter["node_id"]: voter["endpoints"] for voter in told["voters"]}
+    name = machine_name()
+    assert ports == {n: [f"CONTROLLER://{name}:{at[10:]}"] for n, at in controllers.at.items()}
+    controllers.kill(1)
+    controllers.wait_for(lambda now: now["leader_id"] in (2, 3))
+
+
+def test_what_is_advertised_is_what_voters_are_known_by(controllers: Controllers) -> None:
+    controllers.configure(static=False, everywhere=True)
+    for node, at in controllers.at.items():
+        with controllers.file(node).open("a") as file:
+            file.write(f"advertised.listeners=CONTROLLER://{at}\n")
+    controllers.start("--standalone", nodes=(1,))
+    controllers.start("--no-initial-controllers", nodes=(2,))
+    controllers.wait_for(lambda told: len(told["observers"]) == 1)
+    added = controllers.quorum("add-controller", str(controllers.file(2)))
+    assert added.returncode == 0 and f"CONTROLLER://{controllers.at[2]}" in added.stdout
+    told = controllers.described()
+    known = {voter["node_id"]: voter["endpoints"] for voter in told["voters"]}
+    assert known == {node: [f"CONTROLLER://{controllers.at[node]}"] for node in (1, 2)}
 
 
 def test_a_static_quorum_is_made_dynamic(controllers: Controllers) -> None:

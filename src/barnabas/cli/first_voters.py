@@ -6,6 +6,7 @@ from barnabas.cli.failure import Failure
 from barnabas.cli.other_quorum import find_quorum
 from barnabas.config.meta_properties import FILE_NAME, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
+from barnabas.host.network import machine_name
 from barnabas.ports import Disk
 from barnabas.raft.formatting import write_first_snapshot
 from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
@@ -41,6 +42,7 @@ class FirstVoters:
         """Refuse a second quorum for one cluster, where the first can be seen. Raises `Failure`."""
         if self._standalone:
             own = {spec.endpoint for spec in self._config.controller_listeners}
+            own.update(self._reached_at().values())
             others = [at for at in self._config.bootstrap_controllers if at not in own]
             seen = find_quorum(cluster_id, others)
             if seen is not None:
@@ -62,11 +64,13 @@ class FirstVoters:
             renamed = MetaProperties(meta.cluster_id, meta.node_id, own)
             disk.write_atomic(f"{directory}/{FILE_NAME}", renamed.format_text().encode())
         else:
-            listeners = self._config.controller_listeners
-            at = {spec.name: Endpoint(spec.host, spec.port) for spec in listeners}
             key = ReplicaKey(meta.node_id, meta.directory_id)
-            voters = VoterSet.of(VoterNode(key, at, KRAFT_VERSIONS))
+            voters = VoterSet.of(VoterNode(key, self._reached_at(), KRAFT_VERSIONS))
         write_first_snapshot(disk, directory, voters, wall_ms)
+
+    def _reached_at(self) -> dict[str, Endpoint]:
+        """Where others reach this controller, by listener."""
+        return self._config.reached_at(self._config.controller_listeners, machine_name)
 
 
 def _parse(text: str, listener: str) -> VoterSet:

@@ -106,9 +106,15 @@ class QuorumClient:
             for node in told.brokers:
                 if node.broker_id == told.controller_id:
                     return Endpoint(node.host, node.port)
-            failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the quorum has no leader at present")
+            failure = KafkaError(ErrorCode.NOT_CONTROLLER, _why_not_found(told.controller_id))
         assert failure is not None
         raise failure
+
+
+def _why_not_found(leader: int) -> str:
+    if leader < 0:
+        return "the quorum has no leader at present"
+    return f"node {leader} leads the quorum and has not yet said where it listens"
 
 
 @contextmanager

@@ -20,12 +20,13 @@ from barnabas.cli.storage import load_node_file
 from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
 from barnabas.host.disk import HostDisk
+from barnabas.host.network import machine_name
 from barnabas.log.errors import CorruptLogError
 from barnabas.raft.election_state import QuorumStateError
 from barnabas.raft.recovery import RecoveryRefusedError, assess, recover
 from barnabas.raft.settings import ReplicaSettings, settings_from_node
 from barnabas.raft.snapshots import CorruptSnapshotError
-from barnabas.types import Endpoint, Uuid, uuid_from_text, uuid_text
+from barnabas.types import Uuid, uuid_from_text, uuid_text
 from barnabas.wire.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from barnabas.wire.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 
@@ -45,10 +46,10 @@ def add_controller(
     """Make a running controller a voter. It must have caught up with the metadata log."""
     config = load_node_file(file)
     meta = _identity(config)
-    listeners = config.controller_listeners
+    listeners = config.reached_at(config.controller_listeners, machine_name)
     with quorum_client(bootstrap, controllers, data) as client:
         quorum = client.describe()
-        where = ", ".join(map(str, listeners))
+        where = ", ".join(f"{name}://{at}" for name, at in listeners.items())
         print(f"voter to add: {meta.node_id}, directory {uuid_text(meta.directory_id)}, {where}")
         view = _print_voters(quorum)
         if dry_run:
@@ -59,7 +60,9 @@ def add_controller(
             timeout_ms=CHANGE_TIMEOUT_MS,
             voter_id=meta.node_id,
             voter_directory_id=meta.directory_id,
-            listeners=[Listener(name=s.name, host=s.host, port=s.port) for s in listeners],
+            listeners=[
+                Listener(name=name, host=at.host, port=at.port) for name, at in listeners.items()
+            ],
         )
         client.ask_leader(quorum, request, CHANGE_TIMEOUT_MS)
     print(f"node {meta.node_id} votes now")
@@ -149,7 +152,7 @@ def _identity(config: NodeConfig) -> MetaProperties:
 
 
 def _settings(config: NodeConfig, meta: MetaProperties) -> ReplicaSettings:
-    listeners = {spec.name: Endpoint(spec.host, spec.port) for spec in config.controller_listeners}
+    listeners = config.reached_at(config.controller_listeners, machine_name)
     return settings_from_node(config, meta, listeners)
 
 

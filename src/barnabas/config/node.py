@@ -7,7 +7,7 @@ of plain settings are attributes (``config.quorum.fetch_timeout_ms``); anything 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -93,6 +93,21 @@ class NodeConfig:
     @property
     def controller_listeners(self) -> tuple[ListenerSpec, ...]:
         return tuple(x for x in self.listeners if x.name in self.controller_listener_names)
+
+    def reached_at(
+        self, specs: Iterable[ListenerSpec], machine_name: Callable[[], str]
+    ) -> dict[str, Endpoint]:
+        """Where others reach the listeners `specs`, by name: as advertised; a controller that listens on
+        every address as ``controller.quorum.voters`` says; else by the machine's name. Ports 0 stay."""
+        advertised = {spec.name: spec for spec in self.advertised}
+        static = {voter.node_id: voter.endpoint for voter in self.voters}.get(self.node_id)
+        found = {}
+        for spec in specs:
+            at = advertised.get(spec.name, spec).endpoint
+            if at.host in _ANY_HOST and static and spec.name in self.controller_listener_names:
+                at = static
+            found[spec.name] = Endpoint(machine_name(), at.port) if at.host in _ANY_HOST else at
+        return found
 
     @property
     def is_voter(self) -> bool:

@@ -7,13 +7,14 @@ again until the committed log holds it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.controller.controllers import register_controller
 from barnabas.controller.recovery import Sender
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, supported
-from barnabas.types import Uuid
+from barnabas.types import Endpoint, Uuid
 from barnabas.wire.messages.controller_registration_request import (
     ControllerRegistrationRequest,
     Feature,
@@ -31,8 +32,12 @@ RETRY_MS_MAX = 30_000.0
 class Introduction:
     """The registration of this process."""
 
-    def __init__(self, runtime: ControllerRuntime, sender: Sender) -> None:
+    def __init__(
+        self, runtime: ControllerRuntime, sender: Sender, endpoints: Mapping[str, Endpoint]
+    ) -> None:
+        """`endpoints`: where others reach the controller listeners, by name."""
         self._runtime = runtime
+        self._endpoints = endpoints
         self._sender = sender
         self.incarnation = Uuid(runtime.ports.rng("controller.incarnation").randbytes(16))
         self._asked = False
@@ -57,23 +62,17 @@ class Introduction:
         )
 
     def _listeners(self) -> list[Listener]:
-        config = self._runtime.config
-        own = [v.endpoint for v in config.voters if int(v.node_id) == self._runtime.node_id]
-        listeners = []
-        for spec in config.advertised:
-            if spec.name not in config.controller_listener_names:
-                continue
-            at = spec.endpoint if spec.host and spec.port else (own[0] if own else None)
-            if at is not None:
-                listeners.append(
-                    Listener(
-                        name=spec.name,
-                        host=at.host,
-                        port=at.port,
-                        security_protocol=PROTOCOLS.index(spec.protocol),
-                    )
-                )
-        return listeners
+        specs = self._runtime.config.controller_listeners
+        return [
+            Listener(
+                name=spec.name,
+                host=at.host,
+                port=at.port,
+                security_protocol=PROTOCOLS.index(spec.protocol),
+            )
+            for spec in specs
+            for at in [self._endpoints[spec.name]]
+        ]
 
     def on_activation(self) -> None:
         """The active controller writes its own registration."""

@@ -46,7 +46,7 @@ from barnabas.metadata.rows import Replayable
 from barnabas.metadata.snapshot import snapshot_values
 from barnabas.policy import NO_POLICIES, Policies
 from barnabas.ports import Ports, Rng, Wakeup
-from barnabas.types import Buffer
+from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -92,11 +92,13 @@ class ControllerRuntime:
         quorum: Quorum,
         *,
         cluster_id: str,
+        endpoints: Mapping[str, Endpoint],
         bootstrap: Sequence[Message] = (),
         sender: Sender | None = None,
         policies: Policies = NO_POLICIES,
     ) -> None:
-        """`sender` asks other brokers (Channels); None makes one of `ports`."""
+        """`endpoints`: where others reach this controller, by listener. `sender` asks other brokers
+        (Channels); None makes one of `ports`."""
         self.ports = ports
         self.config = config
         self.node_id = int(config.node_id)
@@ -138,7 +140,7 @@ class ControllerRuntime:
         self.leader_search = LeaderSearch(self)
         sender = sender or Channels(ports, f"controller-{config.node_id}")
         self.recovery = Recovery(self, sender)
-        self.introduction = Introduction(self, sender)
+        self.introduction = Introduction(self, sender, endpoints)
 
     # -- what the quorum says (the state machine's side) -------------------------------------------
 

@@ -78,6 +78,9 @@ class HostNetwork:
         self._listeners[listener] = None
         return listener
 
+    def machine_name(self) -> str:
+        return machine_name()
+
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
         numeric = _numeric(endpoint)
         if numeric is not None:
@@ -286,6 +289,17 @@ class _Attempt:
             self.begin()
         else:
             self._loop.call_soon(self._receiver.on_closed, error)
+
+
+def machine_name() -> str:
+    """The full name where the machine knows it; ``localhost`` where nobody could look up its name, itself
+    included. Blocks."""
+    name = socket.getfqdn()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return "localhost"
+    return name
 
 
 def _numeric(endpoint: Endpoint) -> _Address | None:

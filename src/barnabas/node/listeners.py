@@ -52,14 +52,12 @@ class Listeners:
             self._bound[spec.name] = self._ports.network.listen(spec.endpoint, server.accept)
 
     def advertised(self, specs: Iterable[ListenerSpec]) -> dict[str, Endpoint]:
-        """Where others reach the listeners `specs`, with their real ports."""
-        found = {}
-        by_name = {spec.name: spec for spec in self._config.advertised}
-        for spec in specs:
-            said = by_name.get(spec.name, spec)
-            port = said.port or self._bound[spec.name].endpoint.port
-            found[spec.name] = Endpoint(said.host or "localhost", port)
-        return found
+        """Where others reach the listeners `specs`, with their real ports. May block."""
+        said = self._config.reached_at(specs, self._ports.network.machine_name)
+        return {
+            name: Endpoint(at.host, at.port or self._bound[name].endpoint.port)
+            for name, at in said.items()
+        }
 
     def tables(self, specs: Iterable[ListenerSpec]) -> list[ApiTable]:
         return [self.servers[spec.name].table for spec in specs]

@@ -25,6 +25,7 @@ from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
 from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.settings import settings_from_node
+from barnabas.types import Endpoint
 from barnabas.wire.api_versions import Features
 
 LOCK_FILE = ".lock"
@@ -87,17 +88,18 @@ class Node:
             self.metadata,
         )
         if config.is_controller:
-            self._add_controller(meta)
+            self._add_controller(meta, endpoints)
         if config.is_broker:
             self._add_broker(meta, identities)
 
-    def _add_controller(self, meta: MetaProperties) -> None:
+    def _add_controller(self, meta: MetaProperties, endpoints: Mapping[str, Endpoint]) -> None:
         config = self.config
         controller = ControllerRuntime(
             self.ports,
             config,
             self.quorum,
             cluster_id=meta.cluster_id,
+            endpoints=endpoints,
             bootstrap=read_bootstrap(self.ports.disk, config.metadata_log_dir),
             policies=self._policies,
         )

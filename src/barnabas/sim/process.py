@@ -217,6 +217,9 @@ class ProcessNetwork:
         here = Endpoint(self._process.host, endpoint.port)
         return self._process.machine.network.listen(self._process, here, accept)
 
+    def machine_name(self) -> str:
+        return self._process.host
+
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
         self._process.machine.network.connect(self._process, endpoint, receiver)
 

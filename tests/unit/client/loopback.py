@@ -117,6 +117,9 @@ class World:
         self.listeners[endpoint] = accept
         return None
 
+    def machine_name(self) -> str:
+        return "here"
+
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
         def begin() -> None:
             accept = self.listeners.get(endpoint)

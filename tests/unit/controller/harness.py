@@ -116,6 +116,9 @@ class FakeNetwork:
     def listen(self, endpoint: Endpoint, accept: Callable[[], Any]) -> Any:
         raise NotImplementedError
 
+    def machine_name(self) -> str:
+        return "here"
+
     def connect(self, endpoint: Endpoint, receiver: Any) -> None:
         self.asked.append(endpoint)
         if endpoint in self.refusing:
@@ -218,6 +221,7 @@ class World:
             self.config,
             self.quorum,
             cluster_id=CLUSTER_ID,
+            endpoints={"CONTROLLER": Endpoint("localhost", 9093)},
             bootstrap=self.bootstrap,
             sender=self.sender,
         )
