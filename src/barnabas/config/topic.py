@@ -117,19 +117,6 @@ def check_topic_overrides(overrides: Mapping[str, str], broker: Mapping[str, str
         )
     if values["remote.storage.enable"]:
         raise ConfigError("remote.storage.enable", "true", "this cluster has no remote tier")
-    _check_local_retention(values)
-
-
-def _check_local_retention(values: Mapping[str, ConfigValue]) -> None:
-    for local, whole in (
-        ("local.retention.ms", "retention.ms"),
-        ("local.retention.bytes", "retention.bytes"),
-    ):
-        part, total = values[local], values[whole]
-        if not isinstance(part, int) or not isinstance(total, int) or part == -2 or total == -1:
-            continue
-        if part == -1 or part > total:
-            raise ConfigError(local, part, f"it must not exceed {whole} ({total})")
 
 
 def _in_topic_unit(value: ConfigValue, factor: int) -> ConfigValue:

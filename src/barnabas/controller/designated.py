@@ -51,7 +51,8 @@ def elect_leaders(
     request: ElectLeadersRequest,
     answers: Mapping[int, Mapping[int, tuple[int, int]]] | None = None,
 ) -> Decision[ElectLeadersResponse]:
-    """One answer per partition asked; asked for all, only those where something was to be done.
+    """One answer per partition asked; asked for all, every topic with those partitions of it where
+    something was to be done.
     `answers` says by key how far (epoch, offset) the replicas of undecided partitions are.
 
     Raises INVALID_REQUEST for an unknown election type.
@@ -60,29 +61,34 @@ def elect_leaders(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
         )
-    results: dict[str, ReplicaElectionResult] = {}
+        """Some partitions of the topic that was come to last."""
+    results: list[tuple[str, list[PartitionResult]]] = []
 
     def elect_part(name: str, indexes: Sequence[int]) -> list[Message]:
         records, partitions = _elect_some(cluster, request, name, indexes, answers or {})
-        if partitions or request.topic_partitions is not None:
-            result = results.setdefault(
-                name, ReplicaElectionResult(topic=name, partition_result=[])
-            )
-            result.partition_result += partitions  # type: ignore[operator]
+    def asked() -> Iterator[tuple[str, Sequence[int]]]:
+        for name, indexes in _asked(cluster, request):
+            results.append((name, []))
+            yield name, indexes
+
+        results[-1][1].extend(partitions)
         return records
 
     def answer() -> ElectLeadersResponse:
-        return ElectLeadersResponse(replica_election_results=list(results.values()))
+        return ElectLeadersResponse(
+            replica_election_results=[
+                ReplicaElectionResult(topic=name, partition_result=found) for name, found in results
+            ]
+        )
 
     if _are_few(cluster, request):
-        asked = _asked(cluster, request)
-        records = [record for name, indexes in asked for record in elect_part(name, indexes)]
+        records = [record for name, indexes in asked() for record in elect_part(name, indexes)]
         return Decision(answer(), records)
 
     def slices() -> Iterator[Decision[None]]:
         records: list[Message] = []
         looked = 0
-        for name, indexes in _asked(cluster, request):
+        for name, indexes in asked():
             for start in range(0, max(len(indexes), 1), STEP):
                 part = indexes[start : start + STEP]
                 records += elect_part(name, part)

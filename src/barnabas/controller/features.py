@@ -7,7 +7,7 @@ none is left with an empty ISR that nobody fills.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from barnabas.controller.cluster import MIN_ISR, Cluster
 from barnabas.controller.decision import Decision
@@ -36,16 +36,14 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 def update_features(
     cluster: Cluster, request: UpdateFeaturesRequest, version: int
 ) -> Decision[UpdateFeaturesResponse]:
-    """All or nothing: the first update that cannot be made refuses the request."""
+    """All or nothing: the first update that cannot be made refuses the request. Of a feature that is
+    named twice the last one holds."""
     names = [update.feature for update in request.feature_updates]
     try:
-        if len(set(names)) != len(names):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "A feature is named twice.")
         records = _records(cluster, request, version)
     except KafkaError as error:
         return Decision(error_response(request, error.code, error.message))
-    results = [UpdatableFeatureResult(feature=n, error_message=None) for n in names]
-    response = UpdateFeaturesResponse(error_message=None, results=results if version <= 1 else ())
+    response = UpdateFeaturesResponse(error_message=None, results=results(request, version))
     reason = "; ".join(
         f"{r.name} goes to {r.feature_level}" for r in records if isinstance(r, FeatureLevelRecord)
     )
@@ -55,6 +53,16 @@ def update_features(
     switched = levels.ELR_VERSION in names and records
     work = sweep(cluster, "who switches ELR") if switched else None
     return Decision(response, records, reason, work)
+
+
+def results(request: UpdateFeaturesRequest, version: int) -> Sequence[UpdatableFeatureResult]:
+    """That each feature is where it was asked to be, in versions that say so."""
+    if version > 1:
+        return ()
+    return [
+        UpdatableFeatureResult(feature=update.feature, error_message=None)
+        for update in request.feature_updates
+    ]
 
 
 def error_response(
@@ -67,10 +75,11 @@ def error_response(
 def _records(cluster: Cluster, request: UpdateFeaturesRequest, version: int) -> list[Message]:
     proposed = dict(cluster.image.features)
     proposed.setdefault(levels.METADATA_VERSION, cluster.image.metadata_version)
-    for update in request.feature_updates:
-        proposed[update.feature] = update.max_version_level
+    last = {update.feature: update for update in request.feature_updates}
+    for name, update in last.items():
+        proposed[name] = update.max_version_level
     records: list[Message] = []
-    for update in request.feature_updates:
+    for update in last.values():
         records += _update(cluster, update, proposed, version)
     return records
 

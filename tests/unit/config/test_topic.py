@@ -58,7 +58,6 @@ def test_every_synonym_exists() -> None:
         ({"segment.bytes": "9"}, "segment.bytes: '9' is not allowed; it must be at least 1048576"),
         ({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}, "must not exceed max"),
         ({"remote.storage.enable": "true"}, "no remote tier"),
-        ({"local.retention.ms": "9", "retention.ms": "8"}, "it must not exceed retention.ms (8)"),
         ({"cleanup.policy": "shred"}, "a list of compact, delete"),
     ],
 )
@@ -66,6 +65,10 @@ def test_what_a_topic_may_not_be_given(overrides: dict[str, str], sentence: str)
     with pytest.raises(ConfigError) as caught:
         check_topic_overrides(overrides, {})
     assert sentence in str(caught.value)
+
+
+def test_what_only_a_remote_tier_would_read_is_taken_as_it_is() -> None:
+    check_topic_overrides({"local.retention.ms": "9", "retention.ms": "8"}, {})
 
 
 def test_a_groups_value_is_kept_within_the_brokers_bounds() -> None:

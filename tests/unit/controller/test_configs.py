@@ -401,6 +401,25 @@ def test_levels_that_may_not_be_set_are_refused(
     assert says in answer.error_message
 
 
+def test_of_a_feature_named_twice_the_last_holds_and_each_is_answered(world: World) -> None:
+    def update_all(version: int, *levels: tuple[str, int, int]) -> Any:
+        updates = [
+            features.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+            for name, level, kind in levels
+        ]
+        return world.ask(features.UpdateFeaturesRequest(feature_updates=updates), version)
+
+    answer = update_all(1, ("share.version", 7, 1), ("share.version", 0, 2))
+    assert not answer.error_code
+    assert [r.feature for r in answer.results] == ["share.version"] * 2
+    assert "share.version" not in world.image.features
+    # A downgrade to where it is already is none.
+    assert not update_all(2, ("share.version", 0, 2)).error_code
+    answer = update_all(1, ("kraft.version", 1, 1))
+    assert [r.feature for r in answer.results] == ["kraft.version"]
+    assert not update_all(2, ("kraft.version", 1, 1)).results
+
+
 def test_levels_go_down_and_up_again(world: World) -> None:
     assert not update(world, "share.version", 0, 2).error_code
     assert "share.version" not in world.image.features

@@ -17,7 +17,7 @@ from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
+from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from barnabas.wire.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
 )
@@ -238,6 +238,25 @@ def test_everything_can_be_given_back_to_its_preferred_leaders_in_slices() -> No
     assert sum(len(t.partition_result) for t in answer.replica_election_results) == SLICE
     for topic in world.image.topics_by_id.values():
         assert list(topic.leader) == [r[0] for r in topic.replicas]
+
+
+def test_an_election_of_all_names_every_topic_and_of_some_those_asked() -> None:
+    world = World()
+    world.join(1, 2)
+    world.create("here", [[1, 2]])
+    world.create("there", [[1, 2], [2, 1]])
+
+    def answered(*topics: tuple[str, list[int]]) -> list[tuple[str, list[int]]]:
+        wanted = [TopicPartitions(topic=name, partitions=indexes) for name, indexes in topics]
+        request = ElectLeadersRequest(election_type=0, topic_partitions=wanted or None)
+        return [
+            (t.topic, [p.partition_id for p in t.partition_result])
+            for t in world.ask(request).replica_election_results
+        ]
+
+    assert answered() == [("here", []), ("there", [])]
+    twice = ("there", [1]), ("here", [0]), ("there", [0])
+    assert answered(*twice) == list(twice)
 
 
 def test_preferred_leaders_come_back_by_themselves_when_they_are_in_sync() -> None:

@@ -37,7 +37,7 @@ def handle(
     if not quorums:
         return _decide(request, ctx, role)
     if not others:
-        return _upgrade_quorum(request, quorums[-1].max_version_level, role)
+        return _upgrade_quorum(request, ctx, quorums[-1].max_version_level, role)
     rest = UpdateFeaturesRequest(
         timeout_ms=request.timeout_ms, feature_updates=others, validate_only=request.validate_only
     )
@@ -46,7 +46,7 @@ def handle(
         lambda answer: (
             answer
             if getattr(answer, "error_code", 0)
-            else _upgrade_quorum(request, quorums[-1].max_version_level, role)
+            else _upgrade_quorum(request, ctx, quorums[-1].max_version_level, role)
         ),
     )
 
@@ -60,12 +60,14 @@ def _decide(
 
 
 def _upgrade_quorum(
-    request: UpdateFeaturesRequest, level: int, role: ControllerRuntime
+    request: UpdateFeaturesRequest, ctx: RequestContext, level: int, role: ControllerRuntime
 ) -> Message | Parked:
     return role.quorum.upgrade_kraft_version(
         level,
         lambda said: UpdateFeaturesResponse(
-            error_code=said.error, error_message=said.message or None
+            error_code=said.error,
+            error_message=said.message or None,
+            results=() if said.error else results(request, ctx.api_version),
         ),
         validate_only=request.validate_only,
     )
