@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from barnabas.client.channels import Channels
+from barnabas.host.collector import Collector
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
@@ -192,6 +193,8 @@ def run(
     table = ApiTable()
     handlers.add_to(table, replica)
     ports.network.listen(endpoints[node], RequestServer(ports, "CONTROLLER", table).accept)
+    loop.housekeeper = collector = Collector()  # as every node
+    collector.begin()
     replica.start()
     loop.run_forever()
 
