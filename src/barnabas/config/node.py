@@ -133,21 +133,6 @@ def _role_names(is_broker: bool, is_controller: bool) -> list[str]:
     return ["broker"] * is_broker + ["controller"] * is_controller
 
 
-def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeConfig:
-    texts = {**properties, **_applicable(dynamic)}
-    values = BROKER.typed(texts)
-    roles = _list(values, "process.roles")
-    is_broker, is_controller = "broker" in roles, "controller" in roles
-    controller_names = tuple(name.upper() for name in _list(values, "controller.listener.names"))
-    protocols = _protocols(texts, values, controller_names)
-    listeners = parse_listeners("listeners", _list(values, "listeners"), protocols)
-    check_ports_differ("listeners", listeners)
-    _check_roles_and_listeners(is_broker, is_controller, listeners, controller_names)
-    advertised = _advertised(values, listeners, protocols, controller_names)
-    node_id = NodeId(_int(values, "node.id"))
-    voters = parse_voters(_list(values, "controller.quorum.voters"))
-    servers = _list(values, "controller.quorum.bootstrap.servers")
-    _check_quorum(node_id, is_controller, voters, servers)
 _ABSENT = {
     "authorizer.class.name": "there are no ACLs: everybody may do everything",
     "client.quota.callback.class": "there are no client quotas",
@@ -164,6 +149,21 @@ def _check_plug_ins(properties: Mapping[str, str]) -> None:
             raise ConfigError(name, "(hidden)" if BROKER[name].sensitive else given, why)
 
 
+def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeConfig:
+    texts = {**properties, **_applicable(dynamic)}
+    values = BROKER.typed(texts)
+    roles = _list(values, "process.roles")
+    is_broker, is_controller = "broker" in roles, "controller" in roles
+    controller_names = tuple(name.upper() for name in _list(values, "controller.listener.names"))
+    protocols = _protocols(texts, values, controller_names)
+    listeners = parse_listeners("listeners", _list(values, "listeners"), protocols)
+    check_ports_differ("listeners", listeners)
+    _check_roles_and_listeners(is_broker, is_controller, listeners, controller_names)
+    advertised = _advertised(values, listeners, protocols, controller_names)
+    node_id = NodeId(_int(values, "node.id"))
+    voters = parse_voters(_list(values, "controller.quorum.voters"))
+    servers = _list(values, "controller.quorum.bootstrap.servers")
+    _check_quorum(node_id, is_controller, voters, servers)
     _check_values(node_id, texts, values)
     log_dirs = tuple(_list(values, "log.dirs") or _list(values, "log.dir"))
     return NodeConfig(

@@ -61,18 +61,18 @@ def elect_leaders(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
         )
-        """Some partitions of the topic that was come to last."""
     results: list[tuple[str, list[PartitionResult]]] = []
 
     def elect_part(name: str, indexes: Sequence[int]) -> list[Message]:
+        """Some partitions of the topic that was come to last."""
         records, partitions = _elect_some(cluster, request, name, indexes, answers or {})
+        results[-1][1].extend(partitions)
+        return records
+
     def asked() -> Iterator[tuple[str, Sequence[int]]]:
         for name, indexes in _asked(cluster, request):
             results.append((name, []))
             yield name, indexes
-
-        results[-1][1].extend(partitions)
-        return records
 
     def answer() -> ElectLeadersResponse:
         return ElectLeadersResponse(

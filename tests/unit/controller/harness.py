@@ -224,8 +224,8 @@ class World:
             endpoints={"CONTROLLER": Endpoint("localhost", 9093)},
             bootstrap=self.bootstrap,
             sender=self.sender,
-        )
             policies=load_policies(self.config.properties),
+        )
         self.quorum.listeners.append(controller)
         return controller
 

@@ -8,7 +8,7 @@ Version notes: version 0 knows `allow_downgrade` only; from 2 on the answer has 
 
 from __future__ import annotations
 
-from barnabas.controller.features import update_features
+from barnabas.controller.features import results, update_features
 from barnabas.controller.parking import then
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.features import KRAFT_VERSION
