@@ -75,6 +75,46 @@ def test_lines_go_in_and_come_out(run: Command, tmp_path: Path) -> None:
     assert run("consume", "lines", "--group", "h", "--exit") == ""
 
 
+def levels(run: Command) -> dict[str, int]:
+    told = json.loads(run("features", "describe", "--json"))
+    return {found["name"]: found["level"] for found in told["features"]}
+
+
+def wait_for_level(cluster: Cluster, run: Command, name: str, level: int) -> None:
+    """The broker that is asked may learn it a moment later."""
+    cluster.wait_for(lambda: levels(run)[name] == level, f"{name} at {level}")
+
+
+def test_features_go_down_and_up(cluster: Cluster, run: Command) -> None:
+    before = levels(run)
+    assert before["metadata.version"] == 30 and before["group.version"] == 1
+    down = ["features", "downgrade", "-f", "group.version=0"]
+    assert "would go from 1 to 0" in run(*down, "--dry-run")
+    assert levels(run) == before
+    assert "safe or unsafe downgrade" in run(
+        "features", "upgrade", "-f", "group.version=0", status=1
+    )
+    assert "group.version went from 1 to 0" in run(*down)
+    wait_for_level(cluster, run, "group.version", 0)
+    assert "only supports versions" in run("features", "upgrade", "-f", "group.version=7", status=1)
+    assert "went from 0 to 1" in run("features", "upgrade", "--release", "4.3")
+    wait_for_level(cluster, run, "group.version", 1)
+    assert "nothing to do" in run("features", "upgrade", "-r", "4.3")
+    assert levels(run) == before
+    assert "might delete metadata" in run("features", "downgrade", "-r", "4.2", status=1)
+    assert "either --release or --feature" in run("features", "upgrade", status=2)
+    kinds = run("cluster", "events", "--kind", "feature", "--json")
+    reasons = [json.loads(line)["reason"] for line in kinds.splitlines()]
+    assert reasons.count("asked by User:ANONYMOUS, client barnabas-cli") == 2, reasons
+
+
+def test_only_a_broker_that_is_gone_is_forgotten(run: Command) -> None:
+    assert "is active, and would register again" in run(
+        "cluster", "unregister", "--id", "1", status=1
+    )
+    assert "99" in run("cluster", "unregister", "--id", "99", status=1)
+
+
 def test_the_cluster_describes_itself(run: Command) -> None:
     told = json.loads(run("cluster", "describe", "--json"))
     assert [b["node_id"] for b in told["brokers"]] == [1, 2, 3]

@@ -1,5 +1,5 @@
-"""``barnabas cluster``: the brokers, which of them takes part, what was decided and refused, and what the
-active controller counts."""
+"""``barnabas cluster``: the brokers, which of them takes part, what was decided and refused, what the active
+controller counts, and forgetting a broker."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from barnabas.cli.reaching import AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.reaching import cluster as reach
 from barnabas.client.cluster import TopicView
 from barnabas.client.connection import ChannelError
+from barnabas.client.features import unregister_broker
 from barnabas.host.client import Connected
 from barnabas.metadata.partition_states import NEW, OFFLINE, ONLINE, state_of
 from barnabas.wire.errors import KafkaError
@@ -84,6 +85,32 @@ def metrics(
     for name, value in told.items():
         table.add_row(name, str(value))
     show(as_json, told, table)
+
+
+@app.command()
+def unregister(
+    broker: int = typer.Option(..., "--id", "-i", help="The broker that is gone for good."),
+    force: bool = typer.Option(False, "--force", help="Also where it is alive."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+) -> None:
+    """Have the cluster forget a broker. It leaves every ISR, but its replicas stay assigned to it: move them
+    first (`barnabas reassign plan --drain`)."""
+    with reach(bootstrap, data) as connected:
+        known = {found.node_id: found for found in connected.describe_cluster().brokers}
+        if broker in known and not known[broker].fenced and not force:
+            raise Failure(
+                f"broker {broker} is active, and would register again: stop it first (or --force)"
+            )
+        assigned = sum(
+            broker in partition.replicas
+            for topic in connected.topics()
+            for partition in topic.partitions.values()
+        )
+        connected.call(unregister_broker(connected.client, broker))
+    typer.echo(f"broker {broker} is not registered any more")
+    if assigned:
+        typer.echo(f"{assigned} partitions still have a replica assigned to it", err=True)
 
 
 def states_of(topics: Iterable[TopicView]) -> dict[str, int]:

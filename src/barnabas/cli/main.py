@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "groups": "barnabas.cli.groups",
     "reassign": "barnabas.cli.reassign",
     "cluster": "barnabas.cli.cluster",
+    "features": "barnabas.cli.features",
     "quorum": "barnabas.cli.quorum",
     "metadata": "barnabas.cli.metadata",
     "log": "barnabas.cli.log",
