@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from barnabas.controller.cluster import Cluster
-from barnabas.controller.decision import Decision
+from barnabas.controller.decision import Decision, Record
 from barnabas.controller.isr import (
     fence_records,
     isr_updates,
@@ -47,7 +47,6 @@ from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResp
 from barnabas.wire.messages.broker_registration_request import BrokerRegistrationRequest
 from barnabas.wire.messages.broker_registration_response import BrokerRegistrationResponse
 from barnabas.wire.messages.unregister_broker_response import UnregisterBrokerResponse
-from barnabas.wire.schema import Message
 
 
 class Standing(NamedTuple):
@@ -248,7 +247,7 @@ def _replace(
     unclean = request.previous_broker_epoch != known.epoch
     gone = known.id if unclean and cluster.image.metadata_version >= levels.ELR_SINCE else None
 
-    def decide(keys: list[int]) -> list[Message]:
+    def decide(keys: list[int]) -> list[Record]:
         with cluster.leaving([known.id], reason):
             return list(isr_updates(cluster, keys, reason, unclean_shutdown=gone))
 
@@ -287,7 +286,7 @@ def heartbeat(
     )
     decision = decide(cluster, known, request, sessions)
     decision.response.is_caught_up = request.current_metadata_offset >= known.epoch
-    decision.records += _directory_records(cluster, known, request)
+    decision.records = [*decision.records, *_directory_records(cluster, known, request)]
     return decision
 
 
@@ -347,7 +346,7 @@ def _heartbeat_active(
         broker_id=known.id, broker_epoch=known.epoch, in_controlled_shutdown=1, reason=reason
     )
 
-    def decide(keys: list[int]) -> list[Message]:
+    def decide(keys: list[int]) -> list[Record]:
         with cluster.leaving([known.id], reason):
             return list(isr_updates(cluster, keys, f"broker {known.id} shuts down"))
 
@@ -386,7 +385,7 @@ def _heartbeat_leaving(
 
 def _directory_records(
     cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest
-) -> list[Message]:
+) -> list[Record]:
     """Directories that went offline, and what that means for the replicas in them; directories
     that were cordoned or released."""
     if cluster.image.metadata_version < levels.DIRECTORIES_SINCE:
@@ -394,7 +393,7 @@ def _directory_records(
     lost = [d for d in known.directories if d in request.offline_log_dirs]
     if _lost_all(known, request):
         return []
-    records: list[Message] = []
+    records: list[Record] = []
     change = BrokerRegistrationChangeRecord(broker_id=known.id, broker_epoch=known.epoch)
     if lost:
         names = ", ".join(uuid_text(d) for d in lost)
@@ -413,7 +412,7 @@ def _directory_records(
 
 def _lost_directory_updates(
     cluster: Cluster, known: BrokerRegistration, lost: Sequence[Uuid], reason: str
-) -> Iterable[Message]:
+) -> Iterable[Record]:
     image = cluster.image
     keys = []
     for key in image.partition_keys_of(known.id):
@@ -431,13 +430,13 @@ def _lost_directory_updates(
 
 def unfence(
     cluster: Cluster, known: BrokerRegistration, reason: str
-) -> tuple[list[Message], Iterator[Decision[None]] | None]:
+) -> tuple[list[Record], Iterator[Decision[None]] | None]:
     """The broker may serve; partitions without a leader that it can lead get one."""
     record = BrokerRegistrationChangeRecord(
         broker_id=known.id, broker_epoch=known.epoch, fenced=-1, reason=reason
     )
 
-    def decide(keys: list[int]) -> list[Message]:
+    def decide(keys: list[int]) -> list[Record]:
         cluster.arriving = known.id
         try:
             why = f"broker {known.id} is back"
@@ -461,7 +460,7 @@ def unregister(cluster: Cluster, broker: int) -> Decision[UnregisterBrokerRespon
     response = UnregisterBrokerResponse(error_message=None)
     last = UnregisterBrokerRecord(broker_id=broker, broker_epoch=known.epoch, reason=reason)
 
-    def decide(keys: list[int]) -> list[Message]:
+    def decide(keys: list[int]) -> list[Record]:
         with cluster.leaving([broker], reason):
             return list(isr_updates(cluster, keys, reason))
 

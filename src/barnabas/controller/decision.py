@@ -6,17 +6,20 @@ deciders raise :class:`KafkaError` only where the whole request is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from barnabas.metadata.rows import Replayable
+from barnabas.metadata.shrinks import Shrinks
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.controller.cluster import Cluster
 
 R = TypeVar("R")
+Record = Message | Shrinks
+"""What a decider says: one record, or what stands for many."""
 
 
 class Prepared(NamedTuple):
@@ -31,7 +34,7 @@ class Decision(Generic[R]):
     """`records` are written together; `response` is given once they are committed."""
 
     response: R
-    records: list[Message] = field(default_factory=list)
+    records: Sequence[Record] = field(default_factory=list)
     reason: str = ""
     work: Iterator[Decision[None]] | None = None
     """What remains to be done in slices once the records are applied."""
@@ -43,7 +46,9 @@ class Decision(Generic[R]):
     @property
     def size(self) -> int:
         """How many records are written."""
-        return len(self.records) if self.prepared is None else len(self.prepared.values)
+        if self.prepared is not None:
+            return len(self.prepared.values)
+        return sum([len(r) if isinstance(r, Shrinks) else 1 for r in self.records])
 
     def __repr__(self) -> str:
         return f"Decision({self.size} records, {self.reason or type(self.response).__name__})"

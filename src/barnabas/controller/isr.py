@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Record
 from barnabas.controller.partitions import PartitionChange
 from barnabas.controller.pieces import LOOKED, STEP
 from barnabas.controller.shrink import PlainShrink
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )
-from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.registrations import BrokerRegistration
 from barnabas.metadata.topic import NO_LEADER
-from barnabas.wire.schema import Message
 
 
 def isr_updates(
@@ -30,7 +29,7 @@ def isr_updates(
     *,
     unclean_shutdown: int | None = None,
     only_leaderless: bool = False,
-) -> Iterator[PartitionChangeRecord]:
+) -> Iterator[Record]:
     """The records for those of the partitions `keys` that change.
 
     Without a `reason` it is that of the departing brokers in the partition's ISR.
@@ -38,10 +37,11 @@ def isr_updates(
     With `only_leaderless`, partitions that have a leader are left alone. Nobody becomes able to lead
     because others leave: where none of those is in the ISR, nothing changes.
     """
-    image, departing = cluster.image, cluster.departing
-    slots = image.slots
-    plain = departing and unclean_shutdown is None and not only_leaderless
-    shrink = PlainShrink(cluster) if plain else None
+    if cluster.departing and unclean_shutdown is None and not only_leaderless:
+        yield from _departures(cluster, keys, reason)
+        return
+    departing = cluster.departing
+    slots = cluster.image.slots
     for key in keys:
         topic = slots[key >> 32]
         if topic is None:
@@ -51,15 +51,9 @@ def isr_updates(
         if only_leaderless:
             if topic.leader[index] != NO_LEADER:
                 continue
-        elif not leaving and unclean_shutdown is None:
-            if shrink is not None or topic.leader[index] != NO_LEADER:
-                continue
+        elif not leaving and unclean_shutdown is None and topic.leader[index] != NO_LEADER:
+            continue
         why = _reason_of(departing, leaving) if reason is None else reason
-        if shrink is not None:
-            record = shrink.record(topic, index, leaving, why)
-            if record is not None:
-                yield record
-                continue
         change = PartitionChange(cluster, topic, index, why)
         if departing:
             change.without(departing)
@@ -68,6 +62,31 @@ def isr_updates(
         record = change.build()
         if record is not None:
             yield record
+
+
+def _departures(cluster: Cluster, keys: Iterable[int], reason: str | None) -> Iterator[Record]:
+    """Brokers leave, the usual way of it in bulk."""
+    departing = cluster.departing
+    departs = departing.__contains__
+    slots = cluster.image.slots
+    shrink = PlainShrink(cluster, reason)
+    for key in keys:
+        topic = slots[key >> 32]
+        if topic is None:
+            continue
+        index = key & 0xFFFFFFFF
+        isr = topic.isr[index]
+        leaving = tuple(filter(departs, isr))
+        if not leaving or shrink.take(topic, index, isr, leaving):
+            continue
+        if shrink.taken:
+            yield shrink.give()
+        change = PartitionChange(cluster, topic, index, shrink.reason(leaving))
+        record = change.without(departing).build()
+        if record is not None:
+            yield record
+    if shrink.taken:
+        yield shrink.give()
 
 
 def _reason_of(departing: Mapping[int, str], leaving: Sequence[int]) -> str:
@@ -162,11 +181,11 @@ def fence_change(broker: BrokerRegistration, reason: str) -> BrokerRegistrationC
 
 def fence_records(
     cluster: Cluster, brokers: Sequence[BrokerRegistration], reason: str
-) -> list[Message]:
+) -> list[Record]:
     """Fence brokers, all together: their partitions first, then themselves."""
     with cluster.leaving([broker.id for broker in brokers], reason):
         steps = (step for broker in brokers for step in led_first(cluster, broker.id))
         keys = dict.fromkeys(key for step in steps for key in step)
-        records: list[Message] = list(isr_updates(cluster, keys, reason))
+        records: list[Record] = list(isr_updates(cluster, keys, reason))
     records += [fence_change(broker, reason) for broker in brokers]
     return records

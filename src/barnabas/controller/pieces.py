@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from barnabas.controller.decision import Decision
+from barnabas.controller.decision import Decision, Record
 from barnabas.wire.schema import Message
 
 AT_ONCE = 200
@@ -44,8 +44,8 @@ def in_pieces(size: int, steps: Steps, respond: Callable[[], R]) -> Decision[R]:
 
 
 def in_steps(
-    size: int, steps: Iterable[list[int]], decide: Callable[[list[int]], list[Message]]
-) -> tuple[list[Message], Iterator[Decision[None]] | None]:
+    size: int, steps: Iterable[list[int]], decide: Callable[[list[int]], list[Record]]
+) -> tuple[list[Record], Iterator[Decision[None]] | None]:
     """Records for the keys in all `steps`, which are `size` in all, where these are few; else those of
     the first step and the work that does the others."""
     if size <= AT_ONCE:

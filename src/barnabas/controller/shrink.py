@@ -3,84 +3,140 @@
 A broker with thirty thousand partitions makes as many decisions at once, nearly all of the same
 plain kind: nothing else is going on with the partition, and if the leader is gone the first live
 ISR member in order of assignment follows; where fewer than min ISR remain, those that leave are the
-first of the ELR. These need no
-:class:`~barnabas.controller.partitions.PartitionChange`; a property test holds the result equal to
-what that would give. Everything else is answered with None.
+first of the ELR, and where nobody remains, all of them. These need no
+:class:`~barnabas.controller.partitions.PartitionChange` and no record of their own; a property test holds
+the result equal to what that would give. Everything else is left to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
+from itertools import filterfalse
 
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.elections import first_live
-from barnabas.controller.partitions import joined
-from barnabas.metadata.features import NO_EPOCH_BUMP_ON_SHRINK_SINCE
-from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
-from barnabas.metadata.topic import LEADER_UNCHANGED, Replicas, Topic
-from barnabas.types import Uuid
+from barnabas.metadata.codec import SHRINKS_SINCE
+from barnabas.metadata.features import NO_EPOCH_BUMP_ON_SHRINK_SINCE, record_versions
+from barnabas.metadata.hot import LIST_MAX, reason_tag
+from barnabas.metadata.shrinks import Shrinks
+from barnabas.metadata.topic import LEADER_UNCHANGED, NO_LEADER, Replicas, Topic
 
 
 class PlainShrink:
-    """Decides for one pass, during which the cluster does not change."""
+    """Decides for one pass, during which the cluster does not change. Without a `reason` it is that of the
+    departing brokers in the partition's ISR."""
 
-    __slots__ = ("_cluster", "_departing", "_elr", "_homes", "_min_isr", "_possible", "_topic")
+    __slots__ = (
+        "_clean",
+        "_cluster",
+        "_departing",
+        "_elr",
+        "_given",
+        "_homes",
+        "_min_isr",
+        "_possible",
+        "_topic",
+        "taken",
+    )
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, reason: str | None) -> None:
         self._cluster = cluster
         self._departing = cluster.departing
+        self._given = reason.encode() if reason else b""
         self._homes = cluster.live_homes()
         """Brokers that named no directories are left to the general way."""
-        self._possible = cluster.image.metadata_version >= NO_EPOCH_BUMP_ON_SHRINK_SINCE
+        version = cluster.image.metadata_version
+        self._possible = (
+            version >= NO_EPOCH_BUMP_ON_SHRINK_SINCE
+            and record_versions(version).partition_change >= SHRINKS_SINCE
+        )
         self._elr = cluster.elr_enabled
         self._topic: Topic | None = None
         self._min_isr = 0
+        self._clean = False
+        """Nobody may lead the topic's partitions uncleanly."""
+        self.taken = Shrinks()
+        """What was decided so far."""
 
-    def record(
-        self, topic: Topic, index: int, leaving: Sequence[int], reason: str
-    ) -> PartitionChangeRecord | None:
-        """The record of a plain shrink by `leaving`, the departing members of the ISR, or None where
-        this is not one."""
-        if index in topic.rare or not self._possible:
-            return None
+    def give(self) -> Shrinks:
+        """What was decided since the last call."""
+        taken, self.taken = self.taken, Shrinks()
+        return taken
+
+    def take(self, topic: Topic, index: int, isr: Replicas, leaving: Replicas) -> bool:
+        """Decide a plain shrink: `leaving` are the departing members of `isr`. False where this is not
+        one."""
+        replicas, departing = topic.replicas[index], self._departing
+        if index in topic.rare or not self._possible or len(replicas) > LIST_MAX:
+            return False
         if topic is not self._topic:
-            self._topic = topic
-            self._min_isr = self._cluster.rules(topic).min_isr
-        departing = self._departing
-        isr = tuple([broker for broker in topic.isr[index] if broker not in departing])
-        if not isr or not leaving:
-            return None
-        replicas = topic.replicas[index]
-        elr = None
-        if len(isr) < self._min_isr and len(isr) < len(replicas):
-            if not self._elr:
-                return None
-            elr = tuple(leaving)
+            self._look_at(topic)
         leader = topic.leader[index]
-        if leader in isr:
-            if not self._lives(leader, replicas, topic.directories[index]):
-                return None
-            leader = LEADER_UNCHANGED
-        elif leader in departing:
-            directories = topic.directories[index]
-            for broker in replicas:
-                if broker in isr and self._lives(broker, replicas, directories):
-                    leader = broker
-                    reason = joined(reason, first_live(broker, "ISR"))
-                    break
+        left = len(isr) - len(leaving)
+        if not left:
+            return self._take_last(topic, index, leader, isr)
+        elr = None
+        if left < self._min_isr and left < len(replicas):
+            if not self._elr:
+                return False
+            elr = leaving
+        text = self._given or _encoded(tuple([departing[broker] for broker in leaving]))
+        homes, directories = self._homes, topic.directories[index]
+        if leader in leaving:
+            for at, broker in enumerate(replicas):
+                if broker in isr and broker not in leaving:
+                    if directories[at] in homes.get(broker, ()):
+                        break
             else:
-                return None
+                return False
+            leader = broker
+            text += _led_by(leader)
+        elif leader in isr:
+            if directories[replicas.index(leader)] not in homes.get(leader, ()):
+                return False
+            leader = LEADER_UNCHANGED
         else:
-            return None
-        return PartitionChangeRecord(
-            partition_id=index,
-            topic_id=topic.id,
-            isr=isr,
-            leader=leader,
-            eligible_leader_replicas=elr,
-            reason=reason or None,
-        )
+            return False
+        staying = tuple(filterfalse(leaving.__contains__, isr))
+        self.taken.add(topic.id, index, leader, staying, elr, None, reason_tag(text))
+        return True
 
-    def _lives(self, broker: int, replicas: Replicas, directories: tuple[Uuid, ...]) -> bool:
-        homes = self._homes.get(broker)
-        return homes is not None and directories[replicas.index(broker)] in homes
+    def _look_at(self, topic: Topic) -> None:
+        self._topic = topic
+        rules = self._cluster.rules(topic)
+        self._min_isr = rules.min_isr
+        self._clean = not rules.unclean
+
+    def _take_last(self, topic: Topic, index: int, leader: int, isr: Replicas) -> bool:
+        """The whole ISR leaves, and nobody may lead uncleanly: it becomes the ELR, and who led is
+        remembered."""
+        if not self._elr or not self._clean or leader not in isr:
+            return False
+        text = self._given or _encoded(tuple([self._departing[broker] for broker in isr]))
+        why = f": no member of the ELR {list(isr)} is available"
+        tag = reason_tag(text + why.encode())
+        self.taken.add(topic.id, index, NO_LEADER, (), isr, (leader,), tag)
+        return True
+
+    def reason(self, leaving: Replicas) -> str:
+        """Why these leave."""
+        if self._given:
+            return self._given.decode()
+        return _joined(tuple([self._departing[broker] for broker in leaving]))
+
+
+# Many records share few reasons.
+
+
+def _joined(reasons: tuple[str, ...]) -> str:
+    return "; ".join(reasons)
+
+
+@lru_cache(maxsize=16_384)
+def _encoded(reasons: tuple[str, ...]) -> bytes:
+    return _joined(reasons).encode()
+
+
+@lru_cache(maxsize=4096)
+def _led_by(leader: int) -> bytes:
+    return f": {first_live(leader, 'ISR')}".encode()

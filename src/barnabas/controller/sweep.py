@@ -17,7 +17,6 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.isr import isr_updates, led_first
 from barnabas.controller.pieces import STEP
 from barnabas.metadata.topic import NO_LEADER
-from barnabas.wire.schema import Message
 
 LEADERS_LOOKED = 10_000
 """Leaders looked at in one step: a third of a millisecond where all partitions have one."""
@@ -32,9 +31,10 @@ def sweep(cluster: Cluster, why: str = "a new controller") -> Iterator[Decision[
         reason = f"broker {broker} is not active"
         for keys in led_first(cluster, broker):
             with cluster.leaving([broker], reason):
-                records = list[Message](isr_updates(cluster, keys, reason))
-            what = f"{reason}: {len(records)} partitions are settled" if records else ""
-            yield Decision(None, records, what)
+                decision = Decision(None, list(isr_updates(cluster, keys, reason)))
+            if decision.size:
+                decision.reason = f"{reason}: {decision.size} partitions are settled"
+            yield decision
     yield from look_for_leaders(cluster, f"{why} looks for a leader")
 
 
@@ -56,5 +56,4 @@ def look_for_leaders(cluster: Cluster, reason: str) -> Iterator[Decision[Any]]:
         ]
         for start in range(0, len(leaderless), STEP):
             keys = leaderless[start : start + STEP]
-            records: list[Message] = list(isr_updates(cluster, keys, reason, only_leaderless=True))
-            yield Decision(None, records)
+            yield Decision(None, list(isr_updates(cluster, keys, reason, only_leaderless=True)))

@@ -15,12 +15,15 @@ from barnabas.metadata.hot import encode_partition, encode_partition_change
 from barnabas.metadata.records.index import RECORD_MODULES
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
+from barnabas.metadata.shrinks import Shrinks
 from barnabas.types import Buffer
 from barnabas.wire import codec
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.schema import Message
 
 FRAME_VERSION = 1
+SHRINKS_SINCE = 2
+"""Version of PartitionChangeRecord."""
 
 _types: dict[int, type[Message]] = {}
 
@@ -68,12 +71,21 @@ def decode_record(value: Buffer) -> Message:
     return message
 
 
-def encode_records(records: Iterable[Message], metadata_version: int) -> list[bytes]:
-    """The values of records, each in the version that `metadata_version` gives it."""
-    if record_versions(metadata_version).partition_change < 2:
-        return [encode_record(r, record_version(r, metadata_version)) for r in records]
-    values = []
+def encode_records(records: Iterable[Message | Shrinks], metadata_version: int) -> list[bytes]:
+    """The values of records, each in the version that `metadata_version` gives it. `Shrinks` have theirs:
+    they are of no version before 2."""
+    if record_versions(metadata_version).partition_change < SHRINKS_SINCE:
+        return [
+            encode_record(r, record_version(r, metadata_version))
+            for r in records
+            if not isinstance(r, Shrinks)
+        ]
+    values: list[bytes] = []
     for record in records:
+        if type(record) is Shrinks:
+            values += record.values
+            continue
+        assert isinstance(record, Message)
         value = None
         if type(record) is PartitionChangeRecord:
             value = encode_partition_change(record)

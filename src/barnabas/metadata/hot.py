@@ -25,15 +25,28 @@ _LISTS: list[Callable[..., bytes]] = [Struct(f">B{n}i").pack for n in range(LIST
 _PARTITION_TAIL = Struct(">iii").pack
 
 
+def reason_tag(text: bytes) -> bytes:
+    """The tagged field 10000 with its header."""
+    size = len(text)
+    return (_tag_heads.get(size) or _new_tag_head(size)) + text
+
+
+_tag_heads: dict[int, bytes] = {}
+"""By the size of the text."""
+
+
+def _new_tag_head(size: int) -> bytes:
+    length = bytearray()
+    write_uvarint(size + 1, length)
+    head = bytearray(b"\x90\x4e")
+    write_uvarint(len(length) + size, head)
+    _tag_heads[size] = bytes(head + length)
+    return _tag_heads[size]
+
+
 @lru_cache(maxsize=4096)
 def _reason_tag(reason: str) -> bytes:
-    """The tagged field 10000 with its header."""
-    text = reason.encode()
-    field = bytearray()
-    write_uvarint(len(text) + 1, field)
-    tag = bytearray(b"\x90\x4e")
-    write_uvarint(len(field) + len(text), tag)
-    return bytes(tag + field + text)
+    return reason_tag(reason.encode())
 
 
 def _ints(tag: int, values: tuple[int, ...] | list[int]) -> bytes:
@@ -75,6 +88,41 @@ def encode_partition_change(record: PartitionChangeRecord) -> bytes | None:
         body += _reason_tag(record.reason)
         tags += 1
     return _CHANGE(1, 5, 2, record.partition_id, record.topic_id, tags) + body
+
+
+_FOLLOWED: list[Callable[..., bytes]] = [
+    Struct(f">BBBi16sBBBB{n}i").pack for n in range(LIST_MAX + 1)
+]
+_LED: list[Callable[..., bytes]] = [
+    Struct(f">BBBi16sBBBB{n}iBBi").pack for n in range(LIST_MAX + 1)
+]
+
+
+def encode_shrink(
+    topic_id: bytes,
+    index: int,
+    leader: int,
+    isr: tuple[int, ...],
+    elr: tuple[int, ...] | None,
+    last_known: tuple[int, ...] | None,
+    tag: bytes,
+) -> bytes:
+    """A PartitionChangeRecord of version 2 that sets the ISR, and a leader unless that is -2, and has a
+    reason, whose `tag` it is. No list may be longer than `LIST_MAX`."""
+    tags, rare = 2, b""
+    if elr is not None:
+        tags, rare = 3, _ints(6, elr)
+    if last_known is not None:
+        tags += 1
+        rare += _ints(7, last_known)
+    count = len(isr)
+    size = 4 * count + 1
+    if leader == -2:
+        head = _FOLLOWED[count](1, 5, 2, index, topic_id, tags, 0, size, count + 1, *isr)
+    else:
+        tags += 1
+        head = _LED[count](1, 5, 2, index, topic_id, tags, 0, size, count + 1, *isr, 1, 4, leader)
+    return head + rare + tag if rare else head + tag
 
 
 def encode_partition(record: PartitionRecord) -> bytes | None:

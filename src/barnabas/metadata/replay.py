@@ -57,6 +57,7 @@ from barnabas.metadata.registrations import (
     VersionRange,
 )
 from barnabas.metadata.rows import Rows
+from barnabas.metadata.shrinks import Shrinks, replay_shrinks
 from barnabas.metadata.topic import LEADER_UNCHANGED, ORDINARY, Rare, Topic
 from barnabas.types import DIRECTORY_MIGRATING, Uuid
 
@@ -636,6 +637,7 @@ def _no_op(image: MetadataImage, record: NoOpRecord) -> None:
 
 REPLAY: dict[type[Any], Callable[[MetadataImage, Any], None]] = {
     Rows: _rows,
+    Shrinks: replay_shrinks,
     TopicRecord: _topic,
     RemoveTopicRecord: _remove_topic,
     PartitionRecord: _partition,

@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Any
 
 from barnabas.metadata.codec import decode_record
+from barnabas.metadata.shrinks import Shrinks
 from barnabas.metadata.topic import Replicas
 from barnabas.types import Buffer, Uuid
 from barnabas.wire.schema import Message
@@ -89,7 +90,8 @@ class Rows:
         return f"Rows({len(self)} partitions from {self.first})"
 
 
-Replayable = Message | Rows
+Replayable = Message | Rows | Shrinks
+"""What replay takes: a record, or what stands for many."""
 
 
 class RowReader:

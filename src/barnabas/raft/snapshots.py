@@ -31,7 +31,7 @@ from barnabas.wire.messages.snapshot_header_record import SnapshotHeaderRecord
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
 DELETED_SUFFIX = ".checkpoint.deleted"
-READ_BYTES = 1024 * 1024
+READ_BYTES = 256 * 1024
 VALUES_MAX = 500
 """Read in one go, however large the batches are."""
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")

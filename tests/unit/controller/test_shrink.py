@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.controller.isr import isr_updates
 from barnabas.controller.partitions import PartitionChange
-from barnabas.controller.shrink import PlainShrink
+from barnabas.metadata.codec import decode_record, encode_records
+from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from tests.effort import examples
 from tests.unit.controller.harness import World, uuid
+from tests.unit.metadata.strategies import holds
 
 BROKERS = (1, 2, 3, 4, 5)
 
@@ -44,9 +49,34 @@ def partitions(draw: st.DrawFn) -> PartitionRecord:
 def test_the_quick_way_decides_as_the_general_way(
     records: list[PartitionRecord], leaving: list[int], min_isr: int
 ) -> None:
-    world = WORLD
-    image = world.image
+    image, cluster = WORLD.image, WORLD.controller.cluster
+    nothing = holds(image)
+    before = place(image, records, min_isr)
+    topic = image.topics_by_name["t"]
+    keys = [topic.slot << 32 | index for index in range(len(topic))]
+    with cluster.leaving(leaving, "gone"):
+        quick = list(isr_updates(cluster, keys, "gone"))
+        general = [
+            record
+            for index in range(len(topic))
+            if any(broker in leaving for broker in topic.isr[index])
+            and (record := PartitionChange(cluster, topic, index, "gone").without(leaving).build())
+        ]
+    cluster.to_recover.clear()
+    values = encode_records(quick, image.metadata_version)
+    assert [decode_record(value) for value in values] == general
+    image.apply_uncommitted(general, image.offset + 1, 1)
+    after = holds(image)
     image.undo_uncommitted()
+    assert place(image, records, min_isr) == before
+    image.apply_uncommitted(quick, image.offset + 1, 1)
+    assert holds(image) == after
+    image.undo_uncommitted()
+    assert holds(image) == nothing
+
+
+def place(image: MetadataImage, records: list[PartitionRecord], min_isr: int) -> dict[str, Any]:
+    """What the image holds then."""
     image.apply_uncommitted(
         [
             TopicRecord(name="t", topic_id=uuid(1)),
@@ -60,20 +90,7 @@ def test_the_quick_way_decides_as_the_general_way(
     for index, record in enumerate(records):
         record.partition_id = index
     image.apply_uncommitted(records, image.offset + len(records), 1)
-    topic = image.topics_by_name["t"]
-    cluster = world.controller.cluster
-    with cluster.leaving(leaving, "gone"):
-        shrink = PlainShrink(cluster)
-        for index in range(len(topic)):
-            if not any(broker in leaving for broker in topic.isr[index]):
-                continue
-            gone = [broker for broker in topic.isr[index] if broker in leaving]
-            plain = shrink.record(topic, index, gone, "gone")
-            if plain is not None:
-                general = PartitionChange(cluster, topic, index, "gone").without(leaving).build()
-                assert plain == general
-    image.undo_uncommitted()
-    cluster.to_recover.clear()
+    return holds(image)
 
 
 WORLD = World()

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.metadata.codec import decode_record, encode_record, encode_records, record_version
+from barnabas.metadata.hot import reason_tag
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
@@ -17,6 +18,7 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.rows import Replayable, RowReader, Rows
+from barnabas.metadata.shrinks import Shrink, Shrinks
 from barnabas.metadata.snapshot import image_records, load_records, snapshot_values
 from barnabas.types import Uuid
 from barnabas.wire.codec import MalformedError
@@ -110,6 +112,48 @@ def test_undoing_uncommitted_records_restores_the_image_exactly(
     for again in undone:
         image.apply_uncommitted(*again)
     assert holds(image) == after
+
+
+@st.composite
+def shrinks(draw: st.DrawFn) -> Shrink:
+    some = st.lists(st.integers(1, 4), max_size=3, unique=True).map(tuple)
+    return Shrink(
+        draw(st.sampled_from([TOPIC, TOPIC, TOPIC, Uuid(bytes(15) + b"\x63")])),
+        draw(st.integers(-1, 5)),
+        draw(st.sampled_from([-2, -2, -1, 1, 2])),
+        draw(some),
+        draw(st.none() | some),
+        draw(st.none() | some),
+    )
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(st.lists(st.one_of(records, partition_records()), max_size=20), st.lists(shrinks()))
+def test_shrinks_are_replayed_as_the_records_they_stand_for(
+    log: list[Message], rows: list[Shrink]
+) -> None:
+    both = make(*log), make(*log)
+    views = []
+    changes = []
+    many = Shrinks()
+    for row in rows:
+        many.add(*row, reason_tag(b"gone"))
+    ways: list[list[Replayable]] = [[many], [row.record() for row in rows]]
+    for image, new in zip(both, ways, strict=True):
+        image.take_changes()
+        before = holds(image)
+        image.apply_uncommitted(new, image.offset + max(len(rows), 1), 1)
+        views.append(holds(image) | {"ignored": image.ignored})
+        changes.append(image.take_changes())
+        image.undo_uncommitted()
+        assert holds(image) == before
+        assert set(image.take_changes().partitions) == set(changes[-1].partitions)
+    assert views[0] == views[1]
+    assert set(changes[0].partitions) == set(changes[1].partitions)
+    for value, row in zip(many.values, rows, strict=True):
+        record = row.record()
+        record.reason = "gone"
+        assert value == encode_record(record, 2)
 
 
 @settings(max_examples=examples(150), deadline=None)
