@@ -40,7 +40,7 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
     name: [REASON]
     for name in ("PartitionRecord", "PartitionChangeRecord", "BrokerRegistrationChangeRecord",
                  "RegisterBrokerRecord", "UnregisterBrokerRecord", "FenceBrokerRecord",
-                 "UnfenceBrokerRecord", "RemoveTopicRecord")
+                 "UnfenceBrokerRecord", "RemoveTopicRecord", "ConfigRecord", "FeatureLevelRecord")
 }  # fmt: skip
 EXTRA["LeaderChangeMessage"] = [RECOVERY]
 

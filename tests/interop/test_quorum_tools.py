@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.client.features import SAFE_DOWNGRADE, UPGRADE, update_features
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 from tests.peers import LIBS
@@ -31,6 +32,10 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(nodes=3, settings=settings) as cluster:
         with connect(cluster.bootstrap) as client:
             client.create_topic(TOPIC, 4, 3, {"retention.ms": "3600000"})
+            # Records that say who asked for them, which Kafka's do not.
+            client.call(client.admin.alter_configs(2, TOPIC, {"retention.ms": "3600001"}))
+            for level, kind in ((0, SAFE_DOWNGRADE), (1, UPGRADE)):
+                client.call(update_features(client.client, {"group.version": level}, kind))
         yield cluster
 
 
@@ -123,4 +128,6 @@ def test_kafka_dump_log_reads_our_log_and_snapshot(copied: Path) -> None:
             str(path),
         )
         assert "FEATURE_LEVEL_RECORD" in shown
+        assert '"value":"3600001"' in shown
         assert "isvalid: false" not in shown and "Found" not in shown
+    assert b"asked by User:ANONYMOUS" in (copied / LOG).read_bytes()

@@ -173,11 +173,21 @@ def _elr_records(cluster: Cluster, name: str, level: int) -> list[Message]:
         value = cluster.properties.get(MIN_ISR) or str(cluster.settings.min_insync_replicas)
         records.append(
             ConfigRecord(
-                resource_type=BROKER, resource_name=CLUSTER_DEFAULT, name=MIN_ISR, value=value
+                resource_type=BROKER,
+                resource_name=CLUSTER_DEFAULT,
+                name=MIN_ISR,
+                value=value,
+                reason="eligible leader replicas are switched on: the static value is written down",
             )
         )
     records += [
-        ConfigRecord(resource_type=BROKER, resource_name=broker, name=MIN_ISR, value=None)
+        ConfigRecord(
+            resource_type=BROKER,
+            resource_name=broker,
+            name=MIN_ISR,
+            value=None,
+            reason="eligible leader replicas are switched on: no broker has a value of its own",
+        )
         for kind, broker in sorted(cluster.image.configs)
         if kind == BROKER and broker and MIN_ISR in cluster.image.config(BROKER, broker)
     ]

@@ -7,6 +7,7 @@ Version notes: none that matter here.
 
 from __future__ import annotations
 
+from barnabas.controller.asking import with_asker
 from barnabas.controller.configs import replace_configs
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
@@ -41,6 +42,6 @@ def handle(
     return role.decide(
         API,
         request,
-        lambda cluster: replace_configs(cluster, request),
+        lambda cluster: with_asker(replace_configs(cluster, request), ctx),
         role.leader_search.on_configs,
     )

@@ -8,6 +8,7 @@ Version notes: none that matter here.
 
 from __future__ import annotations
 
+from barnabas.controller.asking import with_asker
 from barnabas.controller.configs import incremental_alter
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
@@ -52,6 +53,6 @@ def handle(
     return role.decide(
         API,
         request,
-        lambda cluster: incremental_alter(cluster, request),
+        lambda cluster: with_asker(incremental_alter(cluster, request), ctx),
         role.leader_search.on_configs,
     )

@@ -8,6 +8,7 @@ Version notes: version 0 knows `allow_downgrade` only; from 2 on the answer has 
 
 from __future__ import annotations
 
+from barnabas.controller.asking import with_asker
 from barnabas.controller.features import results, update_features
 from barnabas.controller.parking import then
 from barnabas.controller.runtime import ControllerRuntime
@@ -55,7 +56,9 @@ def _decide(
     request: UpdateFeaturesRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> UpdateFeaturesResponse | Parked:
     return role.decide(
-        API, request, lambda cluster: update_features(cluster, request, ctx.api_version)
+        API,
+        request,
+        lambda cluster: with_asker(update_features(cluster, request, ctx.api_version), ctx),
     )
 
 

@@ -11,6 +11,7 @@ class ConfigRecord(Message):
         "resource_name",
         "name",
         "value",
+        "reason",
     )
     VALID = (0, 0)
     FLEXIBLE = 0
@@ -20,6 +21,15 @@ class ConfigRecord(Message):
         Field("resource_name", "string", (0, FOREVER), default=""),
         Field("name", "string", (0, FOREVER), default=""),
         Field("value", "string", (0, FOREVER), nullable=(0, FOREVER), default=""),
+        Field(
+            "reason",
+            "string",
+            (0, FOREVER),
+            nullable=(0, FOREVER),
+            tag=10000,
+            tagged=(0, FOREVER),
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -29,8 +39,10 @@ class ConfigRecord(Message):
         resource_name: str = "",
         name: str = "",
         value: str | None = "",
+        reason: str | None = None,
     ) -> None:
         self.resource_type = resource_type
         self.resource_name = resource_name
         self.name = name
         self.value = value
+        self.reason = reason

@@ -9,6 +9,7 @@ class FeatureLevelRecord(Message):
     __slots__ = (
         "name",
         "feature_level",
+        "reason",
     )
     VALID = (0, 0)
     FLEXIBLE = 0
@@ -16,6 +17,15 @@ class FeatureLevelRecord(Message):
     FIELDS = (
         Field("name", "string", (0, FOREVER), default=""),
         Field("feature_level", "int16", (0, FOREVER), default=0),
+        Field(
+            "reason",
+            "string",
+            (0, FOREVER),
+            nullable=(0, FOREVER),
+            tag=10000,
+            tagged=(0, FOREVER),
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -23,6 +33,8 @@ class FeatureLevelRecord(Message):
         *,
         name: str = "",
         feature_level: int = 0,
+        reason: str | None = None,
     ) -> None:
         self.name = name
         self.feature_level = feature_level
+        self.reason = reason
