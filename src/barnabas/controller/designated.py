@@ -38,11 +38,8 @@ def undecided(cluster: Cluster, request: ElectLeadersRequest) -> list[int]:
                 continue
             change = PartitionChange(cluster, topic, index)
             change.unclean_allowed = True
-            change.build()
-            if change.elected is not None and change.elected.recover:
-                key = topic.slot << 32 | index
-                cluster.to_recover.pop(key, None)
-                keys.append(key)
+            if change.forecast().recover:
+                keys.append(topic.slot << 32 | index)
     return keys
 
 

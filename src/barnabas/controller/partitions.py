@@ -112,6 +112,11 @@ class PartitionChange:
         self._record_reason(record)
         return record
 
+    def forecast(self) -> Elected:
+        """What an election would give as things are; nothing comes of it."""
+        rare = self.topic.rare.get(self.index, ORDINARY)
+        return self.strategy(self._electorate(rare.last_known_elr, self.cluster.elr_enabled))
+
     # -- steps -----------------------------------------------------------------------------------
 
     def _complete_reassignment(self) -> None:

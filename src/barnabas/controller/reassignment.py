@@ -10,13 +10,17 @@ Source: KIP-455, KIP-1047 (replication factor); Kafka's PartitionReassignmentRep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
+from barnabas.controller import elections
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
+from barnabas.controller.elections import Elected, Electorate
 from barnabas.controller.partitions import PartitionChange
 from barnabas.controller.pieces import Steps, in_pieces
+from barnabas.controller.recovery import Inquiry, furthest
 from barnabas.controller.topics import check_assignment, is_cordoned
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.topic import NO_LEADER, ORDINARY, Replicas, Topic
@@ -57,9 +61,12 @@ def plan(replicas: Replicas, adding: Replicas, target: Replicas) -> Plan:
 
 
 def alter_reassignments(
-    cluster: Cluster, request: AlterPartitionReassignmentsRequest
+    cluster: Cluster,
+    request: AlterPartitionReassignmentsRequest,
+    answers: Mapping[int, Inquiry] | None = None,
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """One answer per partition; None as replicas cancels."""
+    """One answer per partition; None as replicas cancels. `answers` says by key how far the replicas of
+    `undecided` partitions are."""
     responses: list[ReassignableTopicResponse] = []
 
     def respond() -> AlterPartitionReassignmentsResponse:
@@ -70,12 +77,13 @@ def alter_reassignments(
         )
 
     size = sum(len(wanted.partitions) for wanted in request.topics)
-    return in_pieces(size, _steps(cluster, request, responses), respond)
+    return in_pieces(size, _steps(cluster, request, answers or {}, responses), respond)
 
 
 def _steps(
     cluster: Cluster,
     request: AlterPartitionReassignmentsRequest,
+    answers: Mapping[int, Inquiry],
     responses: list[ReassignableTopicResponse],
 ) -> Steps:
     for wanted in request.topics:
@@ -95,7 +103,7 @@ def _steps(
                         f"Unable to find partition {wanted.name}:{index}.",
                     )
                 record = (
-                    cancel(cluster, topic, index)
+                    cancel(cluster, topic, index, answers.get(topic.slot << 32 | index))
                     if target.replicas is None
                     else begin(cluster, topic, target, request.allow_replication_factor_change)
                 )
@@ -136,44 +144,108 @@ def begin(
     return change.build()
 
 
-def cancel(cluster: Cluster, topic: Topic, index: int) -> PartitionChangeRecord | None:
-    """Go back to where the reassignment began, without what it added.
+# -- cancelling ------------------------------------------------------------------------------------
+
+
+class Origin(NamedTuple):
+    """What a partition goes back to: its replicas without what was added, those in sync of them."""
+
+    replicas: Replicas
+    isr: Replicas
+
+
+def is_moving(topic: Topic, index: int) -> bool:
+    rare = topic.rare.get(index, ORDINARY)
+    return bool(rare.adding or rare.removing)
+
+
+def origin(topic: Topic, index: int) -> Origin:
+    adding = topic.rare.get(index, ORDINARY).adding
+    return Origin(
+        tuple([b for b in topic.replicas[index] if b not in adding]),
+        tuple([b for b in topic.isr[index] if b not in adding]),
+    )
+
+
+def undecided(cluster: Cluster, request: AlterPartitionReassignmentsRequest) -> list[int]:
+    """Keys of the partitions whose cancellation could make several replicas lead uncleanly: how far each
+    is has to be asked first."""
+    keys = []
+    for wanted in request.topics:
+        topic = cluster.image.topics_by_name.get(wanted.name)
+        for target in wanted.partitions:
+            index = target.partition_index
+            if topic is None or target.replicas is not None or not topic.has(index):
+                continue
+            if is_moving(topic, index) and cluster.rules(topic).unclean:
+                back = origin(topic, index)
+                in_sync = [b for b in back.isr if _may_lead(cluster, topic, index, b)]
+                live = [b for b in back.replicas if _may_lead(cluster, topic, index, b)]
+                if not in_sync and len(live) > 1:
+                    keys.append(topic.slot << 32 | index)
+    return keys
+
+
+def _may_lead(cluster: Cluster, topic: Topic, index: int, broker: int) -> bool:
+    at = topic.replicas[index].index(broker)
+    return cluster.may_lead(broker, topic.directories[index][at])
+
+
+def cancel(
+    cluster: Cluster, topic: Topic, index: int, asked: Inquiry | None = None
+) -> PartitionChangeRecord | None:
+    """Go back to where the reassignment began, without what it added; where nobody of that is in sync and
+    live, and unclean elections are allowed, to the one that is furthest ahead as `asked` says.
 
     Raises NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT where that would leave the
     partition without a live leader.
     """
-    rare = topic.rare.get(index, ORDINARY)
-    if not rare.adding and not rare.removing:
+    if not is_moving(topic, index):
         raise KafkaError(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
         )
     name = f"{topic.name}:{index}"
     change = PartitionChange(cluster, topic, index, "reassignment is cancelled")
-    change.replicas = tuple([b for b in topic.replicas[index] if b not in rare.adding])
-    change.isr = tuple([b for b in topic.isr[index] if b not in rare.adding])
+    back = origin(topic, index)
+    change.replicas, change.isr = back
     change.adding = change.removing = ()
-    if not change.isr:
-        if not change.unclean_allowed:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Unable to revert partition assignment for {name} because it would require an"
-                f" unclean leader election: of {list(change.replicas)} none is in the ISR"
-                f" {list(topic.isr[index])}.",
-            )
-        if not cluster.elr_enabled:
-            # Without ELR an ISR is never empty; whoever lives goes first.
-            live = [b for b in change.replicas if cluster.is_active(b)]
-            change.isr = tuple(live[:1]) or change.replicas[:1]
+    if not back.isr and not change.unclean_allowed:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {name} because it would require an"
+            f" unclean leader election: of {list(change.replicas)} none is in the ISR"
+            f" {list(topic.isr[index])}.",
+        )
+    if not back.isr and not cluster.elr_enabled:
+        change.isr = back.replicas[:1]  # without ELR an ISR is never empty, if only in name
+    change.strategy = partial(_reverted, back, asked)
     record = change.build()
+    elected = change.elected
     had_leader = topic.leader[index] != NO_LEADER
-    if record is not None and record.leader == NO_LEADER and had_leader:
-        why = change.elected.reason if change.elected else "nobody can lead"
+    # Without ELR who stands in the ISR in name would lead later, whether or not others are ahead of it.
+    in_name = change.isr != back.isr and elected is not None and elected.leader == NO_LEADER
+    is_lost = in_name and any(_may_lead(cluster, topic, index, b) for b in back.replicas)
+    if is_lost or (record is not None and record.leader == NO_LEADER and had_leader):
+        why = elected.reason if elected else "nobody can lead"
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {name} because it would be left without a"
             f" live leader: {why}.",
         )
     return record
+
+
+def _reverted(back: Origin, asked: Inquiry | None, electorate: Electorate) -> Elected:
+    """The strategy of a cancellation: as when a leader is lost, by those that were in sync before."""
+    elected = elections.keep_or_offline(electorate._replace(isr=back.isr))
+    if not elected.recover:
+        return elected
+    if asked is not None:
+        old = tuple([broker for broker in asked.asked if broker in back.replicas])
+        answers = {broker: asked.answers[broker] for broker in old if broker in asked.answers}
+        return furthest(answers, old, electorate)
+    # Nobody was asked: a leaderless partition is under recovery, which goes on with its old replicas.
+    return elected._replace(recover=electorate.leader == NO_LEADER)
 
 
 # -- watching --------------------------------------------------------------------------------------

@@ -147,8 +147,8 @@ class Recovery:
         return key in self._inquiries
 
     def survey(self, keys: list[int], on_done: Callable[[dict[int, Inquiry]], None]) -> None:
-        """Ask how far the live replicas of leaderless partitions are, and elect nobody: `on_done`
-        gets the inquiries of those that were not under recovery, once, when all have ended."""
+        """Ask how far the live replicas of partitions are, and elect nobody: `on_done` gets the
+        inquiries of those that were not under recovery, once, when all have ended."""
         found: dict[int, Inquiry] = {}
         missing = [key for key in keys if key not in self._inquiries]
 
@@ -165,13 +165,19 @@ class Recovery:
             on_done(found)
 
     def begin(self, keys: Iterable[int], then: Callable[[Inquiry], None] | None = None) -> None:
-        """Ask for the partitions that are not being asked for already."""
+        """Ask for the partitions that are not being asked for already; where it is to elect, for those
+        without a leader."""
         runtime = self._runtime
         deadline = runtime.now_ms() + DEADLINE_MS
         questions: dict[int, list[int]] = {}
         for key in keys:
             at = runtime.image.at(key)
-            if at is None or key in self._inquiries or at[0].leader[at[1]] != NO_LEADER:
+            if at is None or (then is None and at[0].leader[at[1]] != NO_LEADER):
+                continue
+            if key in self._inquiries:
+                if then is None and self._inquiries[key].then is not None:
+                    # Asked for somebody who may elect nobody in the end.
+                    self._retry[key] = runtime.now_ms() + RETRY_MS
                 continue
             topic, index = at
             asked = tuple(

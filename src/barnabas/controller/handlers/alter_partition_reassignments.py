@@ -1,14 +1,19 @@
 """AlterPartitionReassignments.
 
-Behaviour: begins or cancels moving replicas, each partition on its own (KIP-455).
+Behaviour: begins or cancels moving replicas, each partition on its own (KIP-455). Where a cancelled one
+could be led uncleanly by several of its old replicas, they are asked first, and the one that is furthest
+ahead leads.
 
 Version notes: 1 may forbid a change of the replication factor (KIP-1047).
 """
 
 from __future__ import annotations
 
-from barnabas.controller.reassignment import alter_reassignments
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.reassignment import alter_reassignments, undecided
 from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.surveying import Answers, decide_after_survey
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -37,4 +42,9 @@ API = Api(
 def handle(
     request: AlterPartitionReassignmentsRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> AlterPartitionReassignmentsResponse | Parked:
-    return role.decide(API, request, lambda cluster: alter_reassignments(cluster, request))
+    role.require_active()
+
+    def decide(cluster: Cluster, answers: Answers) -> Decision[AlterPartitionReassignmentsResponse]:
+        return alter_reassignments(cluster, request, answers)
+
+    return decide_after_survey(role, API, request, undecided(role.cluster, request), decide)

@@ -9,11 +9,12 @@ Version notes: version 0 is always preferred.
 
 from __future__ import annotations
 
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
 from barnabas.controller.designated import elect_leaders, undecided
-from barnabas.controller.recovery import Inquiry
 from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.surveying import Answers, decide_after_survey
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 from barnabas.wire.messages.elect_leaders_response import (
     ElectLeadersResponse,
@@ -21,7 +22,6 @@ from barnabas.wire.messages.elect_leaders_response import (
     ReplicaElectionResult,
 )
 from barnabas.wire.request import Api, Parked, RequestContext
-from barnabas.wire.schema import Message
 
 
 def error_response(request: ElectLeadersRequest, code: int, message: str) -> ElectLeadersResponse:
@@ -48,27 +48,9 @@ def handle(
     request: ElectLeadersRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> ElectLeadersResponse | Parked:
     role.require_active()
-    keys = undecided(role.cluster, request)
-    if not keys:
-        return role.decide(API, request, lambda cluster: elect_leaders(cluster, request))
-    parked = Parked()
 
-    def answer(response: Message | None) -> None:
-        parked.complete(response)
+    def decide(cluster: Cluster, answers: Answers) -> Decision[ElectLeadersResponse]:
+        told = {key: inquiry.answers for key, inquiry in answers.items()}
+        return elect_leaders(cluster, request, told)
 
-    def surveyed(found: dict[int, Inquiry]) -> None:
-        answers = {key: inquiry.answers for key, inquiry in found.items()}
-        try:
-            result = role.decide(
-                API, request, lambda cluster: elect_leaders(cluster, request, answers)
-            )
-        except KafkaError as error:
-            parked.complete(error_response(request, error.code, error.message))
-            return
-        if isinstance(result, Parked):
-            result.attach(answer)
-        else:
-            answer(result)
-
-    role.recovery.survey(keys, surveyed)
-    return parked
+    return decide_after_survey(role, API, request, undecided(role.cluster, request), decide)

@@ -1,0 +1,49 @@
+"""Decisions that need to know first how far some replicas are: ask them, then decide, then answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from barnabas.controller.cluster import Cluster
+from barnabas.controller.decision import Decision
+from barnabas.controller.recovery import Inquiry
+from barnabas.controller.runtime import ControllerRuntime
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.request import Api, Parked
+from barnabas.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+Answers = Mapping[int, Inquiry]
+"""By partition key; who is not in it was not asked, or is being asked for something else."""
+
+
+def decide_after_survey(
+    role: ControllerRuntime,
+    api: Api,
+    request: Message,
+    keys: list[int],
+    decider: Callable[[Cluster, Answers], Decision[M]],
+) -> M | Parked:
+    """`role.decide`, once the live replicas of `keys` have said how far they are or did not in time; at
+    once where there are none. Raises `KafkaError`."""
+    if not keys:
+        return role.decide(api, request, lambda cluster: decider(cluster, {}))
+    parked = Parked()
+
+    def answer(response: Message | None) -> None:
+        parked.complete(response)
+
+    def on_surveyed(answers: Answers) -> None:
+        try:
+            result = role.decide(api, request, lambda cluster: decider(cluster, answers))
+        except KafkaError as error:
+            parked.complete(api.error_response(request, error.code, error.message))
+            return
+        if isinstance(result, Parked):
+            result.attach(answer)
+        else:
+            answer(result)
+
+    role.recovery.survey(keys, on_surveyed)
+    return parked
