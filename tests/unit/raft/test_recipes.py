@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import pytest
 
 from barnabas.raft.recipes import (
     Change,
     Election,
+    InLineError,
     Lock,
     ProposalError,
     RefusedError,
-    Session,
-    Store,
+    SessionOverError,
 )
-from barnabas.raft.state_machine import StateMachine
-from barnabas.sim.process import SimProcess
-from barnabas.types import Endpoint
-from tests.unit.raft.quorum_world import Quorum, QuorumNode
-
-STORE_PORT = 7000
-
-
-class StoreQuorum(Quorum):
-    """Three replicas of a store that call each other."""
-
-    def __init__(self, seed: int = 1, **settings: int) -> None:
-        self.stores: dict[int, Store] = {}
-        super().__init__(seed, **settings)
-        self.start()
-        self.elect()
-
-    def state_machine(self, node: QuorumNode, process: SimProcess) -> StateMachine:
-        self.stores[node.id] = Store(process)
-        return self.stores[node.id]
-
-    def opened(self, node: QuorumNode) -> None:
-        assert node.replica is not None
-        peers = {n: Endpoint(f"n{n}", STORE_PORT) for n in self.nodes}
-        self.stores[node.id].attach(node.replica, peers)
-
-    def leader(self) -> int:
-        return self.elect().id
-
-    def follower(self) -> int:
-        return next(n for n in self.nodes if n != self.leader() and self.nodes[n].is_up)
-
-    def result(self, ask: Callable[[Callable[[Any], None]], None]) -> Any:
-        found: list[Any] = []
-        ask(found.append)
-        self.run_until(lambda: bool(found))
-        return found[0]
-
-    def session(self, node: int, timeout_ms: int = 1_000) -> Session:
-        opened = self.result(lambda done: self.stores[node].open_session(timeout_ms, done))
-        assert isinstance(opened, Session), opened
-        return opened
-
-    def wait(self, ms: float) -> None:
-        self.world.run(self.world.now_ms + ms)
+from barnabas.raft.recipes.store import COMMAND_BYTES_MAX
+from tests.unit.raft.store_quorum import StoreQuorum
 
 
 def test_what_is_written_on_one_replica_is_read_on_all() -> None:
@@ -180,6 +136,231 @@ def test_an_election_has_one_leader_whom_all_know() -> None:
     assert all(c.leader == b"%d" % winner for c in candidates.values())
     candidates[winner].withdraw()
     quorum.run_until(lambda: any(c.leads for n, c in candidates.items() if n != winner))
+
+
+def test_two_locks_of_one_session_contend() -> None:
+    quorum = StoreQuorum()
+    node = quorum.follower()
+    store, session = quorum.stores[node], quorum.session(node, 10_000)
+    one, two = Lock(store, session, "l"), Lock(store, session, "l")
+    one.acquire(lambda: None)
+    quorum.run_until(lambda: one.held)
+    two.acquire(lambda: None)
+    quorum.wait(500)
+    assert [one.held, two.held] == [True, False]
+    fence = one.fence
+    one.release()
+    quorum.run_until(lambda: two.held)
+    assert one.fence == -1 and two.fence > fence
+
+
+def test_who_releases_and_acquires_at_once_stands_behind_those_who_wait() -> None:
+    quorum = StoreQuorum()
+    node, other = quorum.follower(), quorum.leader()
+    lock = Lock(quorum.stores[node], quorum.session(node, 10_000), "l")
+    waiter = Lock(quorum.stores[other], quorum.session(other, 10_000), "l")
+    told: list[tuple[str, int]] = []
+    lock.acquire(lambda: told.append(("first", lock.fence)))
+    quorum.run_until(lambda: lock.held)
+    waiter.acquire(lambda: told.append(("waiter", waiter.fence)))
+    quorum.wait(500)
+    lock.release()
+    lock.acquire(lambda: told.append(("again", lock.fence)), lambda: told.append(("lost", 0)))
+    quorum.wait(1_000)
+    assert waiter.held and not lock.held
+    waiter.release()
+    quorum.run_until(lambda: lock.held)
+    names, fences = zip(*told, strict=True)
+    assert names == ("first", "waiter", "again")
+    assert 0 < fences[0] < fences[1] < fences[2]
+    assert len(quorum.stores[node].tree.entries) == 1
+
+
+@pytest.mark.parametrize("after_ms", [0, 1, 5, 20])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_release_that_meets_a_dying_leader_is_not_forgotten(after_ms: int, waits: bool) -> None:
+    quorum = StoreQuorum()
+    node = quorum.follower()
+    other = next(n for n in quorum.nodes if n not in (node, quorum.leader()))
+    lock = Lock(quorum.stores[node], quorum.session(node, 10_000), "l")
+    waiter = Lock(quorum.stores[other], quorum.session(other, 10_000), "l")
+    lock.acquire(lambda: None)
+    if not waits:
+        quorum.run_until(lambda: lock.held)
+        waiter.acquire(lambda: None)
+        quorum.wait(500)
+    quorum.nodes[quorum.leader()].kill()
+    quorum.wait(after_ms)
+    lock.release()
+    if waits:
+        waiter.acquire(lambda: None)
+    assert quorum.run_until(lambda: waiter.held) < 3_000
+    quorum.wait(5_000)
+    assert len(quorum.stores[node].tree.entries) == 1
+
+
+def test_a_create_that_comes_after_its_release_is_taken_back() -> None:
+    quorum = StoreQuorum()
+    node = quorum.follower()
+    store, session = quorum.stores[node], quorum.session(node, 10_000)
+    asked: list[dict[str, object]] = []
+    create = store.create
+
+    def unanswered(key, value, on_done, **rest) -> None:  # type: ignore[no-untyped-def]
+        asked.append({"key": key, "value": value, **rest})
+        on_done(ProposalError("the connection ended", definite=False))
+
+    store.create = unanswered  # type: ignore[method-assign]
+    lock = Lock(store, session, "l")
+    lock.acquire(lambda: None)
+    lock.release()
+    quorum.wait(2_000)
+    for late in asked:
+        quorum.result(lambda done, late=late: create(on_done=done, **late))  # type: ignore[misc]
+    quorum.settle()
+    quorum.run_until(lambda: not store.tree.entries)
+    other = Lock(store, session, "l")
+    store.create = create  # type: ignore[method-assign]
+    other.acquire(lambda: None)
+    quorum.run_until(lambda: other.held)
+
+
+def test_a_lock_without_an_answer_is_asked_for_again_and_held_once() -> None:
+    quorum = StoreQuorum()
+    node = quorum.follower()
+    store, session = quorum.stores[node], quorum.session(node, 10_000)
+    create, lost = store.create, iter([True, True])
+
+    def unanswered(key, value, on_done, **rest) -> None:  # type: ignore[no-untyped-def]
+        if next(lost, False):
+            create(key, value, lambda result: None, **rest)
+            on_done(ProposalError("the connection ended", definite=False))
+        else:
+            create(key, value, on_done, **rest)
+
+    store.create = unanswered  # type: ignore[method-assign]
+    lock = Lock(store, session, "l")
+    acquired: list[int] = []
+    lock.acquire(lambda: acquired.append(lock.fence))
+    quorum.run_until(lambda: lock.held)
+    quorum.wait(5_000)
+    assert len(acquired) == len(store.tree.entries) == 1 and lock.held
+
+
+def test_after_a_loss_it_may_be_acquired_anew_or_says_why_not() -> None:
+    quorum = StoreQuorum()
+    node = quorum.follower()
+    store, session = quorum.stores[node], quorum.session(node, 10_000)
+    lock, lost = Lock(store, session, "l"), list[int]()
+    lock.acquire(lambda: None, lambda: lost.append(1))
+    with pytest.raises(InLineError):
+        lock.acquire(lambda: None)
+    quorum.run_until(lambda: lock.held)
+    fence = lock.fence
+    [(key, _)] = store.tree.under("/locks/l/")
+    quorum.result(lambda done: store.delete(key, done))
+    quorum.run_until(lambda: bool(lost))
+    assert not lock.held and lock.fence == -1
+    lock.acquire(lambda: None, lambda: lost.append(2))
+    quorum.run_until(lambda: lock.held)
+    assert lock.fence > fence
+    session.close()
+    assert lost == [1, 2] and not lock.held
+    with pytest.raises(SessionOverError):
+        lock.acquire(lambda: None)
+    assert not session.on_end
+    assert store.describe()["watches"] == 0
+
+
+def test_a_candidate_that_withdraws_and_runs_again_comes_last() -> None:
+    quorum = StoreQuorum()
+    node = quorum.follower()
+    store, session = quorum.stores[node], quorum.session(node, 10_000)
+    one, two = Election(store, session, "e", b"one"), Election(store, session, "e", b"two")
+    one.run(lambda: None)
+    quorum.run_until(lambda: one.leads)
+    two.run(lambda: None)
+    quorum.wait(500)
+    one.withdraw()
+    one.run(lambda: None)
+    with pytest.raises(InLineError):
+        one.run(lambda: None)
+    quorum.run_until(lambda: two.leads)
+    quorum.wait(500)
+    assert two.leader == b"two" and not one.leads
+    two.withdraw()
+    quorum.run_until(lambda: one.leads)
+
+
+def test_a_name_below_another_is_another_lock() -> None:
+    quorum = StoreQuorum()
+    node = quorum.follower()
+    store, session = quorum.stores[node], quorum.session(node, 10_000)
+    below, above = Lock(store, session, "a/b"), Lock(store, session, "a")
+    below.acquire(lambda: None)
+    quorum.run_until(lambda: below.held)
+    above.acquire(lambda: None)
+    quorum.run_until(lambda: above.held)
+
+
+@pytest.mark.parametrize("on_the_leader", [False, True])
+def test_a_leader_that_was_cut_off_confirms_no_session(on_the_leader: bool) -> None:
+    """It believes in itself for three seconds; another may have ended the session by then."""
+    quorum = StoreQuorum(voters=5)
+    leader = quorum.leader()
+    node = leader if on_the_leader else quorum.follower()
+    lock = Lock(quorum.stores[node], quorum.session(node), "l")
+    lock.acquire(lambda: None)
+    quorum.run_until(lambda: lock.held)
+    others = [n for n in quorum.nodes if n not in (node, leader)]
+    waiter = Lock(quorum.stores[others[0]], quorum.session(others[0], 20_000), "l")
+    waiter.acquire(lambda: None)
+    quorum.wait(500)
+    quorum.world.after_event.append(lambda: _not_both(lock, waiter))
+    for outside in others:
+        for inside in {node, leader}:
+            quorum.network.cut(f"n{outside}", f"n{inside}")
+            quorum.network.cut(f"n{inside}", f"n{outside}")
+    quorum.wait(1_100)
+    assert not lock.held
+    quorum.run_until(lambda: waiter.held)
+
+
+def _not_both(one: Lock, other: Lock) -> None:
+    assert not (one.held and other.held)
+
+
+def test_a_session_counts_from_when_it_was_asked_for() -> None:
+    quorum = StoreQuorum()
+    node = quorum.follower()
+    quorum.network.conditions.slow_chance = 1.0
+    quorum.network.conditions.slow_ms_max = 400.0
+    asked = quorum.world.now_ms
+    opened = quorum.result(lambda done: quorum.stores[node].open_session(60, done))
+    late = quorum.world.now_ms - asked >= 60
+    assert isinstance(opened, ProposalError) is late
+    quorum.run_until(lambda: not quorum.stores[quorum.leader()].tree.sessions)
+
+
+def test_what_waits_on_a_silent_leader_is_answered_when_another_leads() -> None:
+    quorum = StoreQuorum()
+    node, leader = quorum.follower(), quorum.leader()
+    process = quorum.nodes[leader].process
+    assert process is not None
+    process.pause(60_000)
+    answers: list[object] = []
+    quorum.stores[node].put("/a", b"1", answers.append)
+    quorum.run_until(lambda: bool(answers), 15_000)
+    [answer] = answers
+    assert isinstance(answer, ProposalError) and not answer.definite
+
+
+def test_a_change_that_is_too_large_is_refused() -> None:
+    quorum = StoreQuorum()
+    for store in quorum.stores.values():
+        value = bytes(COMMAND_BYTES_MAX)
+        answer = quorum.result(lambda done, s=store, v=value: s.put("/a", v, done))  # type: ignore[misc]
+        assert isinstance(answer, RefusedError) and answer.reason == "too large"
 
 
 def test_nobody_leads_and_a_proposal_says_so() -> None:

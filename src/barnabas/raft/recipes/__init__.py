@@ -5,8 +5,8 @@ values that every replica holds. Ephemeral keys belong to a session and go with 
 every change in order. `Lock` and `Election` are built of these.
 
 How it maps on to the log. Every change, and the opening and the end of every session, is one record;
-its offset is its version and a session's id. Heartbeats are not records: the leader counts them, and a new
-leader gives every session its whole time again, so a change of leaders ends no session early. A
+its offset is its version and a session's id. Heartbeats are not records: the leader counts them and confirms
+those of a moment at which it surely led; a new leader gives every session its whole time again. A
 session that the leader gives up ends by a record too, so that all replicas drop its keys at the same
 point of the log. Watches are local to a replica and cost nothing elsewhere; since every replica applies
 every change, none is missed, and after a snapshot was installed the watcher is told of the difference.
@@ -19,19 +19,23 @@ what the leader had when it started. A majority must stay up; a session survives
 leader again within its time-out.
 """
 
+from barnabas.raft.recipes.calling import ProposalError
 from barnabas.raft.recipes.election import Election
 from barnabas.raft.recipes.lock import Lock
+from barnabas.raft.recipes.queueing import InLineError, SessionOverError
 from barnabas.raft.recipes.session import Session
-from barnabas.raft.recipes.store import ProposalError, Store
+from barnabas.raft.recipes.store import Store
 from barnabas.raft.recipes.tree import Change, Entry, RefusedError
 
 __all__ = [
     "Change",
     "Election",
     "Entry",
+    "InLineError",
     "Lock",
     "ProposalError",
     "RefusedError",
     "Session",
+    "SessionOverError",
     "Store",
 ]

@@ -11,13 +11,23 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.ports import Connection, Listener, Network
+from barnabas.ports import Connection, Listener, Network, Ports
 from barnabas.types import Endpoint
 
 FRAME_BYTES_MAX = 1024 * 1024
+RETRY_MS = 50.0
+"""Before what had no answer is asked again."""
 Answer = dict[str, Any]
 Reply = Callable[[Answer], None]
 Handle = Callable[[dict[str, Any], Reply], None]
+
+
+class ProposalError(Exception):
+    """A change without an answer. `definite`: it was not made; otherwise it may be, now or later."""
+
+    def __init__(self, message: str, *, definite: bool) -> None:
+        super().__init__(message)
+        self.definite = definite
 
 
 class _Frames:
@@ -94,10 +104,13 @@ class _Asking(_Frames):
         self.waiting: dict[int, Callable[[Answer | None], None]] = {}
         self._on_end = on_end
         self._held: list[dict[str, Any]] = []
+        self._given_up = False
 
     def on_connected(self, connection: Connection) -> None:
         super().on_connected(connection)
         held, self._held = self._held, []
+        if self._given_up:
+            connection.abort()
         for message in held:
             self.send(message)
 
@@ -112,19 +125,30 @@ class _Asking(_Frames):
         if on_answer is not None:
             on_answer(message)
 
+    def abort(self) -> None:
+        """Those who wait are told now, whenever the connection ends or begins."""
+        self._given_up = True
+        super().abort()
+        self._end()
+
     def on_closed(self, error: OSError | None) -> None:
         super().on_closed(error)
+        self._end()
+
+    def _end(self) -> None:
         self._on_end()
+        self._held.clear()
         waiting, self.waiting = self.waiting, {}
         for on_answer in waiting.values():
             on_answer(None)
 
 
 class Caller:
-    """Asks others. `on_answer` gets the answer, or None where the connection ended before it."""
+    """Asks others. `on_answer` gets the answer, or None where the connection ended before it or there was
+    none in time: a connection that is silent for so long is given up, with all that waits on it."""
 
-    def __init__(self, network: Network) -> None:
-        self._network = network
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
         self._connections: dict[Endpoint, _Asking] = {}
         self._number = 0
 
@@ -133,20 +157,45 @@ class Caller:
         endpoint: Endpoint,
         message: dict[str, Any],
         on_answer: Callable[[Answer | None], None],
+        timeout_ms: float,
     ) -> None:
         connection = self._connections.get(endpoint)
         if connection is None:
-            connection = _Asking(lambda: self._forget(endpoint, connection))
-            self._connections[endpoint] = connection
-            self._network.connect(endpoint, connection)
+            connection = self._connections[endpoint] = self._connect(endpoint)
         self._number += 1
-        connection.waiting[self._number] = on_answer
-        connection.ask({**message, "number": self._number})
+        number = self._number
+        now = self._ports.clock.now_ms()
+        asked_of = connection
 
-    def _forget(self, endpoint: Endpoint, connection: _Asking | None) -> None:
+        def give_up() -> None:
+            if number in asked_of.waiting:
+                self._forget(endpoint, asked_of)
+                asked_of.abort()
+
+        wakeup = self._ports.wakeups.call_at(now + timeout_ms, give_up)
+
+        def answered(answer: Answer | None) -> None:
+            wakeup.cancel()
+            on_answer(answer)
+
+        connection.waiting[number] = answered
+        connection.ask({**message, "number": number})
+
+    def _connect(self, endpoint: Endpoint) -> _Asking:
+        connection = _Asking(lambda: self._forget(endpoint, connection))
+        self._ports.network.connect(endpoint, connection)
+        return connection
+
+    def _forget(self, endpoint: Endpoint, connection: _Asking) -> None:
         if self._connections.get(endpoint) is connection:
             del self._connections[endpoint]
 
+    def keep_only(self, endpoint: Endpoint | None) -> None:
+        """Whoever asked somebody else is told that there is no answer."""
+        for other, connection in list(self._connections.items()):
+            if other != endpoint:
+                self._forget(other, connection)
+                connection.abort()
+
     def close(self) -> None:
-        for connection in list(self._connections.values()):
-            connection.abort()
+        self.keep_only(None)

@@ -1,14 +1,14 @@
 """An election among the users of the store: who came first leads while its session lives.
 
 Not the quorum's own election: candidates are any processes with a session, and several elections by
-different names go on at once.
+different names go on at once. What is guaranteed is what :mod:`barnabas.raft.recipes.lock` says of a holder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.raft.recipes.queueing import Place
+from barnabas.raft.recipes.queueing import InLineError, Place, line_of
 from barnabas.raft.recipes.session import Session
 from barnabas.raft.recipes.store import Store
 
@@ -23,26 +23,39 @@ class Election:
         self._value = value
         self._place: Place | None = None
 
+    def __repr__(self) -> str:
+        return f"Election({self._prefix} {self._place or 'does not stand'})"
+
     @property
     def leads(self) -> bool:
         return self._place is not None and self._place.is_first
 
     @property
+    def fence(self) -> int:
+        """Larger than that of every leader before; -1 while this candidate does not lead."""
+        return self._place.fence if self._place is not None else -1
+
+    @property
     def leader(self) -> bytes | None:
         """The value of whoever leads, as this replica knows it; None: nobody."""
-        line = self._store.tree.under(f"{self._prefix}/")
-        return min(line, key=lambda item: item[1].created)[1].value if line else None
+        line = line_of(self._store, f"{self._prefix}/")
+        return line[0][1].value if line else None
 
     def run(
         self, on_elected: Callable[[], None], on_lost: Callable[[], None] = lambda: None
     ) -> None:
-        """Stand. `on_lost` is called where the session ends, elected or not."""
-        if self._place is None:
-            self._place = Place(
-                self._store, self._session, self._prefix, self._value, on_elected, on_lost
-            )
+        """Stand. `on_lost` is called once where the session ends or somebody deletes the key, elected or
+        not; after that, and after `withdraw`, one may run anew. Raises ``SessionOverError``, and
+        ``InLineError`` where this candidate stands already."""
+        if self._place is not None and not self._place.is_over:
+            raise InLineError(repr(self))
+        self._place = Place(
+            self._store, self._session, self._prefix, self._value, on_elected, on_lost
+        )
+        self._place.enter()
 
     def withdraw(self) -> None:
+        """Stand no more; the next one leads as soon as the quorum has heard of it."""
         place, self._place = self._place, None
         if place is not None:
             place.leave()

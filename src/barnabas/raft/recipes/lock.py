@@ -1,20 +1,23 @@
 """A lock: whoever's ephemeral key is the oldest holds it, the others wait in the order they came.
 
-A holder that pauses for longer than its session's time-out may go on believing that it holds the lock;
-`fence` is the number by which whoever it writes to can tell (it grows with every holder).
+Guaranteed: of all objects of all sessions at most one has `held`, as long as clocks run at one rate; what was
+true when one looked may be over a moment later (a pause is enough). So give `fence` along with
+whatever is done under the lock, and let whoever stores it refuse smaller ones than it has seen: the fence is
+the offset that made the holder's key, and each holder's is larger than those of all before, whatever
+clocks do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.raft.recipes.queueing import Place
+from barnabas.raft.recipes.queueing import InLineError, Place
 from barnabas.raft.recipes.session import Session
 from barnabas.raft.recipes.store import Store
 
 
 class Lock:
-    """One session's wish for the lock `name`."""
+    """One wish for the lock `name`; two objects contend, of one session as well."""
 
     def __init__(self, store: Store, session: Session, name: str) -> None:
         self._store = store
@@ -22,24 +25,33 @@ class Lock:
         self._prefix = f"/locks/{name}"
         self._place: Place | None = None
 
+    def __repr__(self) -> str:
+        return f"Lock({self._prefix} {self._place or 'not asked for'})"
+
     @property
     def held(self) -> bool:
         return self._place is not None and self._place.is_first
 
     @property
     def fence(self) -> int:
-        """-1 while it is not held."""
-        return self._place.fence if self._place is not None and self.held else -1
+        """Larger than that of every holder before; -1 while it is not held."""
+        return self._place.fence if self._place is not None else -1
 
     def acquire(
         self, on_acquired: Callable[[], None], on_lost: Callable[[], None] = lambda: None
     ) -> None:
-        """Wait for it. `on_lost` is called where the session ends first, or later while held."""
-        if self._place is None:
-            self._place = Place(self._store, self._session, self._prefix, b"", on_acquired, on_lost)
+        """Stand in line for it, behind all who have come. `on_lost` is called once where the session ends
+        or somebody deletes the key, while waiting or later while held; after that, and after `release`, it
+        may be acquired anew. Raises ``SessionOverError`` (a lock is for one session: make another), and
+        ``InLineError`` where this object waits or holds already."""
+        if self._place is not None and not self._place.is_over:
+            raise InLineError(repr(self))
+        self._place = Place(self._store, self._session, self._prefix, b"", on_acquired, on_lost)
+        self._place.enter()
 
     def release(self) -> None:
-        """Give it up, or stop waiting for it."""
+        """Give it up, or stop waiting for it: at once for this object, for the others as soon as the quorum
+        has a leader that hears of it, at the latest when the session ends."""
         place, self._place = self._place, None
         if place is not None:
             place.leave()

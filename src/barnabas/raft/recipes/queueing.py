@@ -1,7 +1,13 @@
-"""Standing in line: an ephemeral key with a growing number, and the wait until it is the first.
+"""Standing in line: an ephemeral key of one's own, and the wait until it is the oldest.
 
 What lock and election share. The line's order is the order of the log, so all replicas agree on who is
-first; whoever's session ends leaves the line. Only the head's leaving wakes its successor.
+first; whoever's session ends leaves the line.
+
+Each place has a key that nobody else ever uses: the session's id and a number that the session gives
+out once. So a create that ended without an answer is simply asked again, *exists* means one's own, and
+a delete, however late it arrives, cannot hit a newer place. Where one stands is read from this replica's tree
+alone, never from an answer. A place that is left deletes its key until that is done or the session is
+over; where a create may still be on its way, it goes on watching for it.
 """
 
 from __future__ import annotations
@@ -9,16 +15,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from barnabas.raft.recipes.calling import RETRY_MS, ProposalError
 from barnabas.raft.recipes.session import Session
-from barnabas.raft.recipes.store import ProposalError, Store
-from barnabas.raft.recipes.tree import Change
+from barnabas.raft.recipes.store import Store
+from barnabas.raft.recipes.tree import Change, Entry, RefusedError
 
-RETRY_MS = 50.0
+LOOK_AGAIN_MS = 1_000.0
+"""When a key that was made is asked for again, if it has not shown here by then."""
+
+
+class SessionOverError(Exception):
+    """The session is over, or may be: open another."""
+
+
+class InLineError(Exception):
+    """It is waited for or held already, by this very object."""
+
+
+def line_of(store: Store, line: str) -> list[tuple[str, Entry]]:
+    """The places in `line`, whoever came first leading."""
+    found = [item for item in store.tree.under(line) if "/" not in item[0][len(line) :]]
+    return sorted(found, key=lambda item: item[1].created)
 
 
 class Place:
-    """One session's place in the line under `prefix`. `on_first` is called when it is the first,
-    `on_lost` when it is not in the line any more."""
+    """One attempt to become the first in the line under `prefix`. `on_first` is called when it is,
+    `on_lost` when it is not in the line any more although nobody left it. Raises
+    ``SessionOverError``."""
 
     def __init__(
         self,
@@ -29,77 +52,117 @@ class Place:
         on_first: Callable[[], None],
         on_lost: Callable[[], None],
     ) -> None:
+        if not session.alive:
+            raise SessionOverError(f"{session}: open another")
         self._store = store
         self._session = session
-        self._prefix = f"{prefix.rstrip('/')}/{session.id:020d}-"
-        self._line = f"{prefix.rstrip('/')}/"
+        self._line = f"{prefix}/"
+        self.key = f"{self._line}{session.new_name()}"
         self._value = value
         self._on_first = on_first
         self._on_lost = on_lost
-        self.key = ""
-        self.is_first = False
-        self._left = False
+        self._created = -1
+        """Of the key, once it was seen."""
+        self._was_first = False
+        self.is_over = False
+        """Left or lost: nothing will come of it any more."""
+        self._asking = self._cleaning = False
+        """A create, a delete is under way."""
+        self._doubtful = False
+        """A create ended without an answer: it may be done at any time, while the session lives."""
         self._unwatch = store.watch(self._line, self._on_change)
-        session.on_end.append(self._lose)
-        self._join()
+        session.on_end.append(self._on_session_over)
+
+    def __repr__(self) -> str:
+        state = "over" if self.is_over else "first" if self.is_first else "waiting"
+        return f"Place({self.key} {state})"
+
+    @property
+    def is_first(self) -> bool:
+        """First, with a session that surely lives."""
+        return self._was_first and not self.is_over and self._session.alive
 
     @property
     def fence(self) -> int:
-        """A number that grows with every holder: give it along with what is done while first, and
-        let whoever stores the effect refuse smaller ones."""
-        entry = self._store.tree.entries.get(self.key)
-        return entry.created if entry is not None else -1
+        """The offset that made the key; -1 while it is not the first."""
+        return self._created if self.is_first else -1
 
-    def _join(self) -> None:
-        if self._left:
-            return
-        existing = self._store.tree.under(self._prefix)
-        if existing:  # an earlier attempt without an answer had come through
-            self._joined(existing[0][0])
-            return
-        self._store.create(
-            self._prefix, self._value, self._joined, session=self._session.id, sequential=True
-        )
+    # -- entering --------------------------------------------------------------------------------
 
-    def _joined(self, result: Any) -> None:
-        if isinstance(result, ProposalError):
-            now = self._store.ports.clock.now_ms()
-            self._store.ports.wakeups.call_at(now + RETRY_MS, self._join)
-        elif isinstance(result, Exception):
+    def enter(self) -> None:
+        """Ask for the key, until it is seen."""
+        if not self.is_over and not self._asking and self._created < 0:
+            self._asking = True
+            self._store.create(self.key, self._value, self._entered, session=self._session.id)
+
+    def _entered(self, result: Any) -> None:
+        self._asking = False
+        failed = isinstance(result, ProposalError)
+        if failed and not result.definite:
+            self._doubtful = True
+        if self.is_over:
+            self._clean()
+        elif isinstance(result, RefusedError) and result.reason != "exists":
             self._lose()
-        elif self._left:
-            self._store.delete(result, lambda done: None)
         else:
-            self.key = result
-            self._look()
+            now = self._store.ports.clock.now_ms()
+            due = now + (RETRY_MS if failed else LOOK_AGAIN_MS)
+            self._store.ports.wakeups.call_at(due, self.enter)
+
+    # -- standing --------------------------------------------------------------------------------
 
     def _on_change(self, change: Change) -> None:
-        if change.key == self.key and change.entry is None:
-            self._lose()
-        elif change.entry is None or change.key == self.key:
+        if change.key == self.key or change.entry is None:
             self._look()
 
     def _look(self) -> None:
-        if not self.key or self.is_first or self._left:
-            return
-        line = self._store.tree.under(self._line)
-        if line and min(line, key=lambda item: item[1].created)[0] == self.key:
-            self.is_first = True
-            self._on_first()
+        entry = self._store.tree.entries.get(self.key)
+        if self.is_over:
+            if entry is not None:
+                self._clean()
+        elif self._created >= 0 and (entry is None or entry.created != self._created):
+            self._lose()
+        elif entry is not None:
+            self._created = entry.created
+            first = line_of(self._store, self._line)[0][0] == self.key
+            if first and not self._was_first and self._session.alive:
+                self._was_first = True
+                self._on_first()
 
-    def leave(self, on_done: Callable[[Any], None] = lambda result: None) -> None:
-        """Give the place up."""
-        if not self._left:
-            self._end()
-            if self.key:
-                self._store.delete(self.key, on_done)
+    # -- leaving ---------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Give the place up, first or not. The key goes as soon as somebody leads."""
+        if not self.is_over:
+            self.is_over = True
+            self._clean()
 
     def _lose(self) -> None:
-        if not self._left:
-            self._end()
+        if not self.is_over:
+            self.leave()
             self._on_lost()
 
-    def _end(self) -> None:
-        self._left = True
-        self.is_first = False
+    def _on_session_over(self) -> None:
+        self._lose()
+        self._forget()
+
+    def _clean(self) -> None:
+        """See to it that the key goes and stays away. What is under way comes first."""
+        if self._asking or self._cleaning or self._session.is_over:
+            return
+        self._cleaning = True
+        command = {"do": "delete", "key": self.key}
+        self._store.insist(command, self._cleaned, lambda: not self._session.is_over)
+
+    def _cleaned(self, result: Any) -> None:
+        self._cleaning = False
+        if not self._doubtful:
+            self._forget()
+        elif self.key in self._store.tree.entries:
+            now = self._store.ports.clock.now_ms()
+            self._store.ports.wakeups.call_at(now + RETRY_MS, self._look)
+
+    def _forget(self) -> None:
         self._unwatch()
+        if self._on_session_over in self._session.on_end:
+            self._session.on_end.remove(self._on_session_over)

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 from barnabas.ports import Listener, Ports
 from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.recipes.calling import Answer, Caller, Reply, serve
+from barnabas.raft.recipes.calling import (
+    RETRY_MS,
+    Answer,
+    Caller,
+    ProposalError,
+    Reply,
+    serve,
+)
+from barnabas.raft.recipes.confirming import Confirmation
 from barnabas.raft.recipes.session import Session, SessionClock
 from barnabas.raft.recipes.tree import Applied, Change, RefusedError, Tree, decode, encode
 from barnabas.raft.state_machine import CommittedBatch, NotLeaderError, SnapshotReader
@@ -24,12 +32,10 @@ OnDone = Callable[[Any], None]
 OnChange = Callable[[Change], None]
 
 
-class ProposalError(Exception):
-    """A change without an answer. `definite`: it was not made; otherwise it may be, now or later."""
-
-    def __init__(self, message: str, *, definite: bool) -> None:
-        super().__init__(message)
-        self.definite = definite
+COMMAND_BYTES_MAX = 512 * 1024
+"""Of one change as it stands in the log, where values are base64."""
+ANSWER_WITHIN_MS = 10_000.0
+"""A leader that is silent for longer has not answered. Most often another leads before that."""
 
 
 class _Waiting(NamedTuple):
@@ -46,12 +52,13 @@ class Store:
         self.ports = ports
         self._replica: QuorumReplica | None = None
         self._peers: Mapping[int, Endpoint] = {}
-        self._caller = Caller(ports.network)
+        self._caller = Caller(ports)
         self._listener: Listener | None = None
         self._waiting: list[_Waiting] = []
         self._watches: list[tuple[str, OnChange]] = []
         self._leader_callbacks: list[Callable[[int], None]] = []
-        self.clock = SessionClock(self)
+        self._closed = False
+        self.clock = SessionClock(self, Confirmation(self))
 
     def attach(self, replica: QuorumReplica, peers: Mapping[int, Endpoint]) -> None:
         """`peers` says where each voter's store is called, this one's own included (it listens
@@ -62,6 +69,8 @@ class Store:
             self._listener = serve(self.ports.network, own, self._on_call)
 
     def close(self) -> None:
+        """Take no part any more; sessions of this store end by their time-outs."""
+        self._closed = True
         if self._listener is not None:
             self._listener.close()
         self._caller.close()
@@ -110,27 +119,56 @@ class Store:
         self.propose({"do": "barrier"}, committed)
 
     def open_session(self, timeout_ms: int, on_done: OnDone) -> None:
-        """The result is a `Session`, which keeps itself alive from then on."""
+        """The result is a `Session`, which keeps itself alive from then on; an indefinite
+        ``ProposalError`` where the answer came later than its time-out."""
+        asked_ms = self.ports.clock.now_ms()
 
         def opened(result: Any) -> None:
-            on_done(result if isinstance(result, Exception) else Session(self, result, timeout_ms))
+            if isinstance(result, Exception):
+                on_done(result)
+            elif self.ports.clock.now_ms() - asked_ms >= timeout_ms:
+                self.propose({"do": "end", "session": result}, lambda ended: None)
+                on_done(ProposalError("the session may be over already", definite=False))
+            else:
+                on_done(Session(self, result, timeout_ms, asked_ms))
 
         self.propose({"do": "open", "timeout_ms": timeout_ms}, opened)
 
     def propose(self, command: Mapping[str, Any], on_done: OnDone) -> None:
         """Any command of the tree: here where this replica leads, otherwise through the leader."""
-        if self.leads:
+        encoded = encode(command)
+        if len(encoded) > COMMAND_BYTES_MAX:
+            on_done(RefusedError("too large", str(command.get("key", ""))))
+        elif self.leads:
             try:
-                offset = self.replica.append([encode(command)])
+                offset = self.replica.append([encoded])
             except NotLeaderError as error:
                 on_done(ProposalError(str(error), definite=True))
-                return
-            self._waiting.append(_Waiting(offset, self.replica.epoch, on_done))
-            return
-        self._forward({"propose": encode(command).decode()}, on_done)
+            else:
+                self._waiting.append(_Waiting(offset, self.replica.epoch, on_done))
+        else:
+            self._forward({"propose": encoded.decode()}, on_done, ANSWER_WITHIN_MS)
 
-    def _forward(self, message: dict[str, Any], on_done: OnDone) -> None:
-        endpoint = self._peers.get(self.replica.leader_id)
+    def insist(
+        self,
+        command: Mapping[str, Any],
+        on_done: OnDone,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Propose until there is an answer, or `is_wanted` no more (then `on_done` gets the last error).
+        For what may be done twice."""
+
+        def answered(result: Any) -> None:
+            if not isinstance(result, ProposalError) or self._closed or not is_wanted():
+                on_done(result)
+            else:
+                due = self.ports.clock.now_ms() + RETRY_MS
+                self.ports.wakeups.call_at(due, lambda: self.insist(command, on_done, is_wanted))
+
+        self.propose(command, answered)
+
+    def _forward(self, message: dict[str, Any], on_done: OnDone, timeout_ms: float) -> None:
+        endpoint = None if self._closed else self._peers.get(self.replica.leader_id)
         if endpoint is None or self.replica.leader_id == self.replica.node_id:
             on_done(ProposalError("nobody leads at the moment", definite=True))
             return
@@ -145,7 +183,17 @@ class Store:
             else:
                 on_done(answer.get("result"))
 
-        self._caller.ask(endpoint, message, answered)
+        self._caller.ask(endpoint, message, answered, timeout_ms)
+
+    def ask_epoch(
+        self, voter: int, on_answer: Callable[[Answer | None], None], timeout_ms: float
+    ) -> None:
+        """Which epoch another voter knows of; None where it does not say."""
+        endpoint = self._peers.get(voter)
+        if endpoint is None:
+            on_answer(None)
+        else:
+            self._caller.ask(endpoint, {"epoch": self.replica.epoch}, on_answer, timeout_ms)
 
     def _on_call(self, message: dict[str, Any], reply: Reply) -> None:
         """Another replica passes on a change, or a session's heartbeat."""
@@ -158,10 +206,12 @@ class Store:
             else:
                 reply({"result": result})
 
-        if not self.leads:
+        if "epoch" in message:
+            done(self.replica.epoch)
+        elif not self.leads:
             done(ProposalError(f"node {self.replica.node_id} does not lead", definite=True))
         elif "touch" in message:
-            done(self.clock.touch(int(message["touch"])))
+            self.clock.touch(int(message["touch"]), done)
         else:
             try:
                 command = decode(str(message.get("propose", "")).encode())
@@ -170,12 +220,12 @@ class Store:
             else:
                 self.propose(command, done)
 
-    def touch(self, session: int, on_done: OnDone) -> None:
+    def touch(self, session: int, on_done: OnDone, *, timeout_ms: float) -> None:
         """A session's sign of life; the result is whether it lives."""
         if self.leads:
-            on_done(self.clock.touch(session))
+            self.clock.touch(session, on_done)
         else:
-            self._forward({"touch": session}, on_done)
+            self._forward({"touch": session}, on_done, timeout_ms)
 
     # -- watching --------------------------------------------------------------------------------
 
@@ -234,6 +284,8 @@ class Store:
             waiting, self._waiting = self._waiting, []
             for item in waiting:
                 item.on_done(ProposalError("the leadership was lost", definite=False))
+        if leader_id >= 0:
+            self._caller.keep_only(self._peers.get(leader_id))
         self.clock.on_leader(leader_id == self.replica.node_id)
         for callback in list(self._leader_callbacks):
             callback(leader_id)

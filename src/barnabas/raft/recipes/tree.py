@@ -21,7 +21,8 @@ CHUNK = 500
 
 
 class RefusedError(Exception):
-    """What a command met: `reason` is exists, missing, version or session."""
+    """What a command met: `reason` is exists, missing, version, session, malformed or
+    too large."""
 
     def __init__(self, reason: str, key: str = "") -> None:
         super().__init__(reason, key)
