@@ -28,6 +28,7 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "ambush-controller": ambushes.ambush_controller,
     "ambush-joining": ambushes.ambush_joining,
     "ambush-isr": ambushes.ambush_isr,
+    "ambush-power": ambushes.ambush_power,
     "pause": clocks.pause,
     "slow-node": clocks.slow_node,
     "slow-disk": clocks.slow_disk,
@@ -50,5 +51,5 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "voters": membership.voters,
 }
 """By the name that ``--faults`` takes. False: it could not strike now."""
-LOSE_DATA = frozenset({"power", "blackout", "disk-failure", "rot"})
+LOSE_DATA = frozenset({"power", "blackout", "disk-failure", "rot", "ambush-power"})
 """Kinds that take written bytes of partitions away."""

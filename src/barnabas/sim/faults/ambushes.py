@@ -182,6 +182,33 @@ def ambush_isr(s: Strike) -> bool:
     return True
 
 
+def ambush_power(s: Strike) -> bool:
+    """A machine loses its power, and before anybody has missed it all the others of some ISR are killed. It
+    is the first to be back, a member as far as anybody knows, and has lost what they have."""
+    image, node = s.budget.image(), s.any_broker()
+    if image is None or node is None or not s.budget.may_lose_data(node):
+        return False
+    found = [
+        sorted({*state.isr, *state.elr} - {node.id})
+        for topic in image.topics_by_id.values()
+        for state in topic.partitions()
+        if node.id in state.isr and len(state.isr) > 1
+    ]
+    if not found:
+        return False
+    others = s.rng.choice(found)
+    s.budget.on_lost(node)
+    s.count("ambushes")
+    s.note(f"node {node.id} loses its power, and {others} are ambushed")
+    node.kill(power_loss=True)
+    s.world.after(s.wait_ms(50, 200), node.start)
+    for other in others:
+        victim = s.cluster.nodes[other]
+        s.world.after(s.wait_ms(1, 20), victim.kill)
+        s.world.after(s.wait_ms(500, 1500, 6000), victim.start)
+    return True
+
+
 def _a_follower(s: Strike, image: MetadataImage, active: int) -> tuple[Uuid, int, int, int] | None:
     """(topic, partition, leader, follower) of some partition in whose ISR both are; the follower keeps
     its line to the active controller when it loses the one to its leader."""
