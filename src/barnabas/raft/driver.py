@@ -130,6 +130,7 @@ class QuorumReplica:
 
     def start(self) -> None:
         """Load the latest snapshot and begin to take part. Callbacks follow from now on."""
+        self._snapshotting.start()
         self.step(on.Tick())
 
     def shutdown(self, on_done: Callable[[], None], timeout_ms: float = 2_000) -> None:
@@ -187,6 +188,11 @@ class QuorumReplica:
     @property
     def epoch(self) -> int:
         return self.machine.epoch
+
+    @property
+    def kraft_version(self) -> int:
+        """0: static voters; 1: the log says who votes (KIP-853)."""
+        return self.machine.history.kraft_version
 
     @property
     def is_active(self) -> bool:
