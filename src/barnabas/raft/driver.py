@@ -130,7 +130,6 @@ class QuorumReplica:
 
     def start(self) -> None:
         """Load the latest snapshot and begin to take part. Callbacks follow from now on."""
-        self._snapshotting.start()
         self.step(on.Tick())
 
     def shutdown(self, on_done: Callable[[], None], timeout_ms: float = 2_000) -> None:
@@ -188,11 +187,6 @@ class QuorumReplica:
     @property
     def epoch(self) -> int:
         return self.machine.epoch
-
-    @property
-    def kraft_version(self) -> int:
-        """0: static voters; 1: the log says who votes (KIP-853)."""
-        return self.machine.history.kraft_version
 
     @property
     def is_active(self) -> bool:
@@ -331,6 +325,8 @@ class QuorumReplica:
         if self._performer.perform(effects) and not self._closed:
             with self._proposals:
                 self._applier.run()
+            if self._proposals.is_draining:
+                return  # within another step, whose end follows
             self._performer.tick_later(leading.owes_news(self.machine))
             self._snapshotting.maybe_begin()
             self._alarm.arm()

@@ -42,7 +42,9 @@ class Proposals:
         self._wakeup: Wakeup | None = None
         self._values: list[Buffer] = []
         self._bytes = 0
-        self._is_held = self._is_draining = False
+        self._is_held = False
+        self.is_draining = False
+        """Whether what was proposed within a step is being appended at its end."""
 
     def __enter__(self) -> None:
         """What is proposed from here on is appended at the end, in one batch."""
@@ -54,15 +56,15 @@ class Proposals:
         self._is_held = False
         if not self._values:
             return
-        if self._linger_ms or self._is_draining:
+        if self._linger_ms or self.is_draining:
             if self._wakeup is None:
                 self._drain_later()
             return
-        self._is_draining = True
+        self.is_draining = True
         try:
             self.drain()
         finally:
-            self._is_draining = False
+            self.is_draining = False
 
     def __len__(self) -> int:
         """Records that wait."""
