@@ -338,6 +338,21 @@ class Bench:
         self.turns.settle()
         return touched
 
+    def stop(self, broker: int) -> int:
+        """Its last heartbeat: everybody has replayed that it leads nothing."""
+        for session in self.world.controller.sessions:
+            session.metadata_offset = self.world.controller.committed_offset
+        answer = self.turns.ask(self.heartbeat(broker, want_shut_down=True), 500 + broker)
+        assert answer.should_shut_down, answer
+        return len(self.image.partition_keys_of(broker))
+
+    def take_over(self) -> int:
+        """Another controller becomes the active one and looks for what was left half done."""
+        self.turns.turn(self.world.controller.on_leader_change, -1, 2)
+        self.turns.turn(self.world.controller.on_leader_change, 100, 3)
+        self.turns.settle()
+        return self.partitions
+
 
 def run(bench: Bench, *, whole: bool) -> None:
     partitions, topic_size, brokers = bench.partitions, bench.topic_size, bench.brokers
@@ -367,11 +382,13 @@ def run(bench: Bench, *, whole: bool) -> None:
     if not whole:
         return
     bench.measure("another shuts down", lambda: bench.shut_down(2))
+    bench.measure("and is fenced", lambda: bench.stop(2))
     third = range(3, 3 + brokers // 3)
     bench.measure("a third of the cluster dies", lambda: bench.kill(*third))
     bench.measure("it comes back", lambda: bench.revive(*third))
     bench.measure("every ISR is whole again", lambda: bench.rejoin(*third))
     bench.measure("preferred election of everything", bench.elect_all)
+    bench.measure("a controller takes over", bench.take_over)
 
 
 def main(arguments: list[str]) -> None:

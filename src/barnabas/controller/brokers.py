@@ -9,18 +9,18 @@ predecessor's connection is closed replaces it at once (see docs/divergence.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision, Record
 from barnabas.controller.isr import (
-    fence_records,
     isr_updates,
     leaderless,
     leads_any,
     led_first,
 )
+from barnabas.controller.leaving import fence_by_wish, lose_directories
 from barnabas.controller.pieces import in_steps
 from barnabas.controller.sessions import Sessions
 from barnabas.metadata import features as levels
@@ -286,7 +286,7 @@ def heartbeat(
     )
     decision = decide(cluster, known, request, sessions)
     decision.response.is_caught_up = request.current_metadata_offset >= known.epoch
-    decision.records = [*decision.records, *_directory_records(cluster, known, request)]
+    _change_directories(cluster, known, request, decision)
     return decision
 
 
@@ -330,17 +330,14 @@ def _heartbeat_active(
 ) -> Decision[BrokerHeartbeatResponse]:
     if _lost_all(known, request):
         reason = f"broker {known.id} lost all its log directories"
-        return Decision(_answer(fenced=True), fence_records(cluster, [known], reason), reason)
+        return fence_by_wish(cluster, known, reason, _answer(fenced=True))
     if not request.want_fence and not request.want_shut_down:
         return Decision(_answer(fenced=False))
     if request.want_fence or not leads_any(cluster, known.id):
         wish = "stop" if request.want_shut_down else "be fenced"
         reason = f"broker {known.id} asked to {wish}"
-        return Decision(
-            _answer(fenced=True, stop=request.want_shut_down),
-            fence_records(cluster, [known], reason),
-            reason,
-        )
+        answer = _answer(fenced=True, stop=request.want_shut_down)
+        return fence_by_wish(cluster, known, reason, answer)
     reason = f"broker {known.id} begins a controlled shutdown"
     record = BrokerRegistrationChangeRecord(
         broker_id=known.id, broker_epoch=known.epoch, in_controlled_shutdown=1, reason=reason
@@ -378,51 +375,34 @@ def _heartbeat_leaving(
             " gave up its leaderships",
         )
     reason = f"broker {known.id} leads nothing any more and stops"
-    return Decision(
-        _answer(fenced=True, stop=True), fence_records(cluster, [known], reason), reason
-    )
+    return fence_by_wish(cluster, known, reason, _answer(fenced=True, stop=True))
 
 
-def _directory_records(
-    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest
-) -> list[Record]:
+def _change_directories(
+    cluster: Cluster,
+    known: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    decision: Decision[BrokerHeartbeatResponse],
+) -> None:
     """Directories that went offline, and what that means for the replicas in them; directories
     that were cordoned or released."""
-    if cluster.image.metadata_version < levels.DIRECTORIES_SINCE:
-        return []
+    if cluster.image.metadata_version < levels.DIRECTORIES_SINCE or _lost_all(known, request):
+        return
     lost = [d for d in known.directories if d in request.offline_log_dirs]
-    if _lost_all(known, request):
-        return []
-    records: list[Record] = []
     change = BrokerRegistrationChangeRecord(broker_id=known.id, broker_epoch=known.epoch)
     if lost:
         names = ", ".join(uuid_text(d) for d in lost)
         change.reason = f"broker {known.id} lost log directories {names}"
-        records += _lost_directory_updates(cluster, known, lost, change.reason)
         change.log_dirs = [d for d in known.directories if d not in lost]
     if cluster.image.metadata_version >= levels.CORDONED_SINCE:
         cordoned = request.cordoned_log_dirs
         if cordoned is not None and tuple(sorted(cordoned)) != known.cordoned:
             change.cordoned_log_dirs = sorted(cordoned)
             change.reason = change.reason or f"broker {known.id} changed its cordoned directories"
-    if lost or change.cordoned_log_dirs is not None:
-        records.append(change)
-    return records
-
-
-def _lost_directory_updates(
-    cluster: Cluster, known: BrokerRegistration, lost: Sequence[Uuid], reason: str
-) -> Iterable[Record]:
-    image = cluster.image
-    keys = []
-    for key in image.partition_keys_of(known.id):
-        at = image.at(key)
-        if at is not None:
-            topic, index = at
-            if topic.directories[index][topic.replicas[index].index(known.id)] in lost:
-                keys.append(key)
-    with cluster.leaving([known.id], reason):
-        return list(isr_updates(cluster, keys, reason))
+    if lost:
+        lose_directories(cluster, known, lost, change, decision)
+    elif change.cordoned_log_dirs is not None:
+        decision.records = [*decision.records, change]
 
 
 # -- fencing and the end --------------------------------------------------------------------------

@@ -29,6 +29,9 @@ OnLeader = Callable[[int, int], None]
 
 AT_ONCE_MAX = 2 * STAGE_SLICE
 """Records that are applied in the turn that brings them."""
+STAGE_STEP = 50
+RECORD_WEIGHT = 10
+"""A value of a snapshot that is no new partition takes as long as so many of those."""
 DROP_SLICE = 500
 """Topics of an image that was replaced, forgotten in one turn."""
 
@@ -92,13 +95,15 @@ class MetadataLog:
         since = 0
         for values in snapshot.values():
             staged: list[Replayable] = []
-            filled[0].stage(values, staged)
+            for start in range(0, len(values), STAGE_STEP):
+                if since >= STAGE_SLICE:
+                    since = 0
+                    yield
+                before, step = len(staged), values[start : start + STAGE_STEP]
+                filled[0].stage(step, staged)
+                since += len(step) + RECORD_WEIGHT * (len(staged) - before)
             for image in filled:
                 image.replay_batch(staged, *position)
-            since += len(values)
-            if since >= STAGE_SLICE:
-                since = 0
-                yield
         for image in filled:
             image.moved_to(*position)
         former: list[list[Topic | None]] = []

@@ -16,6 +16,7 @@ from barnabas.metadata.records.begin_transaction_record import BeginTransactionR
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from barnabas.wire.messages.list_partition_reassignments_request import (
@@ -197,6 +198,63 @@ def test_a_big_broker_is_registered_again_after_its_partitions_are_taken_over() 
     for topic in world.image.topics_by_id.values():
         assert all(1 not in isr for isr in topic.isr) and 1 not in topic.leader
     assert not world.heartbeat(1).is_fenced
+
+
+def longest_turn(world: World) -> int:
+    """Records of the turn in which most were written; runs all turns."""
+    longest = 0
+    while world.ports.wakeups.soon or world.quorum.committed < len(world.quorum.batches):
+        before = world.quorum.log_end_offset
+        if world.ports.wakeups.soon:
+            world.ports.wakeups.soon.pop(0)()
+        longest = max(longest, world.quorum.log_end_offset - before)
+        world.quorum.commit()
+    return longest
+
+
+def test_a_big_broker_that_wants_to_be_fenced_is_when_it_is_in_no_isr_any_more() -> None:
+    world = big_world(3 * SLICE)
+    box: list[Any] = []
+    world.start(beat(world, want_fence=True), connection=501).attach(box.append)
+    assert not world.controller.cluster.is_active(1)
+    assert longest_turn(world) <= SLICE + 1
+    assert box[0].is_fenced and world.image.brokers[1].fenced
+    assert not world.controller.cluster.departing
+    for topic in world.image.topics_by_id.values():
+        assert all(1 not in isr for isr in topic.isr) and 1 not in topic.leader
+
+
+def test_a_lost_directory_of_a_big_broker_is_forgotten_when_nothing_is_led_from_it() -> None:
+    world = World()
+    assert not world.register(1, directories=(uuid(2001), uuid(2011))).error_code
+    assert not world.heartbeat(1).is_fenced
+    world.join(2, 3)
+    world.create("t", [[1, 2, 3] if p % 2 else [2, 3, 1] for p in range(3 * SLICE)])
+    topic = world.image.topics_by_name["t"]
+    for index in range(len(topic)):
+        topic.directories[index] = tuple(
+            (uuid(2001) if index % 3 else uuid(2011)) if broker == 1 else uuid(2000 + broker)
+            for broker in topic.replicas[index]
+        )
+    box: list[Any] = []
+    world.start(beat(world, offline_log_dirs=[uuid(2001)]), connection=501).attach(box.append)
+    assert len(world.image.brokers[1].directories) == 2
+    assert longest_turn(world) <= SLICE + 1
+    assert not box[0].is_fenced and not box[0].error_code
+    assert list(world.image.brokers[1].directories) == [uuid(2011)]
+    for index in range(len(topic)):
+        assert (1 in topic.isr[index]) is (index % 3 == 0)
+        assert topic.leader[index] == (1 if index % 2 and index % 3 == 0 else topic.leader[index])
+        assert topic.leader[index] in topic.isr[index]
+
+
+def beat(world: World, **wishes: Any) -> BrokerHeartbeatRequest:
+    return BrokerHeartbeatRequest(
+        broker_id=1,
+        broker_epoch=world.epochs[1],
+        current_metadata_offset=world.controller.committed_offset,
+        **wishes,
+    )
 
 
 def test_registration_in_slices_is_answered_when_leadership_is_lost() -> None:
