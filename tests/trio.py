@@ -121,6 +121,10 @@ class Trio:
         process.terminate()
         assert process.wait(PATIENCE_S) in (0, 143), self.tail(node_id)
 
+    def wait_for_end(self, node_id: int) -> int:
+        """A node ends by itself; its exit status."""
+        return self._processes.pop(node_id).wait(PATIENCE_S)
+
     def stop(self) -> None:
         """All at once, in order: a clean shutdown of each."""
         for process in self._processes.values():

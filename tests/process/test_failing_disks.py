@@ -61,13 +61,16 @@ def directories(trio: Trio) -> tuple[dict[str, DescribeLogDirsResult], dict[str,
 
 
 @contextmanager
-def running_with(directory: Path, small: Path) -> Iterator[Trio]:
+def running_with(directory: Path, small: Path, *instead: Path) -> Iterator[Trio]:
+    """`instead` of its own directory, which holds the metadata log alone."""
     trio = Trio(directory, SETTINGS)
     properties = trio.nodes[NODE].properties
     text = properties.read_text()
     line = f"log.dirs={trio.data(NODE)}"
     assert line in text
-    properties.write_text(text.replace(line, f"{line},{small}"))
+    homes = ",".join(map(str, [*(instead or [trio.data(NODE)]), small]))
+    metadata = f"metadata.log.dir={trio.data(NODE)}"
+    properties.write_text(text.replace(line, f"log.dirs={homes}\n{metadata}"))
     trio.format("barnabas")
     with trio.running("barnabas"):
         trio.wait_for_brokers()
@@ -153,6 +156,41 @@ def test_a_full_disk_takes_its_directory_offline_and_nothing_else(
         assert read(trio, full) == acknowledged
         assert directories(trio)[0][str(small)].error_code == 0
         trio.wait_for(lambda: same_files(trio, small, full), "equal replicas")
+
+
+def test_a_broker_whose_directories_all_fail_ends_and_others_lead(tmp_path: Path) -> None:
+    with (
+        memory_disk(tmp_path / "one", 32) as one,
+        memory_disk(tmp_path / "two", 32) as two,
+        running_with(tmp_path / "n", two, one) as trio,
+    ):
+        topics = Topics(trio, two, [1, 2, 3])
+        names = [topics.elsewhere[0], topics.on_small[0]]
+        acknowledged = {name: write(trio, name, 0, 180) for name in names}  # 45 MB each
+        assert trio.wait_for_end(NODE) != 0
+        assert "every log directory has failed" in trio.output(NODE)
+
+        def others_lead() -> bool:
+            with connect(str(trio.nodes[2].client_endpoint)) as client:
+                fenced = [b.node_id for b in client.describe_cluster().brokers if b.fenced]
+                views = [client.topic(name).partitions[0] for name in names]
+            return fenced == [NODE] and all(
+                sorted(p.isr) == [2, 3] and p.leader in (2, 3) for p in views
+            )
+
+        trio.wait_for(others_lead, "the others to lead everything")
+        for name in names:
+            acknowledged[name] += write(trio, name, 180, 5)
+            assert read(trio, name) == acknowledged[name] == list(range(185))
+        # With room again it is a broker like before.
+        grow(one, 96)
+        grow(two, 96)
+        trio.start(NODE, "barnabas")
+        trio.wait_for_isr([*topics.on_small, *topics.elsewhere])
+        for name in names:
+            acknowledged[name] += write(trio, name, 185, 5)
+            assert read(trio, name) == acknowledged[name]
+        trio.wait_for(lambda: same_files(trio, two, names[1]), "equal replicas")
 
 
 def same_files(trio: Trio, small: Path, topic: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.admin import NewTopic
+from barnabas.client.admin import TOPIC, NewTopic
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 from tests.process.launch import barnabas
@@ -118,3 +118,53 @@ def test_the_leader_dies_during_a_reassignment(five: Cluster, tmp_path: Path) ->
     check_read_once(five, topic, load.acknowledged)
     check_replicas_equal(five, topic)
     five.wait_for(lambda: len(_kept(five, topic)) == 3, "the files of former replicas to go")
+
+
+def cancel(cluster: Cluster, topic: str) -> tuple[int, str]:
+    """Status, and what it said."""
+    done = barnabas("reassign", "cancel", "-t", topic, "--bootstrap", cluster.bootstrap)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_cancellation_that_would_leave_no_leader_is_refused(
+    five: Cluster, tmp_path: Path
+) -> None:
+    one, _, _, four, silent = five.node_ids
+    topic = f"t-{uuid.uuid4().hex[:8]}"
+    with connect(five.bootstrap) as client:
+        new = NewTopic(topic, -1, -1, {"min.insync.replicas": "1"}, {0: [one]})
+        client.call(client.admin.create_topics([new]))[0].check()
+    wait_until_whole(five, topic)
+    with Load(five, topic, 1) as load:
+        load.wait_for_more(20)
+        five.pause(silent)  # it never catches up: the reassignment cannot end
+        try:
+            execute(five, tmp_path, topic, [four, silent])
+            five.wait_for(lambda: four in view(five, topic)[0].isr, "the new replica in sync", 60)
+            five.kill(one)
+            five.wait_for(lambda: view(five, topic)[0].leader == four, "the new one to lead", 60)
+            load.wait_for_more(20)
+            status, said = cancel(five, topic)
+            assert status == 1 and "would require an unclean leader election" in said, said
+            with connect(five.bootstrap) as client:
+                unclean = {"unclean.leader.election.enable": "true"}
+                client.call(client.admin.alter_configs(TOPIC, topic, unclean))
+            status, said = cancel(five, topic)
+            assert status == 1 and "would be left without a live leader" in said, said
+            assert view(five, topic)[0].leader == four
+            load.wait_for_more(20)
+
+            five.restart(one)
+            five.wait_for(lambda: one in view(five, topic)[0].isr, "the old one in sync", 60)
+            status, said = cancel(five, topic)
+            assert status == 0 and not under_way(five), said
+            assert (view(five, topic)[0].leader, list(view(five, topic)[0].replicas)) == (
+                one,
+                [one],
+            )
+            load.wait_for_more(20)
+        finally:
+            five.resume(silent)
+            if not five.is_alive(one):
+                five.restart(one)
+    check_read_once(five, topic, load.acknowledged)
