@@ -58,7 +58,7 @@ def ask(bootstrap: str, request: Message, version: int, response: type[R]) -> R:
             with socket.create_connection((host, int(port)), timeout=5) as stream:
                 stream.sendall(frame(request, version))
                 answer = receive(stream)
-                start = 5 if is_flexible(response, version) else 4
+                start = 5 if is_flexible(response, version) and response.API_KEY != 18 else 4
                 return decode_prefix(response, version, answer, start)[0]
         except OSError as error:
             last = error

@@ -105,11 +105,20 @@ def test_a_dynamic_quorum_of_both_systems(nodes: QuorumNodes) -> None:
     kafka_adds(nodes, 2)
     kafka_adds(nodes, KAFKA)
     assert nodes.voting() == EVERYBODY
+    check_features(nodes)
     kafka_leads(nodes)
     kafka_leads_no_more_when_it_is_removed(nodes)
     kafka_votes_again_with_an_empty_disk(nodes)
     stop(nodes, *nodes.voters)
     one_of_ours_is_recovered(nodes)
+
+
+def check_features(nodes: QuorumNodes) -> None:
+    """Kafka's tool hears the levels from controllers that are no brokers."""
+    said = kafka("FeatureCommand", "--bootstrap-controller", str(nodes.endpoints[1]), "describe")
+    lines = {line.split()[1]: line for line in said.splitlines() if line.startswith("Feature")}
+    assert "FinalizedVersionLevel: 1\t" in lines["kraft.version"], said
+    assert "UNKNOWN" not in lines["metadata.version"], said
 
 
 def kafka_leads(nodes: QuorumNodes) -> None:

@@ -14,6 +14,9 @@ import pytest
 
 from barnabas.cli.free_ports import FreePorts
 from barnabas.host.network import machine_name
+from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
+from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
+from bench.wire import ask
 from tests.process.launch import barnabas
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -70,6 +73,15 @@ class Controllers:
     def quorum(self, *words: str) -> subprocess.CompletedProcess[str]:
         servers = ",".join(self.at[node] for node in self.processes)
         return barnabas("quorum", *words, "--bootstrap-controller", servers)
+
+    def features(self) -> dict[str, int]:
+        """Finalized ones, as every controller tells them alike."""
+        request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+        told = [ask(self.at[node], request, 4, ApiVersionsResponse) for node in self.processes]
+        levels = [{f.name: f.max_version_level for f in one.finalized_features} for one in told]
+        assert all(one.finalized_features_epoch >= 0 for one in told)
+        assert levels == levels[:1] * len(levels)
+        return levels[0]
 
     def described(self) -> dict[str, Any]:
         done = self.quorum("describe", "--json")
@@ -152,10 +164,13 @@ def test_a_static_quorum_is_made_dynamic(controllers: Controllers) -> None:
     assert set(directories(told).values()) == {None}
     controllers.wait_for(lambda _: controllers.quorum("make-dynamic", "--dry-run").returncode == 0)
     assert set(directories(controllers.described()).values()) == {None}
+    before = controllers.features()
+    assert before["metadata.version"] > 0 and "kraft.version" not in before
     done = controllers.quorum("make-dynamic")
     assert done.returncode == 0, done.stderr
     assert "controller.quorum.bootstrap.servers=" in done.stdout
     told = controllers.wait_for(lambda told: None not in directories(told).values())
+    assert controllers.features() == {**before, "kraft.version": 1}
     assert "already" in controllers.quorum("make-dynamic").stdout
     follower = next(node for node in NODES if node != told["leader_id"])
     assert controllers.quorum("remove-controller", str(follower)).returncode == 0

@@ -25,6 +25,7 @@ from barnabas.controller.brokers import Standing
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.fencing import Fencing
+from barnabas.controller.finalized import FinalizedFeatures
 from barnabas.controller.flapping import Flapping
 from barnabas.controller.introduction import Introduction
 from barnabas.controller.liveness import Liveness
@@ -130,6 +131,7 @@ class ControllerRuntime:
         self._wakeup: Wakeup | None = None
         self._wakeup_ms = 0.0
         self.committed_offset = -1
+        self.finalized = FinalizedFeatures()
         self.forwarded = ApiTable()
         """The APIs that Envelope may carry; filled where the listener's table is."""
         self.refusals = Refusals(self.wall_ms)
@@ -176,6 +178,7 @@ class ControllerRuntime:
                     image.replay_values(batch.values, *position)
             image.commit_to(last_offset)
             self.committed_offset = max(self.committed_offset, last_offset)
+        self.finalized.on_commit(image, self.committed_offset)
         self._answer_committed()
 
     def on_snapshot_coming(self) -> None:
@@ -187,6 +190,7 @@ class ControllerRuntime:
         """Become what `image` holds, which was filled from a snapshot."""
         self.image.become(image)
         self.committed_offset = self.image.offset
+        self.finalized.on_snapshot(self.image)
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """The committed state in chunks of values; it stays that of this moment while the log goes
@@ -243,6 +247,7 @@ class ControllerRuntime:
         self.flapping.clear()
         self.cluster.to_recover.clear()
         self.image.undo_uncommitted()
+        self.finalized.on_resignation()
         waiting, self._waiting = [*self._waiting, *self._later], deque()
         self._later.clear()
         for one in waiting:

@@ -15,7 +15,7 @@ from barnabas.config.meta_properties import MetaProperties, check_directories
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
 from barnabas.controller.runtime import ControllerRuntime
-from barnabas.metadata.features import supported
+from barnabas.metadata.features import KRAFT_VERSION, supported
 from barnabas.metadata.formatting import directories_of
 from barnabas.node.bootstrap import read_bootstrap
 from barnabas.node.listeners import Listeners
@@ -134,8 +134,14 @@ class Node:
             broker.add_to(table)
 
     def _features(self) -> Features:
-        image = self.metadata.image
-        return Features(supported(), dict(image.features), image.offset)
+        """A controller alone has no image but its own; kraft.version is the quorum's to know."""
+        levels, offset = self.metadata.image.features, self.metadata.image.offset
+        if self.broker is None and self.controller is not None:
+            levels, offset = self.controller.finalized.levels, self.controller.finalized.offset
+        finalized = dict(levels)
+        if self.quorum.kraft_version > 0:
+            finalized[KRAFT_VERSION] = self.quorum.kraft_version
+        return Features(supported(), finalized, offset)
 
     # -- the end ---------------------------------------------------------------------------------
 

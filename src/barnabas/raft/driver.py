@@ -189,6 +189,11 @@ class QuorumReplica:
         return self.machine.epoch
 
     @property
+    def kraft_version(self) -> int:
+        """0: static voters; 1: the log says who votes (KIP-853)."""
+        return self.machine.history.kraft_version
+
+    @property
     def is_active(self) -> bool:
         """Whether this node leads and its state machine has been told so."""
         return isinstance(self.machine.state, Leader) and self._applier.announced == (
