@@ -204,9 +204,12 @@ class Script:
         keys = dict(w.split("=") for w in words if "=" in w)
         return said(self.world.create(name, given, configs=keys))
 
-    def do_delete(self, name: str) -> str | None:
-        answer = self.world.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]))
-        return said(answer.responses[0])
+    def do_delete(self, *names: str) -> str | None:
+        asked = [DeleteTopicState(name=name) for name in names]
+        answers = self.world.ask(DeleteTopicsRequest(topics=asked)).responses
+        if len(names) == 1:
+            return said(answers[0])
+        return ", ".join([f"{answer.name} {said(answer) or 'NONE'}" for answer in answers])
 
     def do_kill(self, *brokers: str) -> None:
         """The processes die, as far as the controller is told in this order, at one moment."""
