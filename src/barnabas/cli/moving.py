@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -293,9 +294,15 @@ def _throttled_s(rows: list[Ongoing], throttles: Mapping[int, int]) -> list[floa
     return [count / throttles[broker] for broker, count in sums if count and broker in throttles]
 
 
+def waiting_for(rows: list[Ongoing]) -> list[str]:
+    """How many wait for whom."""
+    stuck = Counter([row.waits_for for row in rows if row.waits_for is not None])
+    return [f"{count} of {len(rows)} wait for {what}" for what, count in sorted(stuck.items())]
+
+
 def watch(connected: Connected, partitions: Iterable[TopicPartition]) -> None:
     """Stay until none of the partitions is under way; with a bar in bytes, the rate and the time
-    that is left, on a terminal."""
+    that is left, on a terminal. What they wait for is said when it changes."""
     chosen = set(partitions)
     topics = sorted({partition.topic for partition in chosen})
     columns = (
@@ -304,9 +311,13 @@ def watch(connected: Connected, partitions: Iterable[TopicPartition]) -> None:
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("", total=None)
-        most = 0
+        most, said = 0, ""
         while topics:
             rows = [row for row in ongoing(connected, topics) if row.partition in chosen]
+            waiting = "; ".join(waiting_for(rows))
+            if waiting != said:
+                said = waiting
+                bar.console.print(waiting or "nobody is missing any more", highlight=False)
             left = sum(row.bytes_left for row in rows)
             most = max(most, left)
             done = len(chosen) - len(rows)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from barnabas.cli.moving import (
     ongoing,
     placed,
     under_way,
+    waiting_for,
     watch,
 )
 from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
@@ -194,9 +194,7 @@ def _title(estimated: Estimate, rows: list[Ongoing], rates: dict[int, int]) -> s
     if estimated.seconds_left is not None:
         when = f"about {estimated.seconds_left:.0f} s left"
     speed = f"{estimated.bytes_left} bytes left, {estimated.rate / 1e6:.1f} MB/s, {when}"
-    stuck = Counter([row.waits_for for row in rows if row.waits_for is not None])
-    waiting = [f"; {count} of {len(rows)} wait for {what}" for what, count in sorted(stuck.items())]
-    return speed + "".join(waiting) + _throttled(rates)
+    return "; ".join([speed, *waiting_for(rows)]) + _throttled(rates)
 
 
 def _throttled(rates: dict[int, int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cli import moving
-from barnabas.cli.moving import Estimate, Ongoing, Placed, estimate
+from barnabas.cli.moving import Estimate, Ongoing, Placed, estimate, waiting_for
 from barnabas.cli.reassign_throttle import Move, moves_of
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
@@ -75,3 +75,11 @@ def test_what_waits_for_a_dead_broker_takes_no_time_that_is_known(
     assert told([row(A, 700, fenced=[2])], {2: 100}) == Estimate(700, 0.0, None)
     looks[:] = [[row(A, 700), row(B, 300)]]
     assert told([row(A, 700, leader=-1), row(B, 600)], {}) == Estimate(1000, 300.0, 1.0)
+
+
+def test_whom_copies_wait_for_is_counted() -> None:
+    rows = [row(A, 0, fenced=[2]), row(B, 5, fenced=[2]), row(A, 5), row(B, 5, leader=-1)]
+    assert waiting_for(rows) == [
+        "1 of 4 wait for a leader",
+        "2 of 4 wait for broker 2, which is fenced",
+    ]
