@@ -22,6 +22,7 @@ from barnabas.config.topic import TOPIC as TOPIC_KEYS
 from barnabas.config.topic_names import check_topic_name
 from barnabas.metadata.image import (
     BROKER,
+    BROKER_LOGGER,
     CLIENT_METRICS,
     CLUSTER_DEFAULT,
     GROUP,
@@ -315,7 +316,7 @@ def _described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigs
     )
 
 
-_LISTED = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
+_LISTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 def list_config_resources(
@@ -325,7 +326,7 @@ def list_config_resources(
     kinds = list(dict.fromkeys(request.resource_types)) or list(_LISTED)
     if version == 0:
         kinds = [CLIENT_METRICS]
-    unknown = [kind for kind in kinds if kind not in _LISTED and kind != 8]
+    unknown = [kind for kind in kinds if kind not in _LISTED]
     if unknown:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     found = []
@@ -337,6 +338,6 @@ def list_config_resources(
 def _names(image: MetadataImage, kind: int) -> Iterable[str]:
     if kind == TOPIC:
         return sorted(image.topics_by_name)
-    if kind == BROKER:
+    if kind in (BROKER, BROKER_LOGGER):
         return [str(broker) for broker in sorted(image.brokers)]
     return sorted(name for type_, name in image.configs if type_ == kind and name)

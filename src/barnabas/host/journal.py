@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from barnabas import limits
+from barnabas.config.loggers import Loggers
 
 LEVELS = ("debug", "info", "warning", "error")
 _PLAIN = frozenset(
@@ -22,19 +23,21 @@ _PLAIN = frozenset(
 
 
 class Journal:
-    """Writes lines of at least `level` to a file descriptor; `counts` has every line by level."""
+    """Writes lines of at least `level`, until `loggers` change it, to a file descriptor; `counts` has
+    every line by level."""
 
     def __init__(self, descriptor: int = 2, level: str = "info") -> None:
         if level not in LEVELS:
             raise ValueError(f"a log level is {', '.join(LEVELS)}, not {level!r}")
         self._descriptor = descriptor
-        self._least = LEVELS.index(level)
+        self.loggers = Loggers(level)
+        """Which lines are written; whoever has them may change that."""
         self.counts: Counter[str] = Counter()
 
     def write(self, level: str, event: str, fields: Mapping[str, object]) -> None:
         """One line. A full disk or a reader that went away loses the line, never the node."""
         self.counts[level] += 1
-        if LEVELS.index(level) < self._least:
+        if not self.loggers.allows(level, event):
             return
         line = format_line(time.time(), level, event, fields)
         try:

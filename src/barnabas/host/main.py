@@ -68,7 +68,7 @@ class NodeProcess:
         self._loop.set_exception_handler(self._on_unhandled)
         self.ports = HostPorts(self._loop, journal, config)
         self.config = config
-        self._node = Node(config, self.ports)
+        self._node = Node(config, self.ports, journal.loggers)
         self._status = 0
         self._stopping = False
         self._watch = LoopWatch(self._loop, self.ports.log)

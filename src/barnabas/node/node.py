@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from barnabas.broker.broker import Broker
 from barnabas.client.channels import Channels
+from barnabas.config.loggers import Loggers
 from barnabas.config.meta_properties import MetaProperties, check_directories
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
@@ -19,6 +20,7 @@ from barnabas.metadata.features import KRAFT_VERSION, supported
 from barnabas.metadata.formatting import directories_of
 from barnabas.node.bootstrap import read_bootstrap
 from barnabas.node.listeners import Listeners
+from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.metadata_log import MetadataLog
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
@@ -36,7 +38,8 @@ QUORUM_LEAVES_MS_MAX = 1_000.0
 class Node:
     """A broker, a controller, or both."""
 
-    def __init__(self, config: NodeConfig, ports: Ports) -> None:
+    def __init__(self, config: NodeConfig, ports: Ports, loggers: Loggers | None = None) -> None:
+        """`loggers` decide what is written of the node's own log; without them nobody is asked."""
         self.config = config
         self.ports = ports
         self.listeners = Listeners(ports, config, self._features)
@@ -46,6 +49,7 @@ class Node:
         self.broker: Broker | None = None
         self.quorum: QuorumReplica
         self._stopping = False
+        self._own_loggers = OwnLoggers(int(config.node_id), loggers or Loggers())
         self._policies = NO_POLICIES
 
     def start(self) -> None:
@@ -108,6 +112,7 @@ class Node:
         for table in self.listeners.tables(config.controller_listeners):
             controller_handlers.add_to(table, controller)
             raft_handlers.add_to(table, self.quorum)
+            self._own_loggers.serve(table)
         for module in raft_handlers.FORWARDED:
             controller.forwarded.add(module, self.quorum)
 
@@ -132,6 +137,7 @@ class Node:
         broker.on_ready = lambda: self.listeners.serve(config.broker_listeners)
         for table in self.listeners.tables(config.broker_listeners):
             broker.add_to(table)
+            self._own_loggers.serve(table)
 
     def _features(self) -> Features:
         """A controller alone has no image but its own; kraft.version is the quorum's to know."""

@@ -92,6 +92,10 @@ class ApiTable:
         self._entries[entry.api.key] = entry
         self.advertised = []
 
+    def replace(self, key: int, handle: Handler) -> None:
+        """Another handler for an API that is served, with the same role."""
+        self._entries[key] = self._entries[key]._replace(handle=handle)
+
     def get(self, key: int) -> Entry | None:
         return self._entries.get(key)
 

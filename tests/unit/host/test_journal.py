@@ -39,6 +39,18 @@ def test_lines_below_the_level_are_counted_but_not_written() -> None:
     assert journal.counts == {"info": 1, "error": 1}
 
 
+def test_levels_may_change_while_lines_are_written() -> None:
+    reader, writer = os.pipe()
+    journal = Journal(writer, "warning")
+    journal.write("info", "raft.first", {})
+    journal.loggers.set("raft", "DEBUG")
+    journal.write("debug", "raft.second", {})
+    journal.write("info", "broker.third", {})
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert [line.split()[2] for line in file] == ["raft.second"]
+
+
 def test_a_reader_that_went_away_loses_lines_only() -> None:
     reader, writer = os.pipe()
     os.close(reader)
