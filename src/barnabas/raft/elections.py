@@ -158,17 +158,19 @@ def on_end_epoch(m: Machine, ticket: int, request: EndEpochRequest) -> None:
         m.see_epoch(request.epoch, request.leader_id, endpoint)
         state = m.state
         if isinstance(state, Follower) and state.leader_id == request.leader_id:
-            m.refine(state.doubting(m.now + _rank_delay(m, request.successors)))
+            m.refine(state.dismissed(m.now + _rank_delay(m, request.successors)))
     m.reply(ticket, EndEpochResponse(error, m.epoch, m.leader_id, m.leader_endpoint))
 
 
 def _rank_delay(m: Machine, successors: tuple[ReplicaKey, ...]) -> float:
-    """How long to wait by rank: the first stands at once, each next one twice as long."""
-    rank = next((i for i, key in enumerate(successors) if key.matches(m.me)), 0)
+    """How long to wait by rank: the first stands at once, each next one waits twice as long, and whoever
+    is not named among others as long as can be. Where nobody is named everybody stands at once."""
+    last = len(successors)
+    rank = next((i for i, key in enumerate(successors) if key.matches(m.me)), last)
+    bound = m.settings.election_backoff_ms_max
     if rank == 0:
         return 0.0
-    bound = m.settings.election_backoff_ms_max
-    return float(min(bound, (bound >> (len(successors) - 1)) << (rank - 1)))
+    return float(bound if rank == last else min(bound, (bound >> (last - 1)) << (rank - 1)))
 
 
 # -- standing ------------------------------------------------------------------------------------

@@ -99,8 +99,12 @@ class _Fetching:
         return self._changed(deadline_ms=deadline_ms, has_fetched=True)
 
     def doubting(self, deadline_ms: float) -> Self:
-        """The leader said goodbye or its process is gone: act at `deadline_ms`, and let others stand."""
+        """The leader leads no more or its process is gone: act at `deadline_ms`, and let others stand."""
         return self._changed(deadline_ms=min(deadline_ms, self.deadline_ms), has_fetched=False)
+
+    def dismissed(self, deadline_ms: float) -> Self:
+        """The leader said goodbye: act at `deadline_ms`, when it is this replica's turn, not before."""
+        return self._changed(deadline_ms=deadline_ms, has_fetched=False)
 
     def fetching_snapshot(self, snapshot: Following | None) -> Self:
         return self._changed(snapshot=snapshot)

@@ -5,6 +5,7 @@ the node with the lowest id the shortest wait. Commands:
 
     voters 1 2 3 [observers 4 5]    replicas with empty logs, not started
     dynamic 1 2 3 [observers 4 5]   the same with voters in the log (kraft.version 1); all may be voters
+    old N                           N knows no pre-vote, as Apache Kafka before 4.0
     believes N 1 2                  before its start N takes these for the voters
     log N 1x3 2x2                   before its start N has 3 records of epoch 1, then 2 of epoch 2
     saved N E voted V | leader L    before its start N remembers this of epoch E
@@ -17,6 +18,7 @@ the node with the lowest id the shortest wait. Commands:
     propose N K                     N appends a batch of K records
     resign N | leave N              N gives up leadership; for good
     disk N slow | fast              what N syncs is not durable before it is fast again
+    ends L N S ...                  N hears that L's epoch is over, and that S ... may follow, in this order
     add L N | remove L N            L is asked to make N a voter, or none
     state                           what everybody is
     electorate                      whom everybody takes for the voters
@@ -33,6 +35,7 @@ from barnabas.raft.log_shape import LogShape
 from barnabas.raft.machine import Machine
 from barnabas.raft.messages import (
     AddVoterRequest,
+    EndEpochRequest,
     RemoveVoterRequest,
 )
 from barnabas.raft.settings import ReplicaSettings
@@ -173,6 +176,13 @@ class Script(Machines):
 
     def _do_leave(self, name: str) -> None:
         self._step(self.nodes[int(name)], on.Resign(for_good=True))
+
+    def _do_ends(self, leader: str, name: str, *successors: str) -> None:
+        node = self.nodes[int(name)]
+        assert node.machine is not None
+        keys = tuple(ReplicaKey(int(successor)) for successor in successors)
+        request = EndEpochRequest(node.machine.epoch, int(leader), keys, {})
+        self._step(node, on.Asked(0, request))
 
     def _do_disk(self, name: str, how: str) -> None:
         node = self.nodes[int(name)]

@@ -71,8 +71,13 @@ class Machines:
         self.now = 0.0
         self.lines: list[str] = []
         self.isolated: set[int] = set()
+        self.old: set[int] = set()
+        """Who knows no pre-vote."""
         self._work: deque[Callable[[], None]] = deque()
         self._ticket = 0
+
+    def _do_old(self, name: str) -> None:
+        self.old.add(int(name))
 
     def say(self, line: str) -> None:
         self.lines.append(f"  {line}")
@@ -178,6 +183,12 @@ class Machines:
             return
         if not isinstance(send.request, FetchRequest):
             self.say(f"{me}→{target} {_show(send.request)}")
+        if target in self.old and isinstance(send.request, VoteRequest) and send.request.pre_vote:
+            self.say(f"{me}←{target} unknown version")
+            self._work.append(
+                lambda: self._step(sender, on.Failed(send.request_id, unsupported=True))
+            )
+            return
         if isinstance(send.request, FeaturesRequest):
             answered = on.Answered(
                 send.request_id, FeaturesResponse(ErrorCode.NONE, KRAFT_VERSIONS)
