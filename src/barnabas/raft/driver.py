@@ -130,6 +130,7 @@ class QuorumReplica:
 
     def start(self) -> None:
         """Load the latest snapshot and begin to take part. Callbacks follow from now on."""
+        self._snapshotting.start()
         self.step(on.Tick())
 
     def shutdown(self, on_done: Callable[[], None], timeout_ms: float = 2_000) -> None:

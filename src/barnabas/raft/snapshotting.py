@@ -2,7 +2,8 @@
 
 One is begun when enough bytes were applied since the last, or enough time has passed; it is written
 one chunk per turn and made durable off the thread, while everything else goes on. What retention
-does not keep is deleted, the oldest first. Source: KIP-630.
+does not keep is deleted, the oldest first; also once a minute, for time passes where nothing happens.
+Source: KIP-630.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from barnabas.types import Buffer
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 
 QUEUE = "raft-snapshot"
+LOOK_MS = 60_000
+"""How often somebody looks for what has become too old, where nothing else makes them look. As in Kafka."""
 
 
 class Snapshotting:
@@ -56,8 +59,24 @@ class Snapshotting:
         self._bytes_before = 0
         self._cleaned_for: OffsetAndEpoch | None = None
         """The newest snapshot when old ones were last looked for."""
+        self._look_ms = LOOK_MS
+        if 0 < settings.snapshot_interval_ms_max < LOOK_MS:
+            self._look_ms = settings.snapshot_interval_ms_max
         self.taken = 0
         """Snapshots taken in this run."""
+
+    def start(self) -> None:
+        """From now on look once in a while, also where nothing happens."""
+        self._ports.wakeups.call_at(self._ports.clock.now_ms() + self._look_ms, self._look)
+
+    def _look(self) -> None:
+        if self._applier.stopped:
+            return
+        latest = self._machine.log.latest_snapshot
+        if latest is not None and self._writer is None:
+            self._clean_up(latest)
+        self.maybe_begin()
+        self.start()
 
     def maybe_begin(self) -> bool:
         """Begin one where it is due; clean up behind one that was fetched, or found at the start."""

@@ -100,6 +100,31 @@ def test_what_is_too_old_goes_once_a_newer_snapshot_is_there() -> None:
     assert 0 < log_start(node) <= left[0].offset
 
 
+def test_what_is_too_old_goes_though_nothing_happens() -> None:
+    quorum, node = alone(
+        bytes_between_snapshots=1_500,
+        segment_bytes=1_024,
+        retention_bytes=NEVER,
+        retention_ms=10_000,
+        snapshot_interval_ms_max=0,
+    )
+    write(quorum, 40)
+    quorum.world.run(quorum.world.now_ms + 100)
+    before = kept(node)
+    assert len(before) > 1 and log_start(node) == 0
+    quorum.world.run(quorum.world.now_ms + 80_000)
+    assert kept(node) == before[-1:]
+    assert 0 < log_start(node) <= before[-1].offset
+
+
+def test_a_snapshot_is_taken_after_so_long_though_nothing_happens() -> None:
+    quorum, node = alone(bytes_between_snapshots=MUCH, snapshot_interval_ms_max=5_000)
+    write(quorum, 1)
+    assert kept(node) == []
+    quorum.world.run(quorum.world.now_ms + 11_000)
+    assert len(kept(node)) == 1
+
+
 def test_everything_is_kept_where_nothing_bounds_it() -> None:
     quorum, node = alone(
         bytes_between_snapshots=1_500,
