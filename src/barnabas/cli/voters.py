@@ -88,8 +88,8 @@ def remove_controller(
         print(f"voter to remove: {node}, directory {uuid_text(key)}")
         view = _print_voters(quorum)
         _say_who_is_left(view, node)
+        _check_changeable(view)
         if dry_run:
-            _check_changeable(view)
             return
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node, voter_directory_id=key)
         client.ask_leader(quorum, request, CHANGE_TIMEOUT_MS)

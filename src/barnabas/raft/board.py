@@ -125,8 +125,11 @@ class Board:
         self.on_contact(key, now_ms)
 
     def on_contact(self, key: ReplicaKey, now_ms: float) -> None:
-        """`key` fetched, records or a snapshot: it follows."""
-        progress = self.progress_of(key)
+        """`key` fetched, records or a snapshot: it follows. Who observes is known from its first fetch of
+        records on that are in the log."""
+        progress = self.voters[key.id] if self.is_voter(key) else self.observers.get(key)
+        if progress is None:
+            return
         progress.last_fetch_ms = now_ms
         progress.acknowledged = True
         if not self.is_voter(key):

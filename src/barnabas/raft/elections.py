@@ -71,6 +71,9 @@ def on_vote_request(m: Machine, ticket: int, request: VoteRequest) -> None:
     if error is ErrorCode.NONE:
         if request.epoch > m.epoch:
             m.newer_epoch(request.epoch)
+        if request.voter is not None and not request.voter.matches(m.me):
+            error = ErrorCode.INVALID_VOTER_KEY  # the epoch is known all the same
+    if error is ErrorCode.NONE:
         complete = m.log.is_behind(request.last)
         if request.pre_vote:
             granted = complete and _grants_pre_vote(m.state)
@@ -85,10 +88,7 @@ def _check_vote(m: Machine, request: VoteRequest) -> ErrorCode:
     last, epoch = request.last, request.epoch
     if last.offset < 0 or last.epoch < 0 or last.epoch > epoch - (not request.pre_vote):
         return ErrorCode.INVALID_REQUEST
-    error = check_from_voter(m, request.candidate.id, epoch)
-    if error is ErrorCode.NONE and request.voter is not None and not request.voter.matches(m.me):
-        return ErrorCode.INVALID_VOTER_KEY
-    return error
+    return check_from_voter(m, request.candidate.id, epoch)
 
 
 def check_from_voter(m: Machine, node_id: int, epoch: int) -> ErrorCode:

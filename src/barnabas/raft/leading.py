@@ -206,7 +206,8 @@ def _check_epoch(m: Machine, epoch: int) -> ErrorCode:
 
 
 def _error(m: Machine, error: ErrorCode) -> FetchResponse:
-    return FetchResponse(error, m.epoch, m.leader_id, m.leader_endpoint)
+    start = m.log.start_offset
+    return FetchResponse(error, m.epoch, m.leader_id, m.leader_endpoint, log_start_offset=start)
 
 
 def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:

@@ -9,7 +9,7 @@ Source: KIP-853; Kafka's AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.states import Follower, Leader, Observer
 from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
 from barnabas.record.builder import ControlType
+from barnabas.types import ZERO_UUID, Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.wire.messages.voters_record import VotersRecord
@@ -114,11 +115,16 @@ def _answer(m: Machine, ticket: int, error: ErrorCode, message: str = "") -> Non
     m.reply(ticket, ChangeVoterResponse(error, m.epoch, m.leader_id, m.leader_endpoint, message))
 
 
-def _refusal(m: Machine) -> tuple[ErrorCode, str] | None:
-    """Why no change can begin now."""
+Refusal = tuple[ErrorCode, str]
+
+
+def _refusal(m: Machine, senseless: Refusal | None) -> Refusal | None:
+    """Why no change can begin now; a leader first says what makes the request `senseless`."""
     state = m.state
     if not isinstance(state, Leader):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {m.leader_id} leads"
+    if senseless is not None:
+        return senseless
     if m.high_watermark <= state.start_offset:
         return ErrorCode.REQUEST_TIMED_OUT, "the leader has not committed a record of its epoch yet"
     if m.history.kraft_version < 1:
@@ -131,12 +137,27 @@ def _refusal(m: Machine) -> tuple[ErrorCode, str] | None:
     return None
 
 
+def _check_voter(voter: ReplicaKey) -> Refusal | None:
+    """A voter of the log is one directory: without its id it would be any."""
+    if voter.id >= 0 and voter.directory_id != ZERO_UUID:
+        return None
+    return ErrorCode.INVALID_REQUEST, "a node id and a directory id must say which voter"
+
+
+def _check_listed(
+    m: Machine, voter: ReplicaKey, endpoints: Mapping[str, Endpoint]
+) -> Refusal | None:
+    """Of a voter that tells where it is."""
+    refusal = _check_voter(voter)
+    if refusal is None and m.settings.listener_name not in endpoints:
+        refusal = ErrorCode.INVALID_REQUEST, f"no endpoint for {m.settings.listener_name}"
+    return refusal
+
+
 def on_add_voter(m: Machine, ticket: int, request: AddVoterRequest) -> None:
-    refusal = _refusal(m)
+    refusal = _refusal(m, _check_listed(m, request.voter, request.endpoints))
     if refusal is None and request.voter.id in m.voters.nodes:
         refusal = ErrorCode.DUPLICATE_VOTER, f"node {request.voter.id} is a voter already"
-    if refusal is None and m.settings.listener_name not in request.endpoints:
-        refusal = ErrorCode.INVALID_REQUEST, f"no endpoint for {m.settings.listener_name}"
     if refusal is not None:
         _answer(m, ticket, *refusal)
         return
@@ -147,7 +168,7 @@ def on_add_voter(m: Machine, ticket: int, request: AddVoterRequest) -> None:
 
 
 def on_remove_voter(m: Machine, ticket: int, request: RemoveVoterRequest) -> None:
-    refusal = _refusal(m)
+    refusal = _refusal(m, _check_voter(request.voter))
     node = m.voters.nodes.get(request.voter.id)
     if refusal is None and (node is None or node.key != request.voter):
         refusal = ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is no voter"
@@ -181,15 +202,16 @@ def on_update_voter(m: Machine, ticket: int, request: UpdateVoterRequest) -> Non
         error = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
         _answer(m, ticket, error)
         return
-    if isinstance(m.state, Leader) and m.history.kraft_version < 1:
+    senseless = _check_listed(m, request.voter, request.endpoints)
+    if senseless is None and not 0 <= request.versions[0] <= request.versions[1]:
+        senseless = ErrorCode.INVALID_REQUEST, f"no range of kraft.version: {request.versions}"
+    if senseless is None and isinstance(m.state, Leader) and m.history.kraft_version < 1:
         _note_static_voter(m, ticket, request)
         return
-    refusal = _refusal(m)
+    refusal = _refusal(m, senseless)
     node = m.voters.nodes.get(request.voter.id)
     if refusal is None and (node is None or node.key != request.voter):
         refusal = ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is no voter"
-    if refusal is None and m.settings.listener_name not in request.endpoints:
-        refusal = ErrorCode.INVALID_REQUEST, f"no endpoint for {m.settings.listener_name}"
     if refusal is None and not _covers(request.versions, m.history.kraft_version):
         refusal = ErrorCode.INVALID_REQUEST, f"kraft.version {m.history.kraft_version} is needed"
     if refusal is not None:

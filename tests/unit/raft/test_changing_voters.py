@@ -74,6 +74,34 @@ def test_only_the_voter_with_that_directory_is_removed() -> None:
     assert quorum.ask(messages.RemoveVoterRequest(other)).error is ErrorCode.VOTER_NOT_FOUND
 
 
+@pytest.mark.parametrize("static", [False, True])
+def test_who_does_not_say_which_voter_is_refused_at_once(static: bool) -> None:
+    quorum = Quorum(voters=3, first_voters=None if static else 2)
+    quorum.start()
+    quorum.commit(b"1")
+    at = {LISTENER: Endpoint("n3", 9093)}
+    nobody, no_directory = ReplicaKey(-1, Uuid(b"d" * 16)), ReplicaKey(3)
+    somebody = ReplicaKey(3, Uuid(b"d" * 16))
+    leader = quorum.elect().replica
+    assert leader is not None
+    senseless: list[messages.Request] = [
+        messages.AddVoterRequest(somebody, {"OTHER": at[LISTENER]}, 30_000),
+        messages.UpdateVoterRequest(leader.epoch, somebody, {}, (0, 1)),
+        messages.UpdateVoterRequest(leader.epoch, somebody, at, (-1, 1)),
+        messages.UpdateVoterRequest(leader.epoch, somebody, at, (1, 0)),
+    ]
+    for key in (nobody, no_directory):
+        senseless += [
+            messages.AddVoterRequest(key, at, 30_000),
+            messages.RemoveVoterRequest(key),
+            messages.UpdateVoterRequest(leader.epoch, key, at, (0, 1)),
+        ]
+    for request in senseless:
+        answer = quorum.ask(request, limit_ms=10)
+        assert answer.error is ErrorCode.INVALID_REQUEST, request
+        assert answer.message
+
+
 def test_the_last_voter_stays() -> None:
     quorum = Quorum(voters=1, first_voters=1)
     quorum.start()

@@ -8,8 +8,11 @@ import pytest
 
 from barnabas.raft import board, handlers
 from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.messages import VoteRequest
+from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.states import Leader
-from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID
+from barnabas.raft.voters import ReplicaKey
+from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Uuid
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import decode, encode_bytes
 from barnabas.wire.errors import ErrorCode
@@ -19,6 +22,8 @@ from barnabas.wire.messages import end_quorum_epoch_request as end_epoch
 from barnabas.wire.messages import fetch_request as fetch
 from barnabas.wire.messages import fetch_snapshot_request as fetch_snapshot
 from barnabas.wire.messages import vote_request as vote
+from barnabas.wire.messages.add_raft_voter_request import AddRaftVoterRequest
+from barnabas.wire.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from barnabas.wire.request import Parked, RequestContext
 from barnabas.wire.schema import Message
 from tests.unit.raft.quorum_world import CLUSTER, Quorum
@@ -89,6 +94,18 @@ def test_a_senseless_vote_request_is_refused(
     for name, value in change.items():
         setattr(request.topics[0].partitions[0], name, value)
     assert ask(replica, request, 2).topics[0].partitions[0].error_code == error
+
+
+def test_a_vote_for_another_directory_is_refused_and_its_epoch_taken_over() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.commit(b"1")
+    replica = leader(quorum)
+    epoch = replica.epoch + 5
+    other = ReplicaKey(replica.node_id, Uuid(b"o" * 16))
+    answer = quorum.ask(VoteRequest(epoch, ReplicaKey(9), other, OffsetAndEpoch(99, 1)))
+    assert answer.error is ErrorCode.INVALID_VOTER_KEY
+    assert (answer.epoch, answer.leader_id) == (epoch, -1)
 
 
 def test_a_foreign_cluster_is_refused(quorum: Quorum) -> None:
@@ -181,6 +198,38 @@ def test_a_senseless_fetch_is_refused(
     assert answer.responses[0].partitions[0].error_code == error
 
 
+@pytest.mark.parametrize("version", [v for v in versions(ApiKey.FETCH) if v >= 12])
+def test_a_follower_says_from_version_17_on_where_the_leader_is(
+    quorum: Quorum, version: int
+) -> None:
+    follower = next(n for n in quorum.up() if n is not quorum.elect()).replica
+    assert follower is not None
+    request = fetch_request(follower, version, fetch_offset=0, last_fetched_epoch=0)
+    answer = ask(follower, request, version)
+    [part] = answer.responses[0].partitions
+    assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert part.log_start_offset == 0
+    assert part.current_leader.leader_id == leader(quorum).node_id
+    assert len(answer.node_endpoints) == (1 if version >= 17 else 0)
+
+
+def test_who_never_fetched_what_is_in_the_log_is_no_observer() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.commit(b"1")
+    replica = leader(quorum)
+
+    def observers(offset: int, epoch: int) -> list[int]:
+        fields = {"fetch_offset": offset, "last_fetched_epoch": epoch}
+        ask(replica, fetch_request(replica, 18, **fields), 18)
+        [part] = ask(replica, describe_request(), 2).topics[0].partitions
+        return [observer.replica_id for observer in part.observers]
+
+    assert observers(1_000, replica.epoch) == []
+    assert observers(0, 0) == [77]
+    assert observers(1_000, replica.epoch) == [77]
+
+
 def test_a_log_that_parts_is_told_where(quorum: Quorum) -> None:
     replica = leader(quorum)
     fields = {"fetch_offset": 1_000, "last_fetched_epoch": replica.epoch}
@@ -238,6 +287,24 @@ def test_the_quorum_is_described_by_its_leader(quorum: Quorum, version: int) -> 
         assert all(v.last_caught_up_timestamp > 0 for v in part.current_voters)
     if version >= 2:
         assert [n.node_id for n in answer.nodes] == [1, 2, 3]
+
+
+def test_another_partition_is_not_described(quorum: Quorum) -> None:
+    request = describe_request()
+    request.topics[0].partitions[0].partition_index = 1
+    [part] = ask(leader(quorum), request, 2).topics[0].partitions
+    assert part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "__cluster_metadata-0" in part.error_message
+
+
+def test_voters_of_another_cluster_are_refused_with_a_sentence(quorum: Quorum) -> None:
+    for request in (
+        AddRaftVoterRequest(cluster_id="another", voter_id=4),
+        RemoveRaftVoterRequest(cluster_id="another", voter_id=4),
+    ):
+        answer = ask(leader(quorum), request, 0)
+        assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+        assert "another" in answer.error_message and CLUSTER in answer.error_message
 
 
 def test_a_follower_does_not_describe(quorum: Quorum) -> None:

@@ -11,7 +11,7 @@ from typing import cast
 
 from barnabas.raft import messages
 from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.handlers.answering import check_cluster
+from barnabas.raft.handlers.answering import check_cluster, foreign_cluster
 from barnabas.raft.voters import ReplicaKey
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
@@ -34,7 +34,9 @@ def handle(
 ) -> Message | Parked:
     error = check_cluster(request.cluster_id, role)
     if error:
-        return AddRaftVoterResponse(error_code=error)
+        return AddRaftVoterResponse(
+            error_code=error, error_message=foreign_cluster(request.cluster_id, role)
+        )
     voter = ReplicaKey(request.voter_id, request.voter_directory_id)
     asked = messages.AddVoterRequest(
         voter,

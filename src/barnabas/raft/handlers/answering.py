@@ -21,6 +21,11 @@ def check_cluster(cluster_id: str | None, role: QuorumReplica) -> ErrorCode:
     return ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
+def foreign_cluster(cluster_id: str | None, role: QuorumReplica) -> str:
+    """For people, where `check_cluster` refuses."""
+    return f"the request is for cluster {cluster_id}, this one is {role.settings.cluster_id}"
+
+
 def only_partition(topics: Sequence[Any], name_field: str, index_field: str) -> Any | None:
     """The one partition a request is about; None where it is not just ``__cluster_metadata-0``."""
     if len(topics) != 1 or getattr(topics[0], name_field) != METADATA_TOPIC:

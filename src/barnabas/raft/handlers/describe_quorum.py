@@ -67,7 +67,11 @@ def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumRespons
             TopicData(
                 topic_name=topic.topic_name,
                 partitions=[
-                    PartitionData(partition_index=part.partition_index, error_code=unknown)
+                    PartitionData(
+                        partition_index=part.partition_index,
+                        error_code=unknown,
+                        error_message=f"the quorum keeps {METADATA_TOPIC}-0 alone",
+                    )
                     for part in topic.partitions
                 ],
             )

@@ -4,8 +4,8 @@ Behaviour: answers with batches up to the log's end, committed or not; with the 
 part; or with the id of a snapshot. Where nothing is new it waits, until something is appended, the
 high watermark has passed what the follower knows (KIP-1166), or `max_wait_ms` is over. The fetch
 offset tells what the follower has on disk and moves the high watermark. No sessions.
-Version notes: up to v12 the topic has a name, from v13 an id; the replica's id moves at v15; v16 says
-where the leader is; v17 has the directory id, v18 the follower's high watermark.
+Version notes: up to v12 the topic has a name, from v13 an id; the replica's id moves at v15; v17
+has the directory id and says where the leader is, v18 the follower's high watermark.
 """
 
 from __future__ import annotations
@@ -94,6 +94,6 @@ def _encode(answer: messages.FetchResponse, version: int) -> FetchResponse:
             )
         ],
         node_endpoints=node_endpoints(
-            NodeEndpoint, answer.leader_id, answer.leader_endpoint, known=version >= 16
+            NodeEndpoint, answer.leader_id, answer.leader_endpoint, known=version >= 17
         ),
     )
