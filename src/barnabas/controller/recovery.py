@@ -139,9 +139,14 @@ class Recovery:
         """Key → when it was first asked, for as long as a balanced recovery lasts."""
 
     def clear(self) -> None:
+        """Not active any more: ask nobody, and let those go on who waited for a survey."""
+        ended = [inquiry for inquiry in self._inquiries.values() if inquiry.then is not None]
         self._inquiries.clear()
         self._retry.clear()
         self._since.clear()
+        for inquiry in ended:
+            assert inquiry.then is not None
+            inquiry.then(inquiry)
 
     def __contains__(self, key: int) -> bool:
         return key in self._inquiries

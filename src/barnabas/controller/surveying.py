@@ -9,7 +9,7 @@ from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.recovery import Inquiry
 from barnabas.controller.runtime import ControllerRuntime
-from barnabas.wire.errors import KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Api, Parked
 from barnabas.wire.schema import Message
 
@@ -35,6 +35,10 @@ def decide_after_survey(
         parked.complete(response)
 
     def on_surveyed(answers: Answers) -> None:
+        if not role.may_decide:
+            why = "this controller resigned while replicas were asked"
+            parked.complete(api.error_response(request, ErrorCode.NOT_CONTROLLER, why))
+            return
         try:
             result = role.decide(api, request, lambda cluster: decider(cluster, answers))
         except KafkaError as error:

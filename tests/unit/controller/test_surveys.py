@@ -63,3 +63,17 @@ def test_an_unclean_election_on_request_is_counted_once() -> None:
     asked = [TopicPartitions(topic="t", partitions=[0])]
     world.ask(ElectLeadersRequest(election_type=1, topic_partitions=asked))
     assert topic.leader[0] == 2 and world.controller.cluster.unclean_elections == 1
+
+
+def test_who_waits_for_a_survey_hears_that_the_controller_resigned() -> None:
+    world = World(sender=ScriptSender())
+    world.join(1, 2)
+    world.create("t", [[1, 2]], configs={"min.insync.replicas": "1"})
+    topic = world.image.topics_by_name["t"]
+    topic.leader[0] = -1
+    topic.isr[0] = ()
+    asked = [TopicPartitions(topic="t", partitions=[0])]
+    box = begun(world, ElectLeadersRequest(election_type=1, topic_partitions=asked))
+    assert not box, "1 and 2 do not answer"
+    world.controller.on_leader_change(2, 9)
+    assert box[0].error_code == ErrorCode.NOT_CONTROLLER
