@@ -22,18 +22,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from barnabas.client.channels import Channels
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
 from barnabas.ports import Connection, Ports
-from barnabas.raft import handlers
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import CommittedBatch, NotLeaderError, SnapshotReader
-from barnabas.types import Buffer, Endpoint, Uuid
-from barnabas.wire.dispatch import ApiTable
-from barnabas.wire.server import RequestServer
+from barnabas.raft.wiring import Member
+from barnabas.types import Buffer, Endpoint
 
 SERVICE_PORT_OFFSET = 100
 LINE_BYTES_MAX = 64 * 1024
@@ -115,22 +110,18 @@ class Service:
     def __init__(self, ports: Ports, node: int, data: str, peers: dict[int, Endpoint]) -> None:
         self._peers = peers
         self.dictionary = Dictionary()
-        settings = ReplicaSettings(
+        member = Member.open(
+            ports,
+            data,
             cluster_id="kv-example",
             node_id=node,
-            directory_id=Uuid(node.to_bytes(16, "big")),
-            can_vote=True,
-            listeners={"CONTROLLER": peers[node]},
-            static_voters=peers,
+            peers=peers,
+            state_machine=self.dictionary,
             bytes_between_snapshots=1024 * 1024,
         )
-        channels = Channels(ports, f"kv-{node}")
-        self.replica = QuorumReplica.open(ports, settings, data, channels, self.dictionary)
-        table = ApiTable()
-        handlers.add_to(table, self.replica)
-        ports.network.listen(peers[node], RequestServer(ports, "CONTROLLER", table).accept)
+        self.replica = member.replica
         ports.network.listen(_service_endpoint(peers[node]), lambda: Line(self))
-        self.replica.start()
+        member.start()
 
     def on_line(self, text: str, line: Line) -> None:
         words = text.split(" ", 2)
@@ -175,7 +166,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--peers", type=_peers, required=True, metavar="1=HOST:PORT,...")
     arguments = parser.parse_args()
-    arguments.data.mkdir(parents=True, exist_ok=True)
     loop = new_loop()
     ports = HostPorts(loop, Journal(sys.stderr.fileno()))
     Service(ports, arguments.id, str(arguments.data.resolve()), arguments.peers)
