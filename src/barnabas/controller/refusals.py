@@ -14,7 +14,7 @@ from barnabas.wire.errors import code_of
 from barnabas.wire.schema import Message
 
 REFUSALS_MAX = 1000
-PARTS_MAX = 5000
+PARTS_MAX = 1000
 
 
 class RefusalNote(NamedTuple):

@@ -28,7 +28,7 @@ PARTITION_HEAD = b"\x01\x03\x02"
 """Frame 1, a PartitionRecord of version 2: what a snapshot consists of."""
 LIST_MAX = 30
 """Replicas of one partition; longer lists are left to the compiled codec."""
-KNOWN_MAX = 20_000
+KNOWN_MAX = 8_000
 """Lists remembered by their bytes."""
 STAGE_SLICE = 300
 """Values staged in one turn: about a millisecond."""
