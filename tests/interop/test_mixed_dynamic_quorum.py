@@ -117,7 +117,7 @@ def check_features(nodes: QuorumNodes) -> None:
     """Kafka's tool hears the levels from controllers that are no brokers."""
     said = kafka("FeatureCommand", "--bootstrap-controller", str(nodes.endpoints[1]), "describe")
     lines = {line.split()[1]: line for line in said.splitlines() if line.startswith("Feature")}
-    assert "FinalizedVersionLevel: 1\t" in lines["kraft.version"], said
+    assert "FinalizedVersionLevel: 1 " in lines["kraft.version"], said
     assert "UNKNOWN" not in lines["metadata.version"], said
 
 
