@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from barnabas.broker.controller_channel import Sender
-from barnabas.broker.leader_range import LeaderRange, ask_leader_range
+from barnabas.broker.fetch_plan import FetchPlan, Follower, Key
+from barnabas.broker.out_of_range import OutOfRange
 from barnabas.broker.partition import Partition
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.client.connection import ChannelError
@@ -27,26 +28,16 @@ from barnabas.record.batch import CorruptBatchError
 from barnabas.replication.follower import (
     FollowerState,
     Phase,
-    resolve_out_of_range,
     truncation_offset,
 )
-from barnabas.replication.sessions import ClientSession, Wanted
+from barnabas.replication.sessions import Wanted
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.messages.fetch_request import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    ReplicaState,
-)
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 
 LOST_RETRY_MS = 50.0
 """After the first loss of a connection; doubled with each one that follows, up to
 `replica.fetch.backoff.ms`: a connection that was reset is no dead leader."""
-NAMED_MAX = 500
-"""New partitions that one request names. A leader takes 40 µs for each."""
 TAKEN_MAX = 150
 TIMED_FROM = 20
 """Partitions whose records are appended in one turn at most; and those after which it is seen how long it
@@ -63,7 +54,6 @@ LEADER_LAGS = frozenset(
 )
 """What a leader says that has not applied the metadata yet which this follower has."""
 
-Key = tuple[Uuid, int]
 NOTHING: tuple[Key, PartitionData | None] = (Uuid(bytes(16)), -1), None
 
 
@@ -97,16 +87,16 @@ class Fetcher:
         self.leader = leader
         self.purpose = f"fetch-{number}"
         self.followed: dict[Key, Followed] = {}
-        self._session = ClientSession()
-        self._wanted: dict[Any, Wanted] = {}
-        self._changed: dict[Key, None] = {}
+        self._plan = FetchPlan(context.settings)
+        self._out_of_range = OutOfRange(
+            context.ports, context.channels, context.node_id, context.settings.fetch_backoff_ms
+        )
         self._delayed: dict[Key, None] = {}
         self._unflushed: dict[Key, None] = {}
         """What was appended and not synced yet where ``flush.messages`` asks for it. The next fetch
         tells the leader that it is here, so it has to wait (as Kafka's fetcher waits within the append)."""
-        self._in_flight = False
-        self.named: frozenset[Any] = frozenset()
-        """What the request under way names."""
+        self.is_in_flight = False
+        """Whether a request is with the leader, which may keep it while there is nothing new."""
         self._wakeup: Wakeup | None = None
         self._endpoint: Endpoint | None = None
         self._closed = False
@@ -134,16 +124,32 @@ class Fetcher:
             self._unflushed[key] = None
         self._want(key, partition, state)
 
-    @property
-    def is_in_flight(self) -> bool:
-        """Whether a request is with the leader, which may keep it while there is nothing new."""
-        return self._in_flight
-
     def remove(self, key: Key) -> None:
         if self.followed.pop(key, None) is not None:
-            self._unwant(key)
+            self._plan.unwant(key)
             self._delayed.pop(key, None)
             self._unflushed.pop(key, None)
+
+    def hand_over(self, target: Fetcher, keys: Iterable[Key] | None = None) -> list[Key]:
+        """Have `target` (of the same leader) fetch what this one fetches without trouble; what of it is
+        under way is dropped when it comes. `keys`: only these. The keys handed over.
+
+        What the request under way names stays: over another connection it may reach the leader after the
+        first request of `target`, and older news would be taken for the newest."""
+        moved = []
+        for key in list(self.followed) if keys is None else keys:
+            followed = self.followed[key]
+            waits = key in self._delayed or key in self._unflushed or key in self._plan.named
+            if followed.state.phase is Phase.FETCHING and not waits:
+                self.remove(key)
+                target.take_over(key, followed)
+                moved.append(key)
+        return moved
+
+    def take_over(self, key: Key, followed: Followed) -> None:
+        """Go on with what another fetcher handed over."""
+        self.followed[key] = followed
+        self._want(key, *followed)
 
     def on_flushed(self, key: Key) -> None:
         """A sync of this partition is over."""
@@ -154,27 +160,20 @@ class Fetcher:
 
     def _want(self, key: Key, partition: Partition, state: FollowerState) -> None:
         log = partition.log
-        self._wanted[key] = Wanted(
-            state.fetch_offset,
-            state.last_fetched_epoch,
-            state.leader_epoch,
-            0 if log is None else log.log_start_offset,
+        start = 0 if log is None else log.log_start_offset
+        self._plan.want(
+            key, Wanted(state.fetch_offset, state.last_fetched_epoch, state.leader_epoch, start)
         )
-        self._changed[key] = None
-
-    def _unwant(self, key: Key) -> None:
-        if self._wanted.pop(key, None) is not None:
-            self._changed[key] = None
 
     def _delay(self, key: Key, state: FollowerState, ms: float) -> None:
         state.delay(self.context.ports.clock.now_ms() + ms)
         self._delayed[key] = None
-        self._unwant(key)
+        self._plan.unwant(key)
 
     def _fail(self, key: Key, state: FollowerState, why: str) -> None:
         """Nothing more until the metadata change."""
         state.phase = Phase.FAILED
-        self._unwant(key)
+        self._plan.unwant(key)
         followed = self.followed.get(key)
         name = followed.partition.name if followed else key
         self.context.ports.log("warning", "fetcher.partition_failed", partition=str(name), why=why)
@@ -191,26 +190,26 @@ class Fetcher:
 
     def pump(self) -> None:
         """Send the next request, where there is one to send and none under way."""
-        if self._in_flight or self._closed or self._unflushed:
+        if self.is_in_flight or self._closed or self._unflushed:
             return
-        hold_throttled(self)
+        self._hold_throttled()
         if self._delayed:
             self._end_delays()
-        if not self._wanted:
+        if not self._plan.wanted:
             return
         endpoint = self.context.endpoint_of(self.leader)
         if endpoint is None:
             self._pump_at(self.context.ports.clock.now_ms() + LEADER_UNKNOWN_RETRY_MS)
             return
         if endpoint != self._endpoint:
-            self._session.forget()
+            self._plan.forget()
             self._endpoint = endpoint
-        self._in_flight = True
+        self.is_in_flight = True
         self.rounds += 1
         settings = self.context.settings
         self.context.channels.send(
             endpoint,
-            _next_request(self),
+            self._plan.next_request(Follower(self.context.node_id, self.context.broker_epoch())),
             self._on_response,
             timeout_ms=max(settings.socket_timeout_ms, settings.fetch_wait_ms_max + 1000),
             purpose=self.purpose,
@@ -218,10 +217,10 @@ class Fetcher:
 
     def _on_response(self, response: FetchResponse | ChannelError) -> None:
         if self._closed:
-            self._in_flight = False
+            self.is_in_flight = False
         elif isinstance(response, ChannelError):
-            self._in_flight = False
-            self.named = frozenset()
+            self.is_in_flight = False
+            self._plan.end_round()
             self._on_lost(response)
             self.pump()
         elif response.error_code:
@@ -233,7 +232,7 @@ class Fetcher:
             if self._lost:
                 self._lost = False
                 self.context.on_reached(self.leader)
-            self._session.on_response(response.session_id)
+            self._plan.on_answer(response.session_id)
             self._take(_parts_of(response))
 
     def _take(self, parts: Iterator[tuple[Key, PartitionData]]) -> None:
@@ -256,8 +255,8 @@ class Fetcher:
         self.context.ports.wakeups.call_soon(partial(self._take, parts))
 
     def _end_round(self) -> None:
-        self._in_flight = False
-        self.named = frozenset()
+        self.is_in_flight = False
+        self._plan.end_round()
         if self.on_answer is not None:
             self.on_answer()
         self.pump()
@@ -267,7 +266,7 @@ class Fetcher:
         self.context.ports.log("info", "fetcher.leader_lost", leader=self.leader, error=str(error))
         self._lost = True
         self.context.on_lost(self.leader)
-        self._session.forget()
+        self._plan.forget()
         backoff = min(
             LOST_RETRY_MS * 2 ** min(self._losses, 10), self.context.settings.fetch_backoff_ms
         )
@@ -279,9 +278,9 @@ class Fetcher:
     def _on_session_error(self, code: ErrorCode) -> None:
         self.context.ports.log("info", "fetcher.session_error", leader=self.leader, error=code.name)
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-            self._session.forget()
+            self._plan.forget()
             return
-        self._session.reset()
+        self._plan.reset()
         if code not in (
             ErrorCode.INVALID_FETCH_SESSION_EPOCH,
             ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
@@ -294,7 +293,7 @@ class Fetcher:
 
     def _on_partition(self, key: Key, followed: Followed, data: PartitionData) -> None:
         partition, state = followed
-        asked = self._session.asked(key)
+        asked = self._plan.asked(key)
         if (
             asked is None
             or state.phase is not Phase.FETCHING
@@ -314,9 +313,20 @@ class Fetcher:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 self._fail(key, state, str(error))
             else:
-                _on_bad_data(self, key, state, partition, error)
+                self._on_bad_data(key, state, partition, error)
         except CorruptBatchError as error:
-            _on_bad_data(self, key, state, partition, error)
+            self._on_bad_data(key, state, partition, error)
+
+    def _on_bad_data(
+        self, key: Key, state: FollowerState, partition: Partition, error: Exception
+    ) -> None:
+        """What came cannot be appended: ask again from where the log really ends."""
+        self.context.ports.log(
+            "error", "fetcher.bad_data", partition=str(partition.name), error=str(error)
+        )
+        if partition.log is not None:
+            state.moved_to(partition.log.log_end_offset, partition.log.last_epoch)
+        self._delay(key, state, self.context.settings.fetch_backoff_ms)
 
     def _append(self, key: Key, followed: Followed, data: PartitionData) -> None:
         partition, state = followed
@@ -370,11 +380,21 @@ class Fetcher:
     def _on_error(self, key: Key, followed: Followed, code: ErrorCode) -> None:
         partition, state = followed
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._find_offset(key, followed)
+            # Ask the leader where its log begins and ends, and go on from what follows from that.
+            state.phase = Phase.FINDING_OFFSET
+            self._plan.unwant(key)
+            self._out_of_range.find_way(
+                self.context.endpoint_of(self.leader),
+                partition,
+                state,
+                lambda: not self._closed and self.followed.get(key) is followed,
+                partial(self._resume, key, state),
+                partial(self._fail, key, state),
+            )
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             # Another leadership began, and the metadata that say so are on their way.
             state.phase = Phase.FAILED
-            self._unwant(key)
+            self._plan.unwant(key)
         elif code in LEADER_LAGS:
             self._delay(key, state, LEADER_UNKNOWN_RETRY_MS)
         else:
@@ -382,55 +402,6 @@ class Fetcher:
                 "info", "fetcher.partition_error", partition=str(partition.name), error=code.name
             )
             self._delay(key, state, self.context.settings.fetch_backoff_ms)
-
-    # -- out of range ----------------------------------------------------------------------------
-
-    def _find_offset(self, key: Key, followed: Followed) -> None:
-        """Ask the leader where its log begins and ends, and go on from what follows from that."""
-        partition, state = followed
-        state.phase = Phase.FINDING_OFFSET
-        self._unwant(key)
-        endpoint = self.context.endpoint_of(self.leader)
-
-        def on_range(found: LeaderRange | None) -> None:
-            if self._closed or self.followed.get(key) is not followed:
-                return
-            if found is None:
-                self._resume(key, state, self.context.settings.fetch_backoff_ms)
-            else:
-                self._resolve(key, followed, found)
-
-        if endpoint is None:
-            on_range(None)
-        else:
-            ask_leader_range(
-                self.context.channels, endpoint, self.context.node_id, partition, on_range
-            )
-
-    def _resolve(self, key: Key, followed: Followed, leader: LeaderRange) -> None:
-        partition, state = followed
-        log = partition.log
-        if log is None:
-            return
-        action = resolve_out_of_range(log.log_end_offset, leader.start, leader.end)
-        self.context.ports.log(
-            "warning",
-            "fetcher.out_of_range",
-            partition=str(partition.name),
-            end=log.log_end_offset,
-            leader_start=leader.start,
-            leader_end=leader.end,
-        )
-        try:
-            if action.truncate_to is not None:
-                partition.truncate(action.truncate_to)
-            elif action.start_at is not None:
-                partition.start_over_at(action.start_at)
-        except KafkaError as error:
-            self._fail(key, state, str(error))
-            return
-        state.moved_to(log.log_end_offset, log.last_epoch)
-        self._resume(key, state, 0.0)
 
     def _resume(self, key: Key, state: FollowerState, delay_ms: float) -> None:
         state.phase = Phase.FETCHING
@@ -455,14 +426,21 @@ class Fetcher:
         if earliest is not None:
             self._pump_at(earliest)
 
+    def _hold_throttled(self) -> None:
+        """Where the throttle's quota is used up, its replicas wait (KIP-73)."""
+        throttle = self.context.throttle
+        wait_ms = 0.0 if throttle is None else throttle.wait_ms()
+        if throttle is None or wait_ms <= 0:
+            return
+        for key in list(self._plan.wanted):
+            partition, state = self.followed[key]
+            if throttle.waits(partition):
+                self._delay(key, state, wait_ms)
+
     def _pump_at(self, when_ms: float) -> None:
         if self._wakeup is not None:
             self._wakeup.cancel()
-        self._wakeup = self.context.ports.wakeups.call_at(when_ms, self._on_wakeup)
-
-    def _on_wakeup(self) -> None:
-        self._wakeup = None
-        self.pump()
+        self._wakeup = self.context.ports.wakeups.call_at(when_ms, self.pump)
 
     def close(self) -> None:
         self._closed = True
@@ -475,58 +453,6 @@ class Fetcher:
         return f"Fetcher({self.purpose} from {self.leader}, {len(self.followed)} partitions)"
 
 
-def _next_request(fetcher: Fetcher) -> FetchRequest:
-    named, forgotten, fetcher._changed = fetcher._session.plan(
-        fetcher._wanted, fetcher._changed, NAMED_MAX
-    )
-    fetcher.named = frozenset(named)
-    settings = fetcher.context.settings
-    topics: dict[Any, list[FetchPartition]] = {}
-    for (topic_id, index), want in named.items():
-        partitions = topics.get(topic_id)
-        if partitions is None:
-            partitions = topics[topic_id] = []
-        partitions.append(
-            FetchPartition(
-                partition=index,
-                current_leader_epoch=want.leader_epoch,
-                fetch_offset=want.fetch_offset,
-                last_fetched_epoch=want.last_fetched_epoch,
-                log_start_offset=want.log_start_offset,
-                partition_max_bytes=settings.fetch_bytes_max,
-            )
-        )
-    gone: dict[Any, list[int]] = {}
-    for topic_id, index in forgotten:
-        gone.setdefault(topic_id, []).append(index)
-    return FetchRequest(
-        replica_state=ReplicaState(
-            replica_id=fetcher.context.node_id, replica_epoch=fetcher.context.broker_epoch()
-        ),
-        max_wait_ms=0 if fetcher._changed else settings.fetch_wait_ms_max,
-        min_bytes=settings.fetch_bytes_min,
-        max_bytes=settings.fetch_response_bytes_max,
-        session_id=fetcher._session.id,
-        session_epoch=fetcher._session.epoch,
-        topics=[FetchTopic(topic_id=key, partitions=value) for key, value in topics.items()],
-        forgotten_topics_data=[
-            ForgottenTopic(topic_id=key, partitions=value) for key, value in gone.items()
-        ],
-    )
-
-
-def _on_bad_data(
-    fetcher: Fetcher, key: Key, state: FollowerState, partition: Partition, error: Exception
-) -> None:
-    """What came cannot be appended: ask again from where the log really ends."""
-    fetcher.context.ports.log(
-        "error", "fetcher.bad_data", partition=str(partition.name), error=str(error)
-    )
-    if partition.log is not None:
-        state.moved_to(partition.log.log_end_offset, partition.log.last_epoch)
-    fetcher._delay(key, state, fetcher.context.settings.fetch_backoff_ms)
-
-
 def _parts_of(response: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:
     for topic in response.responses:
         topic_id = Uuid(topic.topic_id)
@@ -537,34 +463,3 @@ def _parts_of(response: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:
 def _is_unflushed(partition: Partition) -> bool:
     log = partition.log
     return log is not None and log.written_end < log.log_end_offset
-
-
-def hand_over(source: Fetcher, target: Fetcher, keys: Iterable[Key] | None = None) -> list[Key]:
-    """Have `target` (of the same leader) fetch what `source` fetches without trouble; what of it is
-    under way there is dropped when it comes. `keys`: only these. The keys handed over.
-
-    What the request under way names stays: over another connection it may reach the leader after the
-    first request of `target`, and older news would be taken for the newest."""
-    moved = []
-    for key in list(source.followed) if keys is None else keys:
-        followed = source.followed[key]
-        partition, state = followed
-        waits = key in source._delayed or key in source._unflushed or key in source.named
-        if state.phase is Phase.FETCHING and not waits:
-            source.remove(key)
-            target.followed[key] = followed
-            target._want(key, partition, state)
-            moved.append(key)
-    return moved
-
-
-def hold_throttled(fetcher: Fetcher) -> None:
-    """Where the throttle's quota is used up, its replicas wait (KIP-73)."""
-    throttle = fetcher.context.throttle
-    wait_ms = 0.0 if throttle is None else throttle.wait_ms()
-    if throttle is None or wait_ms <= 0:
-        return
-    for key in list(fetcher._wanted):
-        partition, state = fetcher.followed[key]
-        if throttle.waits(partition):
-            fetcher._delay(key, state, wait_ms)

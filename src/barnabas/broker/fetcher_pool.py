@@ -11,7 +11,8 @@ answer.
 
 from __future__ import annotations
 
-from barnabas.broker.fetcher import Fetcher, FetcherContext, Key, hand_over
+from barnabas.broker.fetch_plan import Key
+from barnabas.broker.fetcher import Fetcher, FetcherContext
 from barnabas.broker.partition import Partition
 from barnabas.wire.errors import KafkaError
 
@@ -75,7 +76,7 @@ class FetcherPool:
     def _take_over(self, at: tuple[int, int]) -> None:
         """The regular fetcher plans its next request: it fetches what began elsewhere, too."""
         for express in self._express.get(at, ()):
-            for key in hand_over(express, self._fetchers[at]):
+            for key in express.hand_over(self._fetchers[at]):
                 self._home[key] = self._fetchers[at]
         if at in self._resized:
             self._spread(at)
@@ -94,7 +95,7 @@ class FetcherPool:
         leader, main = at[0], self._fetchers[at]
         for key in self._misplaced(main, at):
             target = self._choose((leader, self._number(key)))
-            for moved in hand_over(main, target, [key]):
+            for moved in main.hand_over(target, [key]):
                 self._home[moved] = target
                 self._dirty[target] = None
         self._context.ports.wakeups.call_soon(self.pump)

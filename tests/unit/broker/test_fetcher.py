@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.fetcher import NAMED_MAX, TAKEN_MAX, FetcherContext
+from barnabas.broker.fetch_plan import NAMED_MAX
+from barnabas.broker.fetcher import TAKEN_MAX, FetcherContext
 from barnabas.broker.fetcher_pool import FetcherPool
 from barnabas.broker.partition import Partition
 from barnabas.client.connection import ChannelError
