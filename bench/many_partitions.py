@@ -11,6 +11,8 @@ the longest turn of each node's loop.
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -20,11 +22,16 @@ from barnabas.client.admin import NewTopic
 from barnabas.client.cluster import TopicView
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import Connected, connect
+from barnabas.host.main import LOG_LEVEL_VARIABLE
 from barnabas.testing.cluster import Cluster
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, Uuid
+from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.messages.fetch_response import FetchResponse
+from bench.wire import ask
 
 POLL_S = 0.02
 PATIENCE_S = 120.0
+TURNS_SHOWN = 5
 
 
 def until(condition: Callable[[], bool]) -> float:
@@ -76,6 +83,7 @@ def run(partitions: int, topic_size: int, kills: int) -> None:
                 f"every ISR is whole                {time.monotonic() - began:7.2f} s", flush=True
             )
             print(f"slowest metadata of everything    {asker.slowest_s:7.2f} s")
+            fetch_everything(client)
         for _ in range(kills):
             kill(cluster, partitions)
         for node in cluster.node_ids:
@@ -84,6 +92,48 @@ def run(partitions: int, topic_size: int, kills: int) -> None:
             until(lambda node=node: not cluster.is_alive(node))  # type: ignore[misc]
             told = [line for line in cluster.log_text(node).splitlines() if "node.stopped" in line]
             print(f"node {node} {told[-1].partition('node.stopped')[2].strip() if told else '?'}")
+            for turn in longest_turns(cluster.log_text(node)):
+                print(f"    {turn}")
+
+
+def longest_turns(log: str) -> list[str]:
+    """Those that were told as too long by the clock, by their CPU time; those of former lives too."""
+    told = [line.partition("loop.slow_turn")[2].strip() for line in log.splitlines()]
+    return sorted(filter(None, told), key=cpu_ms, reverse=True)[:TURNS_SHOWN]
+
+
+def cpu_ms(turn: str) -> float:
+    found = re.search(r"cpu_ms=([0-9.]+)", turn)
+    return float(found.group(1)) if found else 0.0
+
+
+def fetch_everything(client: Connected) -> None:
+    """From the begin, with a session, each broker's partitions in one request."""
+    led: dict[int, dict[Uuid, list[int]]] = {}
+    for topic in client.topics():
+        for index, partition in topic.partitions.items():
+            led.setdefault(partition.leader, {}).setdefault(topic.topic_id, []).append(index)
+    for broker in client.describe_cluster().brokers:
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=1 << 25,
+            topics=[
+                FetchTopic(
+                    topic_id=topic_id,
+                    partitions=[
+                        FetchPartition(partition=index, partition_max_bytes=1 << 20)
+                        for index in indexes
+                    ],
+                )
+                for topic_id, indexes in led.get(broker.node_id, {}).items()
+            ],
+        )
+        began = time.monotonic()
+        answer = ask(f"{broker.host}:{broker.port}", request, 17, FetchResponse)
+        took = time.monotonic() - began
+        count = sum(len(topic.partitions) for topic in answer.responses)
+        print(f"full fetch of {count} partitions     {took:7.2f} s", flush=True)
 
 
 def wait_for_records(client: Connected, names: list[str], size: int) -> None:
@@ -122,6 +172,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--topic-size", type=int, default=100)
     parser.add_argument("--kills", type=int, default=3)
     given = parser.parse_args(arguments)
+    os.environ[LOG_LEVEL_VARIABLE] = "debug"  # slow turns are told
     run(given.partitions, given.topic_size, given.kills)
 
 
