@@ -35,8 +35,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def run(tool: str, *arguments: str, stdin: str = "", fails: bool = False) -> str:
-    """What the tool prints on both streams. A name without a package is one of `TOOLS`."""
-    tool = tool if "." in tool else f"{TOOLS}.{tool}"
+    """What the tool prints on both streams. A name that is not whole is one of `TOOLS`."""
+    tool = tool if tool.startswith("kafka.") else f"{TOOLS}.{tool}"
     command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
     done = subprocess.run(
         [*command, "-cp", f"{LIBS}/*", tool, *arguments],
