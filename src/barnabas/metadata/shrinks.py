@@ -84,6 +84,10 @@ def replay_shrinks(image: MetadataImage, shrinks: Shrinks) -> None:
         topic = topics.get(topic_id)
         if topic is None or not 0 <= index < len(topic.isr) or index in topic.rare:
             image.replay(Shrink(*row).record())
+            if image.undo is not None:
+                # What follows is taken back before this record is.
+                undo = []
+                image.undo.append((_take_back, image, undo))
             continue
         for capture in captures:
             capture.before_change(topic)
