@@ -3,69 +3,69 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from barnabas.cli.free_ports import FreePorts
+
 PAGE = Path(__file__).parents[2] / "docs" / "quorum.md"
 PATIENCE_S = 60.0
 
 
-def free_ports(count: int) -> list[int]:
-    """Below the range that outgoing connections take."""
-    found: list[int] = []
-    for port in range(23_400, 30_000):
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise AssertionError("no free ports")
+def elections(output: Path) -> int:
+    """How many this one has told of; two may have come in one."""
+    return int((re.findall(r"elections: (\d+)\n", output.read_text()) or ["0"])[-1])
 
 
-def wait_for(outputs: list[Path], wanted: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not all(wanted in path.read_text() for path in outputs):
-        assert time.monotonic() < deadline, [path.read_text() for path in outputs]
-        time.sleep(0.02)
+def leader_of(logs: list[Path]) -> int:
+    """Who said last that it leads."""
+    said = [line for log in logs for line in log.read_text().splitlines() if "state=Leader" in line]
+    return int(re.findall(r" node=(\d+) ", max(said))[0])
 
 
 def test_the_documented_program_is_a_quorum(tmp_path: Path) -> None:
     [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "elections.py").write_text(program)
-    ports = [str(port) for port in free_ports(3)]
-    outputs = [tmp_path / f"{node}.out" for node in (1, 2, 3)]
-    processes: list[subprocess.Popen[bytes]] = []
+    ports = [str(port) for port in FreePorts().take(3)]
+    outputs = {node: tmp_path / f"{node}.out" for node in (1, 2, 3)}
+    logs = {node: tmp_path / f"{node}.err" for node in (1, 2, 3)}
+    processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(node: int) -> None:
+        command = [sys.executable, str(tmp_path / "elections.py"), str(node)]
+        with open(outputs[node], "wb") as out, open(logs[node], "ab") as log:
+            processes[node] = subprocess.Popen(
+                [*command, str(tmp_path / str(node)), *ports], stdout=out, stderr=log
+            )
+
+    def kill_the_leader() -> int:
+        leader = leader_of([logs[node] for node in processes])
+        killed = processes.pop(leader)
+        killed.kill()
+        killed.wait()
+        return leader
+
+    def wait_for_another_election(before: int) -> int:
+        deadline, running = time.monotonic() + PATIENCE_S, [outputs[node] for node in processes]
+        while not all(elections(path) > before for path in running):
+            told = [path.read_text() for path in [*running, *logs.values()]]
+            assert time.monotonic() < deadline, told
+            time.sleep(0.02)
+        return max(map(elections, running))
+
     try:
-        for node, output in enumerate(outputs, 1):
-            command = [sys.executable, str(tmp_path / "elections.py"), str(node)]
-            with open(output, "wb") as out, open(tmp_path / f"{node}.err", "wb") as log:
-                processes.append(
-                    subprocess.Popen(
-                        [*command, str(tmp_path / str(node)), *ports], stdout=out, stderr=log
-                    )
-                )
-        wait_for(outputs, "elections: 1\n")
-        processes[0].kill()
-        processes[0].wait()
-        processes[1].kill()
-        processes[1].wait()
-        for node in (0, 1):
-            (tmp_path / f"{node + 1}.out").write_text("")
-            command = [sys.executable, str(tmp_path / "elections.py"), str(node + 1)]
-            with open(outputs[node], "wb") as out:
-                processes[node] = subprocess.Popen(
-                    [*command, str(tmp_path / str(node + 1)), *ports],
-                    stdout=out,
-                    stderr=subprocess.DEVNULL,
-                )
-        wait_for(outputs, "elections: 2\n")
+        for node in outputs:
+            start(node)
+        count = wait_for_another_election(0)
+        first = kill_the_leader()
+        count = wait_for_another_election(count)
+        second = kill_the_leader()
+        start(first)
+        start(second)
+        wait_for_another_election(count)
     finally:
-        for process in processes:
+        for process in processes.values():
             process.kill()
             process.wait()
