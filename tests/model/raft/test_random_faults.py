@@ -33,6 +33,7 @@ def test_a_static_quorum_under_random_faults_keeps_its_promises(seed: int) -> No
     assert chaos.totals["committed"] > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(100, 1, 7))
 def test_a_quorum_that_takes_snapshots_all_the_time_keeps_its_promises(seed: int) -> None:
     chaos = Chaos(Quorum(seed, observers=1, **TIGHT))

@@ -76,6 +76,7 @@ def check_other_directory(broker: Broker) -> None:
         assert len(values(broker.world.logs.logs[partition])) == 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("for_good", [True, False], ids=["for_good", "once"])
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_a_directory_fails_alone_at_any_call(ending: str, for_good: bool) -> None:

@@ -157,6 +157,7 @@ def swap(world: DirectoriesWorld) -> None:
     world.run_ms(10_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [0, 1], ids=["source", "target"])
 @pytest.mark.parametrize("for_good", [True, False], ids=["for_good", "once"])
 def test_any_disk_call_of_a_move_may_fail(for_good: bool, failing: int) -> None:

@@ -196,6 +196,7 @@ def _settings(seed: int) -> dict[str, int]:
     return {"bytes_between_snapshots": 2_000, "retention_bytes": 3_000, "segment_bytes": 2_048}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_never_two_holders_and_nothing_left_behind(seed: int) -> None:
     chaos = RecipeChaos(seed, elects=seed % 3 == 0)

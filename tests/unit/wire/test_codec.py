@@ -53,6 +53,7 @@ def kio_class(cls: type[Message], version: int) -> Any:
     return getattr(import_module(f"kio.schema.{api}.v{version}.{kind}"), name)
 
 
+@pytest.mark.slow
 def test_every_message_and_version_is_byte_equal_to_kio_both_ways() -> None:
     for cls, version, message in samples(2):
         ours = encode_bytes(message, version)
