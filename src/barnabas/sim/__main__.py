@@ -154,5 +154,16 @@ def summary(result: Result) -> str:
     )
 
 
+def run() -> int:
+    """`main`, for a shell: who reads what is printed may stop (``| head``), which ends it without a word."""
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())
