@@ -210,7 +210,8 @@ def _complete_indexes(segment: Segment) -> None:
         segment.find_end()
         segment.finish()
     except CorruptLogError as error:
-        if _is_padding(segment, error.position):  # it was given back, but not durably
+        # It was given back, but not durably. (An index that rotted may point behind the end of the file.)
+        if error.position < segment.size and _is_padding(segment, error.position):
             segment.file().truncate(error.position)
             segment.size = error.position
         with suppress(CorruptLogError):  # a batch rotted: told when it is read

@@ -97,3 +97,22 @@ def test_a_time_index_that_rotted_hides_no_record() -> None:
         model.device.rot(path, rng.randrange(files[path]), rng.randrange(8))
         model.reopen(clean=True)
         model.check()
+
+
+def test_an_index_whose_last_entry_rotted_never_changes_the_batches() -> None:
+    """After a crash the indexes of the last segment that the recovery point vouches for are completed: an
+    entry that points behind the end once made the file grow to there, with zeros (seed 105103)."""
+    for bit in range(64):
+        model = written(4)
+        model.recovery_point = model.log.active.base_offset
+        model.device.process_died()
+        logs = {p: len(model.device.file(p).data) for p in model.device.names if p.endswith(".log")}
+        # Written long ago: the segment before the one in which the recovery point is.
+        path = max(logs)
+        path = max(p for p in logs if p < path).removesuffix(".log") + ".index"
+        size = len(model.device.file(path).data)
+        assert size >= 8
+        model.device.rot(path, size - 8 + bit // 8, bit % 8)
+        model.reopen(clean=False)
+        assert {p: len(model.device.file(p).data) for p in logs} == logs
+        assert model.content() == [entry.data for entry in model.entries]
