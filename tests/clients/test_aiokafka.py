@@ -138,7 +138,11 @@ def test_topics_are_created_listed_and_deleted(cluster: Cluster) -> None:
         await create(cluster, topic, 5)
         client = aiokafka_admin.AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
         await client.start()
-        assert topic in await client.list_topics()
+
+        async def there() -> bool:  # whoever is asked knows it a moment later
+            return topic in await client.list_topics()
+
+        await wait_until(there, "the topic to be known")
         await client.delete_topics([topic])
 
         async def gone() -> bool:

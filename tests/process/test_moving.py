@@ -18,6 +18,18 @@ from tests.process.load import Load, check_read_once, check_replicas_equal, view
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
+@pytest.fixture(autouse=True)
+def everybody(five: Cluster) -> None:
+    """Whoever the test before has started again is back."""
+
+    def serve() -> bool:
+        with connect(five.bootstrap) as client:
+            brokers = client.describe_cluster().brokers
+        return {b.node_id for b in brokers if not b.fenced} == set(five.node_ids)
+
+    five.wait_for(serve, "every broker to be unfenced", 60)
+
+
 def topic_on(cluster: Cluster, replicas: list[int]) -> str:
     name = f"t-{uuid.uuid4().hex[:8]}"
     with connect(cluster.bootstrap) as client:

@@ -45,7 +45,7 @@ class FakeCluster:
     """One topic of `partitions` partitions. `countdown` ticks before and after every append."""
 
     def __init__(self, partitions: int = 3) -> None:
-        self.patience_ms = 2_000.0
+        self.patience_ms = 20_000.0
         self.request_timeout_ms = 1_000.0
         self.countdown = Countdown()
         self.logs: dict[TopicPartition, list[bytes]] = {
