@@ -8,6 +8,7 @@ the replication throttle and cordoned directories. Here is the rest: how many fe
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from barnabas.config.broker import BROKER
@@ -18,13 +19,20 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 
+@lru_cache(64)
+def _settings_of(texts: tuple[tuple[str, str], ...]) -> tuple[LogManagerSettings, int]:
+    """What may change while a broker runs: settings of the logs, fetchers for each leader. They rest on
+    the texts alone, which are mostly those of before. Raises :class:`ConfigError`."""
+    values = BROKER.typed(dict(texts))
+    return LogManagerSettings(values), max(ReplicationSettings(values).fetchers, 1)
+
+
 def apply_dynamic(broker: Broker) -> None:
     """The metadata changed a broker's configuration: live by it."""
     try:
-        values = BROKER.typed(broker.broker_texts())
+        logs, fetchers = _settings_of(tuple(broker.broker_texts().items()))
     except ConfigError as error:  # set by another program: what held goes on holding
         broker.ports.log("error", "broker.config_refused", reason=str(error))
         return
-    logs = LogManagerSettings(values)
     broker.logs.settings = broker.logs.cleaner.settings = logs
-    broker.replicas.fetchers.resize(max(ReplicationSettings(values).fetchers, 1))
+    broker.replicas.fetchers.resize(fetchers)

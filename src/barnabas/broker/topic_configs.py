@@ -7,10 +7,11 @@ dropped whenever any configuration changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
-from barnabas.config.topic import topic_values
-from barnabas.log.config import LogConfig, intern_config
+from barnabas.config.topic import broker_part, topic_values
+from barnabas.log.config import LogConfig
 from barnabas.metadata.image import TOPIC, MetadataImage
 
 PLAIN = ""
@@ -22,6 +23,18 @@ class ReplicaConfig(NamedTuple):
     min_isr: int
 
 
+Texts = tuple[tuple[str, str], ...]
+
+
+@lru_cache(1024)
+def _derive(overrides: Texts, broker: Texts) -> ReplicaConfig:
+    """By the texts alone: many topics and many configurations of the cluster say the same."""
+    values = topic_values(dict(overrides), dict(broker))
+    min_isr = values["min.insync.replicas"]
+    assert isinstance(min_isr, int)
+    return ReplicaConfig(LogConfig.from_topic_config(values), min_isr)
+
+
 class TopicConfigs:
     """Derived configurations by topic."""
 
@@ -30,20 +43,18 @@ class TopicConfigs:
         self._broker_texts = broker_texts
         self._known: dict[str, ReplicaConfig] = {}
         self._version = -1
+        self._broker: Texts = ()
 
     def of(self, topic: str) -> ReplicaConfig:
         if self._version != self._image.config_version:
             self._version = self._image.config_version
             self._known.clear()
+            self._broker = broker_part(self._broker_texts())
         overrides = self._image.config(TOPIC, topic)
         name = topic if overrides else PLAIN
         found = self._known.get(name)
         if found is None:
-            values = topic_values(overrides, self._broker_texts())
-            min_isr = values["min.insync.replicas"]
-            assert isinstance(min_isr, int)
-            log = intern_config(LogConfig.from_topic_config(values))
-            found = self._known[name] = ReplicaConfig(log, min_isr)
+            found = self._known[name] = _derive(tuple(overrides.items()), self._broker)
         return found
 
     def log_config(self, topic: str) -> LogConfig:

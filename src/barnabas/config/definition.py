@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from enum import IntEnum
 from math import isfinite, isnan
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from barnabas.config.allowed import Allowed, parse_allowed
 
@@ -90,11 +90,10 @@ class ConfigKey(NamedTuple):
         """The typed value. Raises :class:`ConfigError`."""
         if text is None:
             return None
-        shown = "(hidden)" if self.sensitive else text
-        value = self._convert(text, shown)
+        value = self._convert(text)
         problem = self.allowed.problem(value)
         if problem is not None:
-            raise ConfigError(self.name, shown, problem)
+            raise self._refused(text, problem)
         return value
 
     def text(self, value: ConfigValue) -> str | None:
@@ -107,7 +106,10 @@ class ConfigKey(NamedTuple):
             return _java_double(value)
         return None if value is None else str(value)
 
-    def _convert(self, text: str, shown: str) -> ConfigValue:
+    def _refused(self, text: str, problem: str) -> ConfigError:
+        return ConfigError(self.name, "(hidden)" if self.sensitive else text, problem)
+
+    def _convert(self, text: str) -> ConfigValue:
         stripped = text.strip()
         kind = self.type
         if kind is ConfigType.LIST:
@@ -115,26 +117,26 @@ class ConfigKey(NamedTuple):
         if kind is ConfigType.BOOLEAN:
             lowered = stripped.lower()
             if lowered not in ("true", "false"):
-                raise ConfigError(self.name, shown, "it must be true or false")
+                raise self._refused(text, "it must be true or false")
             return lowered == "true"
         if kind is ConfigType.DOUBLE:
             try:
                 return float(stripped)
             except ValueError:
-                raise ConfigError(self.name, shown, "it must be a number") from None
-        if kind in _BITS:
-            return self._convert_integer(stripped, shown)
+                raise self._refused(text, "it must be a number") from None
+        bits = _BITS.get(kind)
+        if bits is not None:
+            return self._convert_integer(text, stripped, bits)
         return text if kind is ConfigType.PASSWORD else stripped
 
-    def _convert_integer(self, text: str, shown: str) -> int:
-        bits = _BITS[self.type]
-        digits = text[1:] if text[:1] in ("-", "+") else text
+    def _convert_integer(self, text: str, stripped: str, bits: int) -> int:
+        digits = stripped[1:] if stripped[:1] in ("-", "+") else stripped
         if not (digits.isascii() and digits.isdigit() and len(digits) < 24):
-            raise ConfigError(self.name, shown, "it must be a whole number")
-        value = int(text)
+            raise self._refused(text, "it must be a whole number")
+        value = int(stripped)
         bound = 1 << (bits - 1)
         if not -bound <= value < bound:
-            raise ConfigError(self.name, shown, f"it must fit in {bits} bits")
+            raise self._refused(text, f"it must fit in {bits} bits")
         return value
 
 
@@ -157,7 +159,9 @@ class ConfigDef:
     def __init__(self, keys: Iterator[ConfigKey] | list[ConfigKey]) -> None:
         self.keys: dict[str, ConfigKey] = {key.name: key for key in keys}
         self._defaults: dict[str, ConfigValue] = {}
-        """Those that were asked for, typed."""
+        """Of all keys, typed, once somebody has asked."""
+        self._lists: list[str] = []
+        """Those whose default is a list: every reader gets its own."""
 
     def __contains__(self, name: object) -> bool:
         return name in self.keys
@@ -177,27 +181,32 @@ class ConfigDef:
 
     def default(self, name: str) -> ConfigValue:
         """The typed default; None where there is none."""
-        known = self._defaults.get(name, self)
-        if known is self:
-            key = self.keys[name]
-            known = self._defaults[name] = key.parse(key.default)
-        assert not isinstance(known, ConfigDef)
-        return list(known) if isinstance(known, list) else known
+        value = (self._defaults or self._type_defaults())[name]
+        return list(value) if isinstance(value, list) else value
+
+    def defaults(self) -> dict[str, ConfigValue]:
+        """As `default`, of all keys."""
+        values = dict(self._defaults or self._type_defaults())
+        for name in self._lists:
+            values[name] = list(cast("list[str]", values[name]))
+        return values
+
+    def _type_defaults(self) -> dict[str, ConfigValue]:
+        self._defaults = {name: key.parse(key.default) for name, key in self.keys.items()}
+        self._lists = [name for name, value in self._defaults.items() if isinstance(value, list)]
+        return self._defaults
 
     def typed(self, given: Mapping[str, str]) -> dict[str, ConfigValue]:
         """All keys: the given values (unknown names are left out) over the defaults.
 
         Raises :class:`ConfigError`, also where a required key is missing.
         """
-        values: dict[str, ConfigValue] = {}
+        values = self.defaults()
         for name, key in self.keys.items():
-            text = given.get(name)
-            if text is not None:
-                values[name] = key.parse(text)
+            if name in given:
+                values[name] = key.parse(given[name])
             elif key.required:
                 raise ConfigError(name, None, "it must be given")
-            else:
-                values[name] = self.default(name)
         return values
 
     def unknown(self, given: Mapping[str, str]) -> list[str]:

@@ -68,6 +68,9 @@ BROKER_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
     "compression.zstd.level": (Synonym("compression.zstd.level"),),
 }
 
+_IN_ORDER = [(name, BROKER_SYNONYMS[name]) for name in TOPIC.keys if name in BROKER_SYNONYMS]
+"""As the table of a topic's keys has them."""
+
 
 def topic_defaults(broker: Mapping[str, str]) -> dict[str, ConfigValue]:
     """Typed values of every topic key where the topic sets none.
@@ -75,16 +78,33 @@ def topic_defaults(broker: Mapping[str, str]) -> dict[str, ConfigValue]:
     `broker` has the broker's configuration as text (properties, then dynamic over it); the strongest
     synonym that it sets wins. Raises :class:`ConfigError`.
     """
-    return {name: topic_default(name, broker) for name in TOPIC.keys}
+    values = TOPIC.defaults()
+    for name, synonyms in _IN_ORDER:
+        for synonym in synonyms:
+            if synonym.name in broker:
+                values[name] = _of_broker(synonym, broker)
+                break
+    return values
 
 
 def topic_default(name: str, broker: Mapping[str, str]) -> ConfigValue:
     """As `topic_defaults`, for one key."""
     for synonym in BROKER_SYNONYMS.get(name, ()):
-        text = broker.get(synonym.name)
-        if text is not None:
-            return _in_topic_unit(BROKER.parse(synonym.name, text), synonym.factor)
+        if synonym.name in broker:
+            return _of_broker(synonym, broker)
     return TOPIC.default(name)
+
+
+def broker_part(broker: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Of a broker's configuration what a topic's values hang on, to compare or to remember it by."""
+    return tuple(
+        [
+            (synonym.name, broker[synonym.name])
+            for _, synonyms in _IN_ORDER
+            for synonym in synonyms
+            if synonym.name in broker
+        ]
+    )
 
 
 def topic_values(
@@ -119,7 +139,9 @@ def check_topic_overrides(overrides: Mapping[str, str], broker: Mapping[str, str
         raise ConfigError("remote.storage.enable", "true", "this cluster has no remote tier")
 
 
-def _in_topic_unit(value: ConfigValue, factor: int) -> ConfigValue:
-    if factor == 1 or not isinstance(value, int):
+def _of_broker(synonym: Synonym, broker: Mapping[str, str]) -> ConfigValue:
+    """What the broker sets, in the topic's unit."""
+    value = BROKER.parse(synonym.name, broker[synonym.name])
+    if synonym.factor == 1 or not isinstance(value, int):
         return value
-    return value if value < 0 else value * factor
+    return value if value < 0 else value * synonym.factor

@@ -49,10 +49,10 @@ class LogConfig:
     def from_topic_config(cls, values: Mapping[str, ConfigValue]) -> LogConfig:
         """From the values of `barnabas.config.topic.topic_values` (typed, every key or some)."""
         chosen: dict[str, object] = {}
-        for field in fields(cls):
-            value = values.get(field.name.replace("_", "."))
+        for name, key in _KEYS:
+            value = values.get(key)
             if value is not None:
-                chosen[field.name] = tuple(value) if isinstance(value, list) else value
+                chosen[name] = tuple(value) if isinstance(value, list) else value
         internal = values.get("internal.segment.bytes")
         if isinstance(internal, int):
             chosen["segment_bytes"] = internal
@@ -71,6 +71,8 @@ class LogConfig:
         return self.message_timestamp_type == "LogAppendTime"
 
 
+_KEYS = [(field.name, field.name.replace("_", ".")) for field in fields(LogConfig)]
+"""Fields and the topic's keys that they stand for."""
 _interned: dict[LogConfig, LogConfig] = {}
 INTERNED_MAX = 4096
 
