@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.fetch_answers import (
+    FOLLOWERS_SERVE_SINCE,
     NO_DIVERGENCE,
+    READ_COMMITTED,
     Cold,
     Look,
     Session,
     Watched,
-    checked_log,
     error_answer,
     has_more,
     partition_answer,
@@ -41,6 +42,7 @@ from barnabas.broker.slices import Slices
 from barnabas.limits import SLICE_MS, UNSENT_BYTES_TOTAL
 from barnabas.ports import Ports
 from barnabas.replication.sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey
+from barnabas.types import DEBUGGING_REPLICA
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
@@ -91,8 +93,9 @@ class ParkedFetch:
         "busy",
         "busy_with_request",
         "cold_reads",
+        "committed",
         "deadline_ms",
-        "isolation",
+        "leader_only",
         "max_bytes",
         "min_bytes",
         "parked",
@@ -117,7 +120,9 @@ class ParkedFetch:
         self.busy_with_request = False
         """Its session does not have all yet that the request says."""
         self.wait_ms = max(request.max_wait_ms, 0)
-        self.isolation = request.isolation_level
+        self.committed = request.isolation_level == READ_COMMITTED
+        """Only what is decided is told of transactions."""
+        self.leader_only = session.is_follower or version < FOLLOWERS_SERVE_SINCE
         self.min_bytes = request.min_bytes
         self.max_bytes = request.max_bytes
         self.version = version
@@ -309,13 +314,22 @@ class FetchService:
         session = fetch.session
         round = Round() if after is None else after
         answers, cold = round.answers, round.cold
-        look = Look(fetch.version, fetch.isolation, whole, fetch.cold_reads >= COLD_READS_MAX, cold)
+        is_follower, follower_id = session.is_follower, session.follower_id
+        look = Look(
+            is_follower,
+            is_follower or follower_id == DEBUGGING_REPLICA,
+            fetch.committed,
+            whole,
+            fetch.cold_reads >= COLD_READS_MAX,
+            cold,
+        )
+        leader_only = fetch.leader_only
         left = min(fetch.max_bytes, self._limits.response_bytes_max)
-        if not session.is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
+        if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
             left = 0  # one batch
         size, throttled = round.size, round.throttled
         left -= size
-        throttle = self._throttle if session.is_follower else None
+        throttle = self._throttle if is_follower else None
         if throttle is not None and not throttle.limits_leader:
             throttle = None
         many = not whole and len(session.dirty) > TIMED_FROM
@@ -327,13 +341,11 @@ class FetchService:
                     break
             try:
                 partition = watched.partition or self._sessions.bind(watched)
-                log = checked_log(look, watched, partition)
+                log = partition.readable_log(watched.leader_epoch, leader_only=leader_only)
                 room, first = left, size == 0
-                if session.is_follower:
+                if is_follower:
                     note_first(watched, partition)
-                if throttle is not None and throttle.holds_back(
-                    partition, session.follower_id, throttled
-                ):
+                if throttle is not None and throttle.holds_back(partition, follower_id, throttled):
                     room, first = 0, False
                 data = partition_answer(look, watched, partition, log, room, first)
             except KafkaError as error:

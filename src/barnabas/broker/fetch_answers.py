@@ -48,18 +48,15 @@ class Cold(NamedTuple):
 class Look(NamedTuple):
     """How partitions are looked at: by whom, and how much."""
 
-    version: int
-    isolation: int
+    follower: bool
+    sees_all: bool
+    """To the end of the log, not only what is committed."""
+    committed: bool
+    """Nothing of transactions that are undecided."""
     whole: bool
     """Say something of each partition, also where there is nothing new."""
     block: bool
     cold: list[Cold]
-
-
-def checked_log(look: Look, watched: Watched, partition: Partition) -> PartitionLog:
-    """The log for this reader. Raises KafkaError where it may not read here."""
-    leader_only = watched.session.is_follower or look.version < FOLLOWERS_SERVE_SINCE
-    return partition.readable_log(watched.leader_epoch, leader_only=leader_only)
 
 
 def partition_answer(
@@ -67,34 +64,35 @@ def partition_answer(
 ) -> PartitionData | None:
     """The answer for one partition with at most `left` bytes (`first`: at least one batch); None
     where the peer knows all of it. Raises KafkaError."""
-    follower = watched.session.is_follower
     up_to = None
-    if not follower and watched.session.follower_id != DEBUGGING_REPLICA:
-        committed = look.isolation == READ_COMMITTED
-        up_to = log.last_stable_offset if committed else log.high_watermark
+    if not look.sees_all:
+        up_to = log.last_stable_offset if look.committed else log.high_watermark
     diverging = NO_DIVERGENCE
     records: Buffer = b""
-    parts = partition.diverging_epoch(watched.last_fetched_epoch, watched.fetch_offset)
+    parts = None
+    if watched.last_fetched_epoch >= 0:
+        parts = partition.diverging_epoch(watched.last_fetched_epoch, watched.fetch_offset)
     if parts is not None:
         diverging = EpochEndOffset(epoch=parts[0], end_offset=parts[1])
     else:
         records = _read(look, watched, partition, log, left, first, up_to)
+    high_watermark, log_start = log.high_watermark, log.log_start_offset
     if (
         not records
-        and diverging is NO_DIVERGENCE
+        and parts is None
         and not look.whole
-        and log.high_watermark == watched.sent_high_watermark
-        and log.log_start_offset == watched.sent_log_start
+        and high_watermark == watched.sent_high_watermark
+        and log_start == watched.sent_log_start
     ):
         return None
     aborted = None
-    if up_to is not None and look.isolation == READ_COMMITTED:
+    if up_to is not None and look.committed:
         aborted = _aborted(partition, watched.fetch_offset, up_to) if records else []
     return PartitionData(
         partition_index=watched.key[1],
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.high_watermark if follower else log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
+        high_watermark=high_watermark,
+        last_stable_offset=high_watermark if look.follower else log.last_stable_offset,
+        log_start_offset=log_start,
         diverging_epoch=diverging,
         current_leader=NO_LEADER,
         snapshot_id=NO_SNAPSHOT,
@@ -113,12 +111,13 @@ def _read(
     first: bool,
     up_to: int | None,
 ) -> Buffer:
-    size = max(min(watched.max_bytes, left), 0)
-    end = log.log_end_offset if up_to is None else up_to
-    if watched.fetch_offset >= end or (size == 0 and not first):
-        partition.check_offset(watched.fetch_offset)
+    offset, end = watched.fetch_offset, log.log_end_offset if up_to is None else up_to
+    if offset >= end or not (first or (left > 0 and watched.max_bytes > 0)):
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            partition.check_offset(offset)  # says so
         return b""
-    found = partition.read(watched.fetch_offset, size, up_to, at_least_one=first, block=look.block)
+    size = max(min(watched.max_bytes, left), 0)
+    found = partition.read(offset, size, up_to, at_least_one=first, block=look.block)
     if found is None:
         look.cold.append(Cold(watched, size, up_to))
         return b""

@@ -218,9 +218,11 @@ class Partition(Replica):
         leader, log = self.leader, self.log
         if leader is None or log is None:
             return False
-        host = self._host
+        host, end = self._host, log.written_end
+        if end <= log.high_watermark:
+            return False
         mark = leader.high_watermark(
-            log.written_end,
+            end,
             self.min_isr,
             host.now_ms(),
             host.lag_ms_max,
@@ -228,7 +230,7 @@ class Partition(Replica):
         )
         if mark is None or mark <= log.high_watermark:
             return False
-        log.high_watermark = mark
+        log.move_high_watermark(mark)
         self._on_high_watermark(mark)
         return True
 
@@ -291,9 +293,9 @@ class Partition(Replica):
     def follow_watermarks(self, high_watermark: int, log_start: int) -> None:
         """The leader's marks, as a follower learns them with each fetch."""
         log = self.online_log()
-        if high_watermark > log.high_watermark:
-            before = log.high_watermark
-            log.high_watermark = high_watermark
+        before = log.high_watermark
+        if high_watermark > before:
+            log.move_high_watermark(high_watermark)
             if log.high_watermark > before:
                 self._on_high_watermark(log.high_watermark)
         if log_start > log.log_start_offset:
@@ -371,12 +373,14 @@ class Partition(Replica):
     def readable_log(self, epoch: int, *, leader_only: bool) -> PartitionLog:
         """The log for a reader who believes in `epoch`. Raises KafkaError: fenced or unknown epoch,
         NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
-        if self.log is None:
+        log = self.log
+        if log is None:
             raise self.offline()
-        self.check_leader_epoch(epoch)
+        if epoch != self.leader_epoch and epoch >= 0:
+            self.check_leader_epoch(epoch)
         if leader_only and self.leader is None:
             raise self.not_leader()
-        return self.log
+        return log
 
     def delete_records(self, offset: int) -> int:
         """Records below `offset` are gone (-1: below the high watermark). Returns the new log start.

@@ -107,7 +107,7 @@ class Replica:
         if last_fetched_epoch < 0:
             return None
         log = self.online_log()
-        epoch, end = log.epoch_end_offset(last_fetched_epoch)
+        epoch, end = log.epochs.end_of(last_fetched_epoch, log.log_end_offset)
         if epoch < 0 or end < 0 or fetch_offset < log.log_start_offset:
             raise OffsetOutOfRange(fetch_offset, log.log_start_offset, log.log_end_offset)
         if epoch < last_fetched_epoch or end < fetch_offset:
@@ -137,10 +137,12 @@ class Replica:
         self, offset: int, max_bytes: int, up_to: int | None, *, at_least_one: bool, block: bool
     ) -> ReadResult | None:
         """From the log; None where it would block and must not. Raises KafkaError."""
-        log = self.online_log()
-        return self._on_disk(
-            lambda: log.read(offset, max_bytes, up_to=up_to, at_least_one=at_least_one, block=block)
-        )
+        try:
+            return self.online_log().read(
+                offset, max_bytes, up_to=up_to, at_least_one=at_least_one, block=block
+            )
+        except (OSError, CorruptLogError) as error:
+            raise self._told(error) from error
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of those that touch [start, end). Raises KafkaError."""
@@ -153,7 +155,10 @@ class Replica:
         """Append what the leader sent. Raises what the log has against it, KAFKA_STORAGE_ERROR."""
         log = self.online_log()
         before = log.log_end_offset
-        self._on_disk(lambda: log.append_as_follower(records))
+        try:
+            log.append_as_follower(records)
+        except (OSError, CorruptLogError) as error:
+            raise self._told(error) from error
         if log.flush_is_due or log.rolled_since_sync:
             self._disk.after_append(log, before)
 
@@ -172,10 +177,12 @@ class Replica:
     def _on_disk(self, action: Callable[[], T]) -> T:
         try:
             return action()
-        except OSError as error:
-            raise self.on_disk_error(error) from error
-        except CorruptLogError as error:
-            raise self.on_corrupt(error) from error
+        except (OSError, CorruptLogError) as error:
+            raise self._told(error) from error
+
+    def _told(self, error: OSError | CorruptLogError) -> KafkaError:
+        """What went wrong with the log, in the words of its readers."""
+        return self.on_disk_error(error) if isinstance(error, OSError) else self.on_corrupt(error)
 
     # -- errors ----------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ class LogCleaner:
 
     def _end_helper(self) -> None:
         """Nothing to do for now: its memory goes back."""
-        if isinstance(self._ports, HasHelper):
+        if self._had_helper and isinstance(self._ports, HasHelper):
             self._ports.helper.close()
 
     # -- choosing --------------------------------------------------------------------------------
@@ -134,9 +134,10 @@ class LogCleaner:
         """Begin a round on the log that needs it most; False where none does."""
         best: Round | None = None
         wall = self._ports.clock.wall_ms()
-        for partition, log in sorted(self._logs.logs.items()):
-            directory = self._logs.directory_of(partition)
-            if not log.config.compact or directory is None or len(log.segments) < 2:
+        logs = self._logs.logs
+        for partition in sorted([name for name, log in logs.items() if _has_old_segments(log)]):
+            log, directory = logs.get(partition), self._logs.directory_of(partition)
+            if log is None or directory is None:  # its directory failed just now
                 continue
             if partition in self.uncleanable or partition in self._paused:
                 continue
@@ -293,3 +294,8 @@ class LogCleaner:
         self.helper_deaths += 1
         if self.helper_deaths == HELPER_DEATHS_MAX:
             self._ports.log("warning", "log.compacting_without_helper", reason=str(error))
+
+
+def _has_old_segments(log: PartitionLog) -> bool:
+    """Whether there is anything that compaction might take up."""
+    return len(log.segments) > 1 and log.config.compact

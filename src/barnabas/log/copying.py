@@ -43,5 +43,5 @@ def append_run(source: PartitionLog, copy: PartitionLog, records: Buffer) -> int
     if len(records):
         copy.append_as_follower(records)
     copy.advance_log_start(source.log_start_offset)
-    copy.high_watermark = source.high_watermark
+    copy.move_high_watermark(source.high_watermark)
     return copy.size - before

@@ -55,7 +55,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
         transactions.truncate_aborted(log.files, active.transaction_index_path, end)
     log.log_end_offset = end
     log.epochs.truncate_from_end(end)
-    log.high_watermark = log.high_watermark
+    log.move_high_watermark(log.high_watermark)
     _remove_snapshots(log, end + 1)
     if log.producers.knows_of(end):
         rebuild_producers(log)
@@ -80,7 +80,7 @@ def start_empty(log: PartitionLog, offset: int) -> None:
     log.index_segments()
     log.producers.clear(offset)
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
-    log.high_watermark = offset
+    log.move_high_watermark(offset)
     log.add_segment(offset)
 
 

@@ -137,7 +137,7 @@ class LogDirectories:
             topic_id=topic_id,
         )
         log = opened.log
-        log.high_watermark = directory.high_watermarks.get(partition, 0)
+        log.move_high_watermark(directory.high_watermarks.get(partition, 0))
         if topic_id is None and log.log_end_offset > 0:
             directory.on_lost_topic_id(str(partition))
         if opened.fault:

@@ -66,7 +66,9 @@ class SparseIndex:
 
     def size(self) -> int:
         """Bytes of all entries."""
-        return self.count * self.FORMAT.size
+        if self._count < 0:
+            self._open()
+        return self._count * self.FORMAT.size
 
     def _open(self) -> None:
         """Learn the number of entries and the last one. A file preallocated by Kafka ends in zeros."""
@@ -119,7 +121,9 @@ class SparseIndex:
 
     def append(self, first: int, second: int) -> None:
         """Add an entry; one that does not ascend is passed over."""
-        last = self.last
+        if self._count < 0:
+            self._open()
+        last = self._last
         if last is not None and first <= last[0]:
             return
         entry = self.FORMAT.pack(first, second)

@@ -27,6 +27,7 @@ from barnabas.log.segment import Segment
 from barnabas.log.segmented_log import EMPTY, ReadResult, SegmentedLog
 from barnabas.ports import Disk
 from barnabas.record.batch import (
+    CONTROL,
     HEADER_SIZE,
     LENGTH_PREFIX,
     PATCH,
@@ -102,7 +103,8 @@ class PartitionLog(SegmentedLog):
         """Of the newest producer snapshot that was written or read."""
         self.deleted_paths: list[str] = []
         """Files renamed to ``.deleted``; the owner removes them after ``file.delete.delay.ms``."""
-        self._high_watermark = 0
+        self.high_watermark = 0
+        """Within [log start offset, log end offset]: :meth:`move_high_watermark` sets it."""
         self.rules = _rules(config)
 
     # -- what is there ---------------------------------------------------------------------------
@@ -112,28 +114,25 @@ class PartitionLog(SegmentedLog):
         """Leader epoch of the last record; -1 where unknown."""
         return self.epochs.latest
 
-    @property
-    def high_watermark(self) -> int:
-        return self._high_watermark
-
-    @high_watermark.setter
-    def high_watermark(self, offset: int) -> None:
-        """Kept within [log start offset, log end offset]."""
-        self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+    def move_high_watermark(self, offset: int) -> None:
+        """To `offset`, or as near to it as the log goes."""
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
 
     @property
     def last_stable_offset(self) -> int:
         """Up to which no transaction is undecided; within [log start offset, high watermark], also where
         retention took the first batches of an open transaction."""
-        first = self.producers.first_unstable_offset(self._high_watermark)
-        if first is None:
-            return self._high_watermark
-        return max(min(first, self._high_watermark), self.log_start_offset)
+        mark, producers = self.high_watermark, self.producers
+        if not producers.open_transactions and not producers.unreplicated:
+            return mark
+        first = producers.first_unstable_offset(mark)
+        return mark if first is None else max(min(first, mark), self.log_start_offset)
 
     @property
     def written_end(self) -> int:
         """Up to where the log is as durable as ``flush.messages`` wants it before anybody is told."""
-        return min(self.log_end_offset, self.flush_limit)
+        end, limit = self.log_end_offset, self.flush_limit
+        return end if end < limit else limit
 
     @property
     def flush_is_due(self) -> bool:
@@ -170,7 +169,9 @@ class PartitionLog(SegmentedLog):
             info = self._append_batch(batch.header, batch.data, leader_epoch, wall_ms)
         if info is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "nothing to append")
-        return info if info.duplicate else info._replace(first_offset=first)
+        if info.duplicate or info.first_offset == first:
+            return info
+        return AppendInfo(first, info.last_offset, info.log_append_time)
 
     def _append_batch(
         self, header: BatchHeader, view: memoryview, leader_epoch: int, wall_ms: int
@@ -182,12 +183,14 @@ class PartitionLog(SegmentedLog):
             elif (earlier := self.producers.check(header)) is not None:
                 return AppendInfo(earlier.first_offset, earlier.last_offset, -1, True)
         base = self.log_end_offset
-        header = header._replace(base_offset=base, leader_epoch=leader_epoch)
-        self._make_room(header, len(view), wall_ms)
+        header = BatchHeader(base, header.length, leader_epoch, *header[3:])
+        size = len(view)
+        if self._is_full(header, size, 0, wall_ms):  # the batch does not fit the active segment
+            self._roll_for(header)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, base)
         head = PATCH.pack(base, header.length, leader_epoch)
-        self._write(header, [head, view[PATCH_SIZE:]], len(view), marker)
+        self._write(header, [head, view[PATCH_SIZE:]], size, marker)
         stamped = header.max_timestamp if header.is_log_append_time else -1
         return AppendInfo(base, header.last_offset, stamped)
 
@@ -234,16 +237,19 @@ class PartitionLog(SegmentedLog):
             return
         self.active.append_run(data, headers)
         position, epochs = 0, self.epochs
+        latest = epochs.latest
         for header in headers:
-            if header.leader_epoch > epochs.latest:
+            size = header.length + LENGTH_PREFIX
+            if header.leader_epoch > latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
+                latest = header.leader_epoch
             if header.producer_id >= 0:
                 marker = None
-                if header.is_control:
-                    marker = transactions.marker_of(header, data[position : position + header.size])
+                if header.attributes & CONTROL:
+                    marker = transactions.marker_of(header, data[position : position + size])
                 self._note_producer(header, marker)
             self.unsynced_messages += header.last_offset_delta + 1
-            position += header.size
+            position += size
         self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = self.log_end_offset
 
@@ -257,7 +263,10 @@ class PartitionLog(SegmentedLog):
         self.active.append(parts, size, header)
         self.log_end_offset = header.next_offset
         self.unsynced_messages += header.last_offset_delta + 1
-        self._note_producer(header, marker)
+        if header.producer_id >= 0:
+            self._note_producer(header, marker)
+        else:
+            self.producers.end_offset = self.log_end_offset
 
     def _note_producer(self, header: BatchHeader, marker: tuple[bool, int] | None) -> None:
         done = self.producers.update(header, marker)
@@ -266,14 +275,9 @@ class PartitionLog(SegmentedLog):
             transactions.append_aborted(self.files, path, done, stable)
             self.new_files = True  # perhaps the first of its segment
 
-    def _make_room(self, header: BatchHeader, size: int, wall_ms: int) -> None:
-        """Roll where the batch does not fit the active segment any more."""
-        if self._is_full(header, size, 0, wall_ms):
-            self._roll_for(header)
-
     def _is_full(self, header: BatchHeader, size: int, pending: int, wall_ms: int) -> bool:
         """Whether the batch needs a new segment, where `pending` bytes are to be written before it."""
-        segment, config = self.active, self.config
+        segment, config = self.segments[-1], self.config
         filled = segment.size + pending
         return filled > 0 and (
             filled + size > config.segment_bytes
@@ -349,7 +353,7 @@ class PartitionLog(SegmentedLog):
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self._high_watermark = max(self._high_watermark, offset)
+        self.high_watermark = max(self.high_watermark, offset)
         self.epochs.truncate_from_start(offset)
         return True
 
@@ -358,7 +362,7 @@ class PartitionLog(SegmentedLog):
     ) -> list[Segment]:
         """Take out segments that retention does not keep, none at or above `may_delete_to` (the high
         watermark where None). Their files are renamed to ``.deleted``, see `deleted_paths`."""
-        bound = self._high_watermark if may_delete_to is None else may_delete_to
+        bound = self.high_watermark if may_delete_to is None else may_delete_to
         return retention.delete_old_segments(self, wall_ms, bound)
 
     # -- durability ------------------------------------------------------------------------------
@@ -391,7 +395,7 @@ class PartitionLog(SegmentedLog):
     def __repr__(self) -> str:
         return (
             f"PartitionLog({self.partition}, {self.log_start_offset} to {self.log_end_offset},"
-            f" high watermark {self._high_watermark}, {len(self.segments)} segments)"
+            f" high watermark {self.high_watermark}, {len(self.segments)} segments)"
         )
 
 

@@ -18,7 +18,7 @@ from crc32c import crc32c
 
 from barnabas.log.files import SNAPSHOT, file_name, offset_of
 from barnabas.ports import Disk
-from barnabas.record.batch import BatchHeader
+from barnabas.record.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from barnabas.types import Buffer
 from barnabas.wire.codec import MalformedError, decode, encode_bytes
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -134,7 +134,8 @@ class ProducerStates:
     ) -> CompletedTransaction | None:
         """Take note of an appended batch; `marker` is (aborted, coordinator epoch) of a control batch.
         The transaction that it ended, if any."""
-        self.end_offset = header.next_offset
+        base_offset, last_offset = header.base_offset, header.last_offset
+        self.end_offset = last_offset + 1
         producer_id = header.producer_id
         if producer_id < 0:
             return None
@@ -145,20 +146,21 @@ class ProducerStates:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
         entry.last_timestamp = header.max_timestamp
-        if header.is_control:
+        attributes = header.attributes
+        if attributes & CONTROL:
             return None if marker is None else self._complete(header, entry, *marker)
         entry.batches.append(
             WrittenBatch(
                 header.base_sequence,
                 header.last_sequence,
-                header.base_offset,
-                header.last_offset,
+                base_offset,
+                last_offset,
                 header.max_timestamp,
             )
         )
-        if header.is_transactional and entry.transaction_start is None:
-            entry.transaction_start = header.base_offset
-            self.open_transactions[producer_id] = header.base_offset
+        if attributes & TRANSACTIONAL and entry.transaction_start is None:
+            entry.transaction_start = base_offset
+            self.open_transactions[producer_id] = base_offset
         return None
 
     def _complete(
@@ -315,7 +317,7 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
     """Offsets of the ``.snapshot`` files, ascending."""
     found = []
     for name in disk.list_dir(directory):
-        offset = offset_of(name)
+        offset = offset_of(name) if name.endswith(SNAPSHOT) else None
         if offset is not None and name == file_name(offset, SNAPSHOT):
             found.append(offset)
     return found

@@ -107,7 +107,7 @@ def open_log(
         return Opened(log, 0, "")
     names = clear_leftovers(disk, directory)
     for name in names:
-        base = offset_of(name)
+        base = offset_of(name) if name.endswith(LOG) else None
         if base is not None and name == file_name(base, LOG):
             size = disk.size(f"{directory}/{name}")
             log.segments.append(Segment(files, directory, base, size, config.index_interval_bytes))
@@ -130,7 +130,7 @@ def open_log(
         log.recovery_point -= 1
     unknown_from = log.log_end_offset if clean else recovery_point
     _fit_epochs(log, unknown_from if epochs_usable else 0, seen)
-    log.high_watermark = log.log_start_offset
+    log.move_high_watermark(log.log_start_offset)
     _fit_producers(log, clean, recovery_point, seen)
     log.note_first_timestamp()
     return Opened(log, cut.size, cut.fault)

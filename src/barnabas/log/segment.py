@@ -185,8 +185,9 @@ class Segment:
         """As `append`, for batches that stand one behind the other in `data`."""
         position = self._write([data])
         for header in headers:
-            self.note(header, position, header.size)
-            position += header.size
+            size = header.length + LENGTH_PREFIX
+            self.note(header, position, size)
+            position += size
         self.size = position
 
     def _write(self, parts: Sequence[Buffer]) -> int:
@@ -201,24 +202,29 @@ class Segment:
     def note(self, header: BatchHeader, position: int, size: int) -> None:
         """Take note of a batch that stands at `position`."""
         timestamp = header.max_timestamp
+        last_offset = header.base_offset + header.last_offset_delta
         if self.first_timestamp is None:
             self.first_timestamp = timestamp
-        if timestamp > self.max_timestamp and header.size > HEADER_SIZE:
+        largest = self._max_timestamp
+        if largest is None:
+            largest = self.max_timestamp
+        if timestamp > largest and header.length + LENGTH_PREFIX > HEADER_SIZE:
             # What compaction left of a batch without records has no record with this timestamp.
             self._max_timestamp = timestamp
-            self.offset_of_max_timestamp = header.last_offset
+            self.offset_of_max_timestamp = last_offset
         if self._since_index > self.index_interval:
-            if self.would_overflow(header.last_offset):
+            if self.would_overflow(last_offset):
                 raise CorruptLogError(self.path, position, "the offset is too far from the base")
-            self.index.append(header.last_offset - self.base_offset, position)
+            self.index.append(last_offset - self.base_offset, position)
             self.time_index.append(
                 self.max_timestamp, self.offset_of_max_timestamp - self.base_offset
             )
             self._since_index = 0
         self._since_index += size
-        if len(self._recent_ends) >= RECENT_MAX:
-            del self._recent_ends[: RECENT_MAX // 2], self._recent_positions[: RECENT_MAX // 2]
-        self._recent_ends.append(header.next_offset)
+        ends = self._recent_ends
+        if len(ends) >= RECENT_MAX:
+            del ends[: RECENT_MAX // 2], self._recent_positions[: RECENT_MAX // 2]
+        ends.append(last_offset + 1)
         self._recent_positions.append(position)
 
     def would_overflow(self, last_offset: int) -> bool:
@@ -327,10 +333,11 @@ class Segment:
         self.rebuild_indexes()
         yield from self.headers(self.index.position_below(offset - self.base_offset))
 
-    def read(self, position: int, size: int, block: bool) -> Buffer | None:
-        """Bytes as they stand; None where reading would block and `block` is False."""
+    def reader(self, block: bool) -> Callable[[int, int], Buffer | None]:
+        """Gives bytes as they stand, by position and size; None where reading would block and `block` is
+        False."""
         file = self.file()
-        return file.read_at(position, size) if block else file.try_read_at(position, size)
+        return file.read_at if block else file.try_read_at
 
     def view(self, batch: Located) -> BatchView:
         """The whole batch, read."""
@@ -376,13 +383,12 @@ class Segment:
         :class:`CorruptLogError`."""
         end, last = self.base_offset, self.index.last
         self._since_index, stamp = 0, self.max_timestamp
-        for batch in self.headers(0 if last is None else last[1]):
-            header = batch.header
-            end = header.next_offset
-            self._since_index += header.size
+        for header, _ in self.headers(0 if last is None else last[1]):
+            end = header.base_offset + header.last_offset_delta + 1
+            self._since_index += header.length + LENGTH_PREFIX
             if header.max_timestamp > stamp:
                 stamp = self._max_timestamp = header.max_timestamp
-                self.offset_of_max_timestamp = header.last_offset
+                self.offset_of_max_timestamp = end - 1
         if last is not None and end <= self.base_offset + last[0]:
             raise CorruptLogError(self.path, last[1], "the index does not fit the batches")
         return end

@@ -80,7 +80,7 @@ class SegmentedLog:
 
     def segment_index(self, offset: int) -> int:
         """Which of `segments` would hold `offset`; the first one where it lies before all."""
-        return max(bisect_right(self.bases, offset) - 1, 0)
+        return (bisect_right(self.bases, offset) or 1) - 1
 
     def end_of_segment(self, at: int) -> int:
         """The offset behind the `at`-th segment: where the next begins, or the log's end."""
@@ -116,9 +116,9 @@ class SegmentedLog:
         if place is None:
             return EMPTY
         segment, start, limit, bound = place
-        data = _read_run(
-            lambda at, size: segment.read(at, size, block), start, limit, max_bytes, at_least_one
-        )
+        if limit <= start or not (max_bytes > 0 or at_least_one):
+            return EMPTY
+        data = _read_run(segment.reader(block), start, limit, max_bytes, at_least_one)
         if not data:
             return None if data is None else EMPTY
         segment.check_read(start, data, bound, self.epoch_from)
@@ -153,24 +153,21 @@ class SegmentedLog:
     def _place(self, offset: int, up_to: int | None) -> tuple[Segment, int, int, int] | None:
         """Segment, position of the batch that holds `offset`, the position where a reader up to offset
         `up_to` ends, and the offset where the segment ends."""
-        end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
-        found = None if offset >= end else self._find(offset)
-        if found is None:
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
+            raise OffsetOutOfRange(offset, self.log_start_offset, end)
+        if up_to is not None and up_to < end:
+            end = up_to
+        if offset >= end:
             return None
-        at, start = found
-        segment = self.segments[at]
-        bound = self.end_of_segment(at)
-        limit = segment.size if bound <= end else segment.position_of(end)
-        return segment, start, limit, bound
-
-    def _find(self, offset: int) -> tuple[int, int] | None:
-        """Segment and position of the first batch that ends at or behind `offset`."""
-        for at in range(self.segment_index(offset), len(self.segments)):
-            start = self.segments[at].position_of_batch_with(offset)
+        bases, segments = self.bases, self.segments
+        for at in range(self.segment_index(offset), len(segments)):
+            segment = segments[at]
+            start = segment.position_of_batch_with(offset)
             if start is not None:
-                return at, start
+                bound = bases[at + 1] if at + 1 < len(bases) else self.log_end_offset
+                limit = segment.size if bound <= end else segment.position_of(end)
+                return segment, start, limit, bound
         return None
 
     # -- by timestamp ----------------------------------------------------------------------------
@@ -207,15 +204,16 @@ def _read_run(
     at_least_one: bool,
 ) -> Buffer | None:
     """Bytes from `start` on, below `limit`: at most `max_bytes`, or the first batch whole."""
-    size = min(max_bytes, limit - start)
-    if at_least_one:
-        size = min(max(size, LENGTH_PREFIX), limit - start)
+    most = limit - start
+    if at_least_one and max_bytes < LENGTH_PREFIX:
+        max_bytes = LENGTH_PREFIX
+    size = max_bytes if max_bytes < most else most
     if size <= 0:
         return b""
     data = read(start, size)
     if at_least_one and data:
         _, length = OFFSET_AND_LENGTH.unpack_from(data)
-        whole = min(length + LENGTH_PREFIX, limit - start)
+        whole = min(length + LENGTH_PREFIX, most)
         if whole > len(data):
             data = read(start, whole)
     return data

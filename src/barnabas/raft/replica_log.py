@@ -201,7 +201,7 @@ class MetadataLog:
 
     def delete_before(self, offset: int) -> int:
         log = self._log
-        log.high_watermark = max(log.high_watermark, offset)
+        log.move_high_watermark(max(log.high_watermark, offset))
         log.advance_log_start(offset)
         log.delete_old_segments(0, may_delete_to=offset)
         paths, log.deleted_paths = log.deleted_paths, []

@@ -164,7 +164,8 @@ class LeaderState:
     # -- high watermark --------------------------------------------------------------------------
 
     def is_under_min_isr(self, min_isr: int) -> bool:
-        return len(self.isr_state.isr) < min(min_isr, len(self.followers) + 1)
+        size = len(self.isr_state.isr)
+        return size < min_isr and size <= len(self.followers)
 
     def high_watermark(
         self, leader_end: int, min_isr: int, now_ms: float, lag_ms_max: float, eligible: Eligible

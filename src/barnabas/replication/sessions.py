@@ -89,6 +89,7 @@ class FetchSession(Generic[P]):
         "epoch",
         "follower_id",
         "id",
+        "is_follower",
         "last_fetch_ms",
         "parked",
         "partitions",
@@ -100,6 +101,7 @@ class FetchSession(Generic[P]):
         self.epoch = INITIAL_EPOCH
         self.follower_id = follower_id
         """The broker that fetches; -1 for a consumer."""
+        self.is_follower = follower_id >= 0
         self.broker_epoch = -1
         """Of the follower's incarnation, by its last fetch (KIP-903)."""
         self.uses_ids = uses_ids
@@ -109,10 +111,6 @@ class FetchSession(Generic[P]):
         self.dirty: dict[SessionPartition[P], None] = {}
         self.parked: Any = None
         """The request that waits for something to tell."""
-
-    @property
-    def is_follower(self) -> bool:
-        return self.follower_id >= 0
 
     def mark(self, partition: SessionPartition[P]) -> None:
         """There may be something to tell of `partition`."""

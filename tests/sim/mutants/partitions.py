@@ -146,7 +146,7 @@ def high_watermark_goes_back() -> list[Patch]:
                       partial(host.is_eligible, self))  # fmt: skip
         if mark is None or mark == log.high_watermark:
             return False
-        log.high_watermark = mark
+        log.move_high_watermark(mark)
         self._on_high_watermark(mark)
         return True
 

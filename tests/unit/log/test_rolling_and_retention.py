@@ -111,7 +111,7 @@ def test_nothing_goes_that_is_not_committed() -> None:
     log = new_log(replace(CONFIG, segment_bytes=200, retention_ms=HOUR))
     for at in range(5):
         append(log, NOW + at)
-    log._high_watermark = 2
+    log.high_watermark = 2
     log.delete_old_segments(NOW + 9 * HOUR)
     assert log.log_start_offset == 2
 

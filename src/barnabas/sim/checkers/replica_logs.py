@@ -131,7 +131,7 @@ class ReplicaLogs(Checker):
             if log is None or (
                 log is watched.log
                 and (log.log_end_offset == watched.end or watched.compacted)
-                and log._high_watermark == watched.high_watermark
+                and log.high_watermark == watched.high_watermark
                 and leader is watched.leader
                 and (leader is None or leader.isr_state is watched.isr_state)
                 and watched.partition is partition
