@@ -356,10 +356,11 @@ class FetchService:
                     session.dirty.pop(watched, None)
                 continue
             if data.records:
-                size += len(data.records)
-                left -= len(data.records)
+                sent = len(data.records)
+                size += sent
+                left -= sent
                 if throttle is not None and throttle.counts_as_sent(partition):
-                    throttled += len(data.records)
+                    throttled += sent
             elif data.diverging_epoch is not NO_DIVERGENCE:
                 round.urgent = True
             answers.append((watched, data))

@@ -10,7 +10,6 @@ Behaviour: Kafka's FetchSession; KIP-227 (sessions), KIP-903 (broker epochs).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from itertools import islice
 
 from barnabas.broker.fetch_answers import Session, Watched
@@ -29,7 +28,6 @@ from barnabas.replication.sessions import (
 )
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import (
-    FetchPartition,
     FetchRequest,
     FetchTopic,
     ForgottenTopic,
@@ -87,9 +85,15 @@ class FetchSessions:
                 if watched is None:
                     watched = SessionPartition(session, key, topic.topic)
                     session.partitions[key] = watched
-                    with suppress(KafkaError):  # told when it is looked at
+                    try:
                         self.bind(watched)
-                _renew(watched, wanted)
+                    except KafkaError:
+                        pass  # told when it is looked at
+                watched.fetch_offset = wanted.fetch_offset
+                watched.max_bytes = wanted.partition_max_bytes
+                watched.leader_epoch = wanted.current_leader_epoch
+                watched.last_fetched_epoch = wanted.last_fetched_epoch
+                watched.log_start_offset = wanted.log_start_offset
                 session.dirty[watched] = None
 
     def forget(self, session: Session, topics: Iterable[ForgottenTopic]) -> None:
@@ -139,8 +143,10 @@ class FetchSessions:
     def unbind(self, watched: Watched) -> None:
         partition = watched.partition
         if partition is not None:
-            partition.append_watchers.pop(watched, None)
-            partition.high_watermark_watchers.pop(watched, None)
+            if watched.session.is_follower:
+                partition.append_watchers.pop(watched, None)
+            else:
+                partition.high_watermark_watchers.pop(watched, None)
             watched.partition = watched.follower = None
 
     def drop(self, session: Session | None) -> None:
@@ -236,11 +242,3 @@ def parts_of(topics: Iterable[FetchTopic]) -> Iterator[list[FetchTopic]]:
         partitions = iter(topic.partitions)
         while taken := list(islice(partitions, STEP)):
             yield [FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=taken)]
-
-
-def _renew(watched: Watched, wanted: FetchPartition) -> None:
-    watched.fetch_offset = wanted.fetch_offset
-    watched.max_bytes = wanted.partition_max_bytes
-    watched.leader_epoch = wanted.current_leader_epoch
-    watched.last_fetched_epoch = wanted.last_fetched_epoch
-    watched.log_start_offset = wanted.log_start_offset

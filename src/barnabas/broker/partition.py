@@ -292,7 +292,9 @@ class Partition(Replica):
 
     def follow_watermarks(self, high_watermark: int, log_start: int) -> None:
         """The leader's marks, as a follower learns them with each fetch."""
-        log = self.online_log()
+        log = self.log
+        if log is None:
+            raise self.offline()
         before = log.high_watermark
         if high_watermark > before:
             log.move_high_watermark(high_watermark)

@@ -106,7 +106,9 @@ class Replica:
         Raises OFFSET_OUT_OF_RANGE where that cannot be said."""
         if last_fetched_epoch < 0:
             return None
-        log = self.online_log()
+        log = self.log
+        if log is None:
+            raise self.offline()
         epoch, end = log.epochs.end_of(last_fetched_epoch, log.log_end_offset)
         if epoch < 0 or end < 0 or fetch_offset < log.log_start_offset:
             raise OffsetOutOfRange(fetch_offset, log.log_start_offset, log.log_end_offset)
@@ -137,10 +139,11 @@ class Replica:
         self, offset: int, max_bytes: int, up_to: int | None, *, at_least_one: bool, block: bool
     ) -> ReadResult | None:
         """From the log; None where it would block and must not. Raises KafkaError."""
+        log = self.log
+        if log is None:
+            raise self.offline()
         try:
-            return self.online_log().read(
-                offset, max_bytes, up_to=up_to, at_least_one=at_least_one, block=block
-            )
+            return log.read(offset, max_bytes, up_to=up_to, at_least_one=at_least_one, block=block)
         except (OSError, CorruptLogError) as error:
             raise self._told(error) from error
 

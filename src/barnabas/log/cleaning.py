@@ -135,7 +135,8 @@ class LogCleaner:
         best: Round | None = None
         wall = self._ports.clock.wall_ms()
         logs = self._logs.logs
-        for partition in sorted([name for name, log in logs.items() if _has_old_segments(log)]):
+        old = [name for name, log in logs.items() if len(log.segments) > 1 and log.config.compact]
+        for partition in sorted(old):
             log, directory = logs.get(partition), self._logs.directory_of(partition)
             if log is None or directory is None:  # its directory failed just now
                 continue
@@ -294,8 +295,3 @@ class LogCleaner:
         self.helper_deaths += 1
         if self.helper_deaths == HELPER_DEATHS_MAX:
             self._ports.log("warning", "log.compacting_without_helper", reason=str(error))
-
-
-def _has_old_segments(log: PartitionLog) -> bool:
-    """Whether there is anything that compaction might take up."""
-    return len(log.segments) > 1 and log.config.compact

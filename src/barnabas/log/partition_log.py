@@ -23,7 +23,7 @@ from barnabas.log import cutting, retention, syncing, transactions
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.files import OpenFiles
 from barnabas.log.producer_state import ProducerStates, write_snapshot
-from barnabas.log.segment import Segment
+from barnabas.log.segment import RELATIVE_MAX, Segment
 from barnabas.log.segmented_log import EMPTY, ReadResult, SegmentedLog
 from barnabas.ports import Disk
 from barnabas.record.batch import (
@@ -116,7 +116,9 @@ class PartitionLog(SegmentedLog):
 
     def move_high_watermark(self, offset: int) -> None:
         """To `offset`, or as near to it as the log goes."""
-        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
+        self.high_watermark = offset if offset > self.log_start_offset else self.log_start_offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -235,7 +237,7 @@ class PartitionLog(SegmentedLog):
         """Write batches that follow each other at once, and take note of each."""
         if not headers:
             return
-        self.active.append_run(data, headers)
+        self.segments[-1].append_run(data, headers)
         position, epochs = 0, self.epochs
         latest = epochs.latest
         for header in headers:
@@ -260,7 +262,7 @@ class PartitionLog(SegmentedLog):
         size: int,
         marker: tuple[bool, int] | None,
     ) -> None:
-        self.active.append(parts, size, header)
+        self.segments[-1].append(parts, size, header)
         self.log_end_offset = header.next_offset
         self.unsynced_messages += header.last_offset_delta + 1
         if header.producer_id >= 0:
@@ -283,13 +285,13 @@ class PartitionLog(SegmentedLog):
             filled + size > config.segment_bytes
             or segment.index.size() >= config.segment_index_bytes
             or segment.time_index.size() >= config.segment_index_bytes
-            or segment.would_overflow(header.last_offset)
+            or header.base_offset + header.last_offset_delta - segment.base_offset > RELATIVE_MAX
             or self._is_old(segment, header.max_timestamp, wall_ms)
         )
 
     def _roll_for(self, header: BatchHeader) -> None:
         # At the log's end, even where the batch leaves a gap: recovery wants no gap between segments.
-        far = header.last_offset - self.log_end_offset > 0x7FFFFFFF
+        far = header.last_offset - self.log_end_offset > RELATIVE_MAX
         self.roll(header.base_offset if far else None)
 
     def _is_old(self, segment: Segment, timestamp: int, wall_ms: int) -> bool:

@@ -41,6 +41,8 @@ from barnabas.record.batch import LENGTH_PREFIX, BatchHeader
 from barnabas.types import TopicPartition, Uuid
 
 TEMPORARY = ".tmp"
+INTERRUPTED = (SWAP, DELETED, CLEANED, REPAIRED, TEMPORARY)
+"""How names end that a crash may have left behind."""
 
 
 class Opened(NamedTuple):
@@ -140,13 +142,12 @@ def clear_leftovers(disk: Disk, directory: str) -> list[str]:
     """Finish or undo what a crash interrupted (see :mod:`barnabas.log.swapping`); the names that are left,
     sorted."""
     names = disk.list_dir(directory)
-    swapped = {offset_of(name) for name in names if name.endswith(LOG + SWAP)}
+    left = [name for name in names if name.endswith(INTERRUPTED)]
+    swapped = {offset_of(name) for name in left if name.endswith(LOG + SWAP)}
     changed = False
-    for name in names:
-        path = f"{directory}/{name}"
-        undone = name.endswith(SWAP) and offset_of(name) not in swapped
-        if undone or name.endswith((DELETED, CLEANED, REPAIRED, TEMPORARY)):
-            disk.remove(path)
+    for name in left:
+        if not name.endswith(SWAP) or offset_of(name) not in swapped:
+            disk.remove(f"{directory}/{name}")
             changed = True
     for base in sorted(base for base in swapped if base is not None):
         swapping.finish(disk, directory, base)

@@ -8,7 +8,7 @@ earlier life of the process wrote are checked by CRC when they are first read.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -44,6 +44,8 @@ from barnabas.types import Buffer
 
 SCAN_BYTES = 16 * 1024
 CHECK_BYTES = 1 << 20
+RELATIVE_MAX = 0x7FFFFFFF
+"""The indexes have 32 bits for an offset from the base."""
 PROBES_MAX = 8
 """Headers that are read one by one for a look-up before they are read in pieces."""
 RECENT_MAX = 128
@@ -94,7 +96,6 @@ class Segment:
         "_recent_positions",
         "_since_index",
         "_suffix",
-        "_trusted_from",
         "base_offset",
         "first_timestamp",
         "index",
@@ -102,6 +103,7 @@ class Segment:
         "offset_of_max_timestamp",
         "size",
         "time_index",
+        "trusted_from",
     )
 
     def __init__(
@@ -131,7 +133,7 @@ class Segment:
         self._recent_ends = array("q")
         """Offset behind each of the last batches."""
         self._recent_positions = array("q")
-        self._trusted_from = size
+        self.trusted_from = size
         """From here on this process wrote the batches, or has checked them."""
         self._checked_from = self._checked_to = 0
         """Readers have checked the batches between."""
@@ -192,7 +194,7 @@ class Segment:
 
     def _write(self, parts: Sequence[Buffer]) -> int:
         if not self._is_preallocated:
-            return self.file().append(parts)
+            return self._files.get(self._prefix + LOG + self._suffix).append(parts)
         position, file = self.size, self.file()
         for part in parts:
             file.write_at(position, part)
@@ -229,7 +231,7 @@ class Segment:
 
     def would_overflow(self, last_offset: int) -> bool:
         """Whether the offset is too far from the base for the indexes' 32 bits."""
-        return last_offset - self.base_offset > 0x7FFFFFFF
+        return last_offset - self.base_offset > RELATIVE_MAX
 
     def finish(self) -> bool:
         """No more appends: complete the indexes on disk, and end the file behind the last batch. Whether
@@ -336,7 +338,7 @@ class Segment:
     def reader(self, block: bool) -> Callable[[int, int], Buffer | None]:
         """Gives bytes as they stand, by position and size; None where reading would block and `block` is
         False."""
-        file = self.file()
+        file = self._files.get(self._prefix + LOG + self._suffix)
         return file.read_at if block else file.try_read_at
 
     def view(self, batch: Located) -> BatchView:
@@ -398,16 +400,14 @@ class Segment:
     def check_read(
         self, position: int, data: Buffer, bound: int, epoch_from: Callable[[int], int]
     ) -> None:
-        """Check the whole batches of what was read at `position`, unless they are known to be sound;
+        """Check the whole batches of what was read at `position` before `trusted_from`, unless readers have;
         the segment ends at offset `bound`, and `epoch_from` says in which leader epoch the next one
         begins there. Raises :class:`CorruptLogError`."""
         end = position + len(data)
-        if position >= self._trusted_from:
-            return
         if self._checked_from <= position and end <= self._checked_to:
             return
-        if end > self._trusted_from:
-            data = memoryview(data)[: self._trusted_from - position]
+        if end > self.trusted_from:
+            data = memoryview(data)[: self.trusted_from - position]
         end, next_offset, epoch = check_run(self.path, self.base_offset, position, data)
         if end <= self.size - HEADER_SIZE:
             following = read_header(self.file().read_at(end, HEADER_SIZE))
@@ -422,12 +422,12 @@ class Segment:
             self._checked_to = max(self._checked_to, end)
         else:
             self._checked_from, self._checked_to = position, end
-        if self._checked_to >= self._trusted_from:
-            self._trusted_from = self._checked_from
+        if self._checked_to >= self.trusted_from:
+            self.trusted_from = self._checked_from
 
     def trust_from(self, position: int) -> None:
         """Batches from `position` on were checked just now."""
-        self._trusted_from = min(self._trusted_from, position)
+        self.trusted_from = min(self.trusted_from, position)
 
     # -- cutting ---------------------------------------------------------------------------------
 
@@ -441,16 +441,15 @@ class Segment:
         self.time_index.truncate(relative)
         self._forget_recent(position)
         self._max_timestamp = None
-        self._trusted_from = min(self._trusted_from, position)
+        self.trusted_from = min(self.trusted_from, position)
         self._checked_to = min(self._checked_to, position)
         if self.size == 0:
             self.first_timestamp, self._max_timestamp = None, -1
         self.find_end()
 
     def _forget_recent(self, position: int) -> None:
-        while self._recent_positions and self._recent_positions[-1] >= position:
-            self._recent_positions.pop()
-            self._recent_ends.pop()
+        at = bisect_left(self._recent_positions, position)
+        del self._recent_positions[at:], self._recent_ends[at:]
 
     def rebuild_indexes(self) -> None:
         """Make all entries anew from the batches. Raises :class:`CorruptLogError`; the entries before it

@@ -121,7 +121,8 @@ class SegmentedLog:
         data = _read_run(segment.reader(block), start, limit, max_bytes, at_least_one)
         if not data:
             return None if data is None else EMPTY
-        segment.check_read(start, data, bound, self.epoch_from)
+        if start < segment.trusted_from:
+            segment.check_read(start, data, bound, self.epoch_from)
         return ReadResult(data, start, segment.base_offset)
 
     def read_job(
@@ -161,7 +162,7 @@ class SegmentedLog:
         if offset >= end:
             return None
         bases, segments = self.bases, self.segments
-        for at in range(self.segment_index(offset), len(segments)):
+        for at in range((bisect_right(bases, offset) or 1) - 1, len(segments)):
             segment = segments[at]
             start = segment.position_of_batch_with(offset)
             if start is not None:
@@ -212,8 +213,9 @@ def _read_run(
         return b""
     data = read(start, size)
     if at_least_one and data:
-        _, length = OFFSET_AND_LENGTH.unpack_from(data)
-        whole = min(length + LENGTH_PREFIX, most)
+        whole = OFFSET_AND_LENGTH.unpack_from(data)[1] + LENGTH_PREFIX
+        if whole > most:
+            whole = most
         if whole > len(data):
             data = read(start, whole)
     return data

@@ -36,7 +36,7 @@ def rot(cluster: Cluster, node: int) -> str:
     """Flip a bit of a record in an old segment, and forget that this process wrote it."""
     log = log_on(cluster, node)
     segment = log.segments[1]
-    segment._trusted_from = segment.size
+    segment.trusted_from = segment.size
     cluster.sim.nodes[node].machine.disk.rot(segment.path, 100)
     return segment.path
 
@@ -104,7 +104,7 @@ def test_a_damage_is_mended_once_somebody_who_has_it_is_back() -> None:
     for node in others[:1]:
         cluster.sim.nodes[node].kill()
     # The other one has the same damage: both wait for the third.
-    log_on(cluster, others[1]).segments[1]._trusted_from = 1 << 30
+    log_on(cluster, others[1]).segments[1].trusted_from = 1 << 30
     cluster.sim.nodes[others[1]].machine.disk.rot(at, 100)
     offset = log_on(cluster, leader).segments[1].base_offset
     assert cluster.fetch(offset, node=leader).error_code
