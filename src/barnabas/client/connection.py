@@ -86,12 +86,21 @@ def response_class(key: int) -> type[Message]:
 class InFlight:
     """One request of a connection, sent or waiting to be."""
 
-    __slots__ = ("correlation_id", "deadline_ms", "on_done", "request", "schema", "version")
+    __slots__ = (
+        "answer",
+        "correlation_id",
+        "deadline_ms",
+        "on_done",
+        "request",
+        "schema",
+        "version",
+    )
 
     def __init__(
         self, request: Message, on_done: OnDone, deadline_ms: float, version: int | None
     ) -> None:
         self.request: Any = request  # None once sent
+        self.answer = request.ANSWER
         self.schema: ApiSchema = API_SCHEMAS[request.API_KEY]
         self.on_done = on_done
         self.deadline_ms = deadline_ms
@@ -290,7 +299,7 @@ class ClientConnection:
             raise MalformedError(f"a response header ends early: {error}") from error
         if correlation_id != item.correlation_id:
             raise MalformedError(f"response #{correlation_id} where {item!r} was next")
-        cls = response_class(schema.key)
+        cls = item.answer or response_class(schema.key)
         response, end = decode_prefix(cls, version, frame, position)
         if end != len(frame):
             raise MalformedError(f"{len(frame) - end} bytes follow the response to {item!r}")

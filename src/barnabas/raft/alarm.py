@@ -22,29 +22,27 @@ class Alarm:
         self._deadline_ms = deadline_ms
         self._on_due = on_due
         self._wakeup: Wakeup | None = None
-        self._at_ms = NEVER
+        self.at_ms = NEVER
+        """When it rings; never where it is not armed."""
         self._closed = False
 
-    def arm(self) -> None:
-        """After anything that may have moved the deadline."""
-        due = self._deadline_ms()
+    def arm(self, due_ms: float) -> None:
+        """The deadline is now earlier than `at_ms`, which whoever may have moved it looks at."""
         if self._wakeup is not None:
-            if self._at_ms <= due:
-                return
             self._wakeup.cancel()
-            self._wakeup = None
-        if due != NEVER and not self._closed:
-            self._at_ms = max(due, self._ports.clock.now_ms())
-            self._wakeup = self._ports.wakeups.call_at(self._at_ms, self._ring)
+        if not self._closed:
+            self.at_ms = max(due_ms, self._ports.clock.now_ms())
+            self._wakeup = self._ports.wakeups.call_at(self.at_ms, self._ring)
 
     def _ring(self) -> None:
-        self._wakeup = None
+        self._wakeup, self.at_ms = None, NEVER
         if self._closed:
             return
-        if self._deadline_ms() <= self._ports.clock.now_ms():
+        due_ms = self._deadline_ms()
+        if due_ms <= self._ports.clock.now_ms():
             self._on_due()
-        else:
-            self.arm()
+        elif due_ms != NEVER:
+            self.arm(due_ms)
 
     def close(self) -> None:
         self._closed = True

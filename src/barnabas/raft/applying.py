@@ -92,11 +92,22 @@ class Applier:
         self.committed_offset = max(self.committed_offset, snapshot.id.offset)
 
     def on_commit(self, offset: int) -> None:
-        self.committed_offset = max(self.committed_offset, offset)
+        if offset > self.committed_offset:
+            self.committed_offset = offset
 
     def on_leader(self, leader_id: int, epoch: int, start_offset: int) -> None:
         self._leader = (leader_id, epoch)
         self._own_start = start_offset
+
+    def is_due(self) -> bool:
+        """Whether `run` has anything to do."""
+        return (
+            self.applied_offset < self.committed_offset
+            or self._leader != self.announced
+            or self._work is not None
+            or self._snapshot is not None
+            or self._is_first
+        )
 
     def run(self) -> None:
         """Apply a slice; the rest follows in later turns."""

@@ -96,9 +96,9 @@ class Board:
 
     def progress_of(self, key: ReplicaKey) -> Progress:
         """Of a voter, or of an observer, which is remembered from now on."""
-        progress = self.voters.get(key.id)
-        if progress is not None and progress.key.matches(key):
-            return progress
+        voter = self.voter_of(key)
+        if voter is not None:
+            return voter
         known = self.observers.get(key)
         if known is None:
             if len(self.observers) >= OBSERVERS_MAX:
@@ -107,13 +107,15 @@ class Board:
             known = self.observers[key] = Progress(key)
         return known
 
-    def is_voter(self, key: ReplicaKey) -> bool:
+    def voter_of(self, key: ReplicaKey) -> Progress | None:
+        """The voter that `key` is, where it is one."""
         progress = self.voters.get(key.id)
-        return progress is not None and progress.key.matches(key)
+        return progress if progress is not None and progress.key.matches(key) else None
 
-    def on_fetch(self, key: ReplicaKey, offset: int, leader_end: int, now_ms: float) -> None:
-        """`key` has everything before `offset` on disk."""
-        progress = self.progress_of(key)
+    def on_fetch(self, key: ReplicaKey, offset: int, leader_end: int, now_ms: float) -> bool:
+        """`key` has everything before `offset` on disk. Whether it is a voter."""
+        voter = self.voter_of(key)
+        progress = voter or self.progress_of(key)
         if offset >= leader_end:
             progress.last_caught_up_ms = now_ms
         elif progress.last_fetch_ms is not None and offset >= progress.last_fetch_leader_end:
@@ -122,19 +124,23 @@ class Board:
             )
         progress.end_offset = offset
         progress.last_fetch_leader_end = leader_end
-        self.on_contact(key, now_ms)
+        self._heard_of(progress, now_ms, is_voter=voter is not None)
+        return voter is not None
 
     def on_contact(self, key: ReplicaKey, now_ms: float) -> None:
         """`key` fetched, records or a snapshot: it follows. Who observes is known from its first fetch of
         records on that are in the log."""
-        progress = self.voters[key.id] if self.is_voter(key) else self.observers.get(key)
-        if progress is None:
-            return
+        voter = self.voter_of(key)
+        progress = voter or self.observers.get(key)
+        if progress is not None:
+            self._heard_of(progress, now_ms, is_voter=voter is not None)
+
+    def _heard_of(self, progress: Progress, now_ms: float, *, is_voter: bool) -> None:
         progress.last_fetch_ms = now_ms
         progress.acknowledged = True
-        if not self.is_voter(key):
+        if not is_voter:
             return
-        self.fetched.add(key.id)
+        self.fetched.add(progress.key.id)
         own = 1 if self.me.id in self.voters else 0
         if len(self.fetched) >= majority(len(self.voters)) - own:
             self.fetched.clear()

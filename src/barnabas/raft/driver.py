@@ -54,6 +54,7 @@ class QuorumReplica:
         self.node_id = settings.node_id
         self.directory = opened.directory
         self.ports = ports
+        self._now_ms = ports.clock.now_ms
         self._log = opened.log
         self.machine = machine = Machine(
             settings,
@@ -215,7 +216,7 @@ class QuorumReplica:
     @property
     def log_end_offset(self) -> int:
         """Proposals that still wait for the end of the turn included."""
-        return self.machine.log.end_offset + len(self._proposals)
+        return self.machine.log.end_offset + len(self._proposals.values)
 
     @property
     def log_start_offset(self) -> int:
@@ -266,7 +267,7 @@ class QuorumReplica:
         """Propose records that commit all or none, in one batch; the offset of the last one. Committed
         when `on_commit` has shown it (in the same epoch). Raises ``NotLeaderError``,
         ``BatchTooLargeError``."""
-        if not self.is_active or self._closed:
+        if self._closed or not self.is_active:
             raise NotLeaderError(self.leader_id, self.epoch)
         return self._proposals.add(values)
 
@@ -277,25 +278,27 @@ class QuorumReplica:
 
     def ask(self, request: Request, encode: Callable[[Response], Message]) -> Message | Parked:
         """Let the machine answer `request`; `encode` makes the wire's response of its answer."""
-        return self._ask(lambda ticket: on.Asked(ticket, request), encode)
+        return self._ask(on.Asked(self._next_ticket, request), encode)
 
     def upgrade_kraft_version(
         self, level: int, encode: Callable[[Response], Message], *, validate_only: bool = False
     ) -> Message | Parked:
         """Make a static quorum dynamic (kraft.version 1); a `ChangeVoterResponse` is encoded."""
-        return self._ask(
-            lambda ticket: on.UpgradeKraftVersion(ticket, level, validate_only), encode
-        )
+        event = on.UpgradeKraftVersion(self._next_ticket, level, validate_only)
+        return self._ask(event, encode)
 
     def _ask(
-        self, event: Callable[[int], on.Event], encode: Callable[[Response], Message]
+        self,
+        event: on.Asked | on.UpgradeKraftVersion,
+        encode: Callable[[Response], Message],
     ) -> Message | Parked:
-        ticket = self._next_ticket
+        """`event` has the next ticket."""
+        ticket = event.ticket
         self._next_ticket += 1
         answer: list[Message] = []
         tickets = self._performer.tickets
         tickets[ticket] = lambda response: answer.append(encode(response))
-        self.step(event(ticket))
+        self.step(event)
         if answer:
             return answer[0]
         parked = Parked()
@@ -321,20 +324,25 @@ class QuorumReplica:
         committed. For this replica's own parts."""
         if self._closed:
             return
-        if self._proposals.go_before(event):
-            self._proposals.drain()
-        clock = self.ports.clock
-        begun_ms = clock.now_ms()
-        effects = self.machine.step(event, begun_ms)
-        if len(self._proposals) and not isinstance(self.machine.state, Leader):
-            self._proposals.drop()
+        proposals, machine, now_ms = self._proposals, self.machine, self._now_ms
+        if proposals.values and proposals.go_before(event):
+            proposals.drain()
+        begun_ms = now_ms()
+        effects = machine.step(event, begun_ms)
+        if proposals.values and not isinstance(machine.state, Leader):
+            proposals.drop()
         if self._performer.perform(effects) and not self._closed:
-            with self._proposals:
-                self._applier.run()
-            if self._proposals.is_draining:
+            if proposals.values or self._applier.is_due():
+                with proposals:
+                    self._applier.run()
+            if proposals.is_draining:
                 return  # within another step, whose end follows
-            self._performer.tick_later(leading.owes_news(self.machine))
-            self._snapshotting.maybe_begin()
-            self._alarm.arm()
-            self._leave()
-            self.metrics.on_step(begun_ms, clock.now_ms())
+            if self._performer.tick_is_due:
+                self._performer.tick_later(leading.owes_news(machine))
+            self._snapshotting.maybe_begin(begun_ms)
+            due_ms = machine.wakes_at_ms()
+            if due_ms < self._alarm.at_ms:
+                self._alarm.arm(due_ms)
+            if self._on_shut_down is not None:
+                self._leave()
+            self.metrics.on_step(begun_ms, now_ms())

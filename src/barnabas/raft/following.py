@@ -56,9 +56,9 @@ def poll_follower(m: Machine, state: Follower) -> None:
 
 def goes_on(m: Machine, state: Follower) -> bool:
     """Fetch what follows, where that is all there is to do before `m.calm_until_ms`; whether it is."""
-    if m.now >= min(m.calm_until_ms, m.own_change_at_ms) or m.outbox.pauses or m.leaving:
+    if m.now >= m.calm_until_ms or m.now >= m.own_change_at_ms or m.outbox.pauses or m.leaving:
         return False
-    if m.me not in m.voters:
+    if m.me not in m.history.voters:
         return False
     fetch(m, state, state.leader_id, state.leader_endpoint)
     return True
@@ -247,14 +247,12 @@ def _append(m: Machine, pending: Pending, records: Buffer) -> bool:
         for run in iter_runs(view):
             if run.base_offset != m.log.end_offset or not m.log.last_epoch <= run.epoch <= m.epoch:
                 break
-            controls = (
-                control_records(view[run.position : run.position + run.size])
-                if run.is_control
-                else ()
-            )
+            end = run.position + run.size
+            controls = control_records(view[run.position : end]) if run.is_control else ()
             m.log.append(run.base_offset, run.end_offset, run.epoch)
-            appended = run.position + run.size
-            changed |= membership.apply_control(m, controls, run.base_offset)
+            appended = end
+            if controls:
+                changed |= membership.apply_control(m, controls, run.base_offset)
     except CorruptBatchError:
         if appended == 0:
             _pause(m, pending)

@@ -143,15 +143,19 @@ def append_control(m: Machine, records: list[ControlRecord]) -> int:
 
 def _appended(m: Machine, state: Leader) -> None:
     """The others get it before it is synced here, so that they sync it meanwhile."""
-    for parked in list(state.board.parked.values()):
-        _answer_parked(m, state, parked)
+    parked = state.board.parked
+    for ticket in list(parked):
+        _answer_fetch(m, ticket, parked.pop(ticket).request)
     m.out.append(do.Sync(after_answers=not m.votes_alone))
 
 
 def on_synced(m: Machine, event: on.Synced) -> None:
-    m.log.synced_offset = max(m.log.synced_offset, min(event.offset, m.log.end_offset))
-    if isinstance(m.state, Leader):
-        _move_high_watermark(m, m.state)
+    log, offset = m.log, event.offset
+    if log.synced_offset < offset:
+        log.synced_offset = max(log.synced_offset, min(offset, log.end_offset))
+    state = m.state
+    if type(state) is Leader:
+        _move_high_watermark(m, state)
 
 
 def voters_changed(m: Machine, state: Leader) -> None:
@@ -172,7 +176,7 @@ def _move_high_watermark(m: Machine, state: Leader) -> None:
 def _tell_high_watermark_soon(m: Machine, state: Leader) -> None:
     """Whoever waits learns of the new high watermark (KIP-1166), but together with what is proposed now that
     the state machine knows of it: one answer instead of two."""
-    if _uninformed(m, state):
+    if _owes_news(m, state):
         m.out.append(do.TickSoon())
 
 
@@ -180,6 +184,14 @@ def _uninformed(m: Machine, state: Leader) -> list[Parked]:
     """Who waits and does not know the high watermark."""
     parked = state.board.parked.values()
     return [one for one in parked if one.request.high_watermark < m.high_watermark]
+
+
+def _owes_news(m: Machine, state: Leader) -> bool:
+    """Whether there is anybody."""
+    for one in state.board.parked.values():  # noqa: SIM110 - asked after each event: no generator
+        if one.request.high_watermark < m.high_watermark:
+            return True
+    return False
 
 
 def on_tick(m: Machine, event: on.Tick) -> None:
@@ -191,7 +203,8 @@ def on_tick(m: Machine, event: on.Tick) -> None:
 
 def owes_news(m: Machine) -> bool:
     """Whether the `TickSoon` of an earlier step is still needed."""
-    return isinstance(m.state, Leader) and bool(_uninformed(m, m.state))
+    state = m.state
+    return type(state) is Leader and _owes_news(m, state)
 
 
 # -- being fetched from --------------------------------------------------------------------------
@@ -219,10 +232,9 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
     ):
         m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST))
         return
-    error = _check_epoch(m, request.epoch)
     state = m.state
-    if error is not ErrorCode.NONE or not isinstance(state, Leader):
-        m.reply(ticket, _error(m, error))
+    if request.epoch != m.epoch or type(state) is not Leader:
+        m.reply(ticket, _error(m, _check_epoch(m, request.epoch)))
         return
     if request.replica == m.me:
         m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST))
@@ -239,43 +251,55 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
         m.reply(ticket, _answer(m)._replace(snapshot=verdict.at))
 
 
-def _answer(m: Machine) -> FetchResponse:
+def _answer(m: Machine, records: bytes | ReadLog = b"") -> FetchResponse:
     """What every answer of a leader says."""
     return FetchResponse(
         ErrorCode.NONE,
         m.epoch,
         m.me.id,
-        m.leader_endpoint,
+        m.own_endpoint,
         high_watermark=m.high_watermark,
         log_start_offset=m.log.start_offset,
+        records=records,
     )
 
 
 def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
-    if request.replica.id >= 0:
-        state.board.on_fetch(request.replica, request.offset, m.log.end_offset, m.now)
-        if state.board.is_voter(request.replica):
+    board, log, replica = state.board, m.log, request.replica
+    if replica.id >= 0:
+        # What a voter has below the high watermark cannot move it.
+        if (
+            board.on_fetch(replica, request.offset, log.end_offset, m.now)
+            and request.offset > m.high_watermark
+        ):
             _move_high_watermark(m, state)
             if m.state is not state:
                 m.reply(ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER))
                 return
-        membership.on_progress(m, state, request.replica)
-    parked = Parked(ticket, request, m.now + min(request.max_wait_ms, WAIT_MS_MAX))
-    if m.log.end_offset > request.offset or request.max_wait_ms == 0:
-        _answer_parked(m, state, parked)
-    else:
-        state.board.parked[ticket] = parked
-        m.calm_until_ms = min(m.calm_until_ms, parked.deadline_ms)
-        _tell_high_watermark_soon(m, state)
+        if m.change is not None:
+            membership.on_progress(m, state, replica)
+    if log.end_offset > request.offset or request.max_wait_ms == 0:
+        _answer_fetch(m, ticket, request)
+        return
+    deadline_ms = m.now + min(request.max_wait_ms, WAIT_MS_MAX)
+    board.parked[ticket] = Parked(ticket, request, deadline_ms)
+    if deadline_ms < m.calm_until_ms:
+        m.calm_until_ms = deadline_ms
+    _tell_high_watermark_soon(m, state)
 
 
 def _answer_parked(m: Machine, state: Leader, parked: Parked) -> None:
     state.board.parked.pop(parked.ticket, None)
-    answer, request = _answer(m), parked.request
-    if m.log.end_offset > request.offset:
-        size = min(request.max_bytes, FETCH_BYTES_MAX)
-        answer = answer._replace(records=ReadLog(request.offset, m.log.end_offset, size))
-    m.reply(parked.ticket, answer)
+    _answer_fetch(m, parked.ticket, parked.request)
+
+
+def _answer_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
+    """With what is behind the offset that was asked for, where there is anything."""
+    end = m.log.end_offset
+    records: bytes | ReadLog = b""
+    if end > request.offset:
+        records = ReadLog(request.offset, end, min(request.max_bytes, FETCH_BYTES_MAX))
+    m.reply(ticket, _answer(m, records))
 
 
 def on_gone(m: Machine, event: on.Gone) -> None:

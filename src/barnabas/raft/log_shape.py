@@ -108,6 +108,10 @@ class LogShape:
             or epoch < snapshot.epoch
         ):
             return Verdict(Fit.SNAPSHOT, self.latest_snapshot)
+        if self.epochs and epoch == self.epochs[-1][0]:
+            if offset <= self.end_offset:
+                return VALID
+            return Verdict(Fit.DIVERGING, OffsetAndEpoch(self.end_offset, epoch))
         end = self.end_of(epoch)
         if end.epoch != epoch or end.offset < offset:
             return Verdict(Fit.DIVERGING, end)
@@ -124,9 +128,9 @@ class LogShape:
         """Records of one epoch were appended."""
         if base_offset != self.end_offset or end_offset <= base_offset:
             raise ValueError(f"append of {base_offset}..{end_offset} to {self!r}")
-        if epoch < self.last_epoch:
-            raise ValueError(f"append of epoch {epoch} to {self!r}")
-        if not self.epochs or self.epochs[-1][0] < epoch:
+        if not self.epochs or self.epochs[-1][0] != epoch:
+            if epoch < self.last_epoch:
+                raise ValueError(f"append of epoch {epoch} to {self!r}")
             self.epochs.append((epoch, base_offset))
         self.end_offset = end_offset
 

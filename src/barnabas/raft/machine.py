@@ -73,6 +73,8 @@ class Machine:
         self.log = log
         self.history = history
         self.me = ReplicaKey(settings.node_id, settings.directory_id)
+        self.own_endpoint = next(iter(settings.listeners.values()), None)
+        """Where others find this replica when it leads."""
         self.outbox = Outbox()
         self.now = now_ms
         self.high_watermark = log.latest_snapshot.offset if log.latest_snapshot else -1
@@ -96,6 +98,8 @@ class Machine:
         self.asked_state: State | None = None
         """Which state was asked last what is due."""
         self.state: State = elections.first_state(self, election)
+        self.epoch = self.state.epoch
+        """Of `state`."""
 
     # -- the seam --------------------------------------------------------------------------------
 
@@ -103,8 +107,9 @@ class Machine:
         """What follows from `event` at `now_ms` (monotonic)."""
         self.now = now_ms
         self.out = []
-        _EVENTS[type(event)](self, event)
-        if not (type(event) in _CALM and self._is_calm(event)):
+        kind = type(event)
+        _EVENTS[kind](self, event)
+        if kind not in _CALM or not self._is_calm(event):
             self._poll()
             self.asked_state, self.calm_until_ms = self.state, self.deadline_ms()
         return tuple(self.out)
@@ -149,10 +154,6 @@ class Machine:
     # -- what everybody asks ---------------------------------------------------------------------
 
     @property
-    def epoch(self) -> int:
-        return self.state.epoch
-
-    @property
     def voters(self) -> VoterSet:
         return self.history.voters
 
@@ -178,7 +179,7 @@ class Machine:
     def leader_endpoint(self) -> Endpoint | None:
         state = self.state
         if isinstance(state, Leader):
-            return next(iter(self.settings.listeners.values()), None)
+            return self.own_endpoint
         if isinstance(state, (Follower, Observer, Prospective)):
             return state.leader_endpoint
         return None
@@ -197,7 +198,7 @@ class Machine:
 
     def become(self, state: State) -> None:
         """Move. Persists what changed, forgets requests under way, tells who leads."""
-        before, self.state = self.state, state
+        before, self.state, self.epoch = self.state, state, state.epoch
         self.outbox.reset()
         self.unreachable.clear()
         self._save(state.election)
@@ -207,7 +208,7 @@ class Machine:
 
     def refine(self, state: State) -> None:
         """The same state, knowing more: nothing under way is forgotten."""
-        self.state = state
+        self.state, self.epoch = state, state.epoch
         self._save(state.election)
 
     def _save(self, election: ElectionState) -> None:
@@ -241,9 +242,9 @@ class Machine:
 
     def send(self, node_id: int, endpoint: Endpoint, request: Request) -> bool:
         """Send, unless a request is under way there or a pause holds."""
-        if not self.outbox.is_ready(endpoint, self.now, request):
+        request_id = self.outbox.open(node_id, endpoint, request, self.now)
+        if request_id is None:
             return False
-        request_id = self.outbox.open(node_id, endpoint, request)
         self.out.append(do.Send(request_id, node_id, endpoint, request))
         return True
 
@@ -272,6 +273,8 @@ class Machine:
 
     def see_epoch(self, epoch: int, leader_id: int, endpoint: Endpoint | None) -> None:
         """A message told of `epoch` and perhaps its leader: follow what is newer."""
+        if epoch == self.epoch and type(self.state) is Follower:
+            return  # it has a leader
         if leader_id >= 0 and endpoint is None:
             endpoint = self.voters.endpoint(leader_id, self.settings.listener_name)
         if epoch > self.epoch:

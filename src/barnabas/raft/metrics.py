@@ -117,7 +117,7 @@ class QuorumMetrics:
 
     def on_append(self, records: int, end_offset: int, now_ms: float) -> None:
         """Records went into the log: proposed by this leader, or fetched from another."""
-        if isinstance(self._machine.state, Leader):
+        if type(self._machine.state) is Leader:
             self._appended.add(records, now_ms)
             if len(self._uncommitted) < UNCOMMITTED_MAX:
                 self._uncommitted.append((end_offset, now_ms))

@@ -11,6 +11,7 @@ from barnabas.raft.messages import FetchRequest, Request, SnapshotRequest
 from barnabas.types import Endpoint
 
 Lane: TypeAlias = tuple[Endpoint, bool]
+_FETCHES = frozenset({FetchRequest, SnapshotRequest})
 
 
 class Pending(NamedTuple):
@@ -30,31 +31,29 @@ class Outbox:
         self._busy: dict[Lane, int] = {}
         self._paused: dict[Lane, float] = {}
 
-    def is_ready(self, endpoint: Endpoint, now_ms: float, request: Request) -> bool:
-        """Whether `request` may go there now."""
-        lane = _lane(endpoint, request)
-        return lane not in self._busy and self._paused.get(lane, 0.0) <= now_ms
-
-    def open(self, node_id: int, endpoint: Endpoint, request: Request) -> int:
-        """The id of a request that is about to be sent."""
+    def open(self, node_id: int, endpoint: Endpoint, request: Request, now_ms: float) -> int | None:
+        """The id of a request that is about to be sent; None where it may not go there now."""
+        lane = endpoint, type(request) in _FETCHES
+        if lane in self._busy or (self._paused and self._paused.get(lane, 0.0) > now_ms):
+            return None
         request_id = self._next_id
         self._next_id += 1
         self._pending[request_id] = Pending(node_id, endpoint, request)
-        self._busy[_lane(endpoint, request)] = request_id
+        self._busy[lane] = request_id
         return request_id
 
     def close(self, request_id: int) -> Pending | None:
         """The request that was answered or failed; None where it is of no interest any more."""
         pending = self._pending.pop(request_id, None)
         if pending is not None:
-            lane = _lane(pending.endpoint, pending.request)
+            lane = pending.endpoint, type(pending.request) in _FETCHES
             if self._busy.get(lane) == request_id:
                 del self._busy[lane]
         return pending
 
     def pause(self, pending: Pending, until_ms: float) -> None:
         """Send nothing of its kind there before `until_ms`."""
-        self._paused[_lane(pending.endpoint, pending.request)] = until_ms
+        self._paused[pending.endpoint, type(pending.request) in _FETCHES] = until_ms
 
     def reset(self) -> None:
         self._pending.clear()
@@ -74,7 +73,3 @@ class Outbox:
 
     def __len__(self) -> int:
         return len(self._pending)
-
-
-def _lane(endpoint: Endpoint, request: Request) -> Lane:
-    return endpoint, isinstance(request, (FetchRequest, SnapshotRequest))

@@ -73,7 +73,9 @@ class Performer:
         self._performing = False
         self._syncing = False
         self._sync_again = self._sync_comes = False
-        self._tick_is_due = self._tick_comes = False
+        self.tick_is_due = False
+        """Whether a `TickSoon` was performed since `tick_later` was asked."""
+        self._tick_comes = False
         self._log_generation = 0
         self._closed = False
         self.tickets: dict[int, Callable[[Response], None]] = {}
@@ -103,6 +105,8 @@ class Performer:
         self._effects += effects
         if self._performing:
             return False
+        if not self._effects:
+            return True
         self._performing = True
         try:
             while self._effects and not self._waiting_for_disk and not self._closed:
@@ -167,7 +171,7 @@ class Performer:
 
     def _note_append(self, base_offset: int) -> None:
         end = self._log.end_offset
-        self._metrics.on_append(end - base_offset, end, self._ports.clock.now_ms())
+        self._metrics.on_append(end - base_offset, end, self._machine.now)
 
     def _append_control(self, effect: do.AppendControl) -> None:
         wall_ms = self._ports.clock.wall_ms()
@@ -254,7 +258,7 @@ class Performer:
     # -- the state machine -----------------------------------------------------------------------
 
     def _commit(self, effect: do.Commit) -> None:
-        self._metrics.on_commit(effect.offset, self._ports.clock.now_ms())
+        self._metrics.on_commit(effect.offset, self._machine.now)
         self._applier.on_commit(effect.offset)
 
     def _leader_is(self, effect: do.LeaderIs) -> None:
@@ -301,12 +305,12 @@ class Performer:
         self._wait_for("raft-log", job, then)
 
     def _tick_soon(self, effect: do.TickSoon) -> None:
-        self._tick_is_due = True
+        self.tick_is_due = True
 
     def tick_later(self, is_needed: bool) -> None:
         """At the end of a step: what was proposed within it may have taken the news along."""
-        if self._tick_is_due:
-            self._tick_is_due = False
+        if self.tick_is_due:
+            self.tick_is_due = False
             if is_needed and not self._tick_comes:
                 self._tick_comes = True
                 self._ports.wakeups.call_soon(self._tick)

@@ -40,7 +40,8 @@ class Proposals:
         self._linger_ms = linger_ms
         self._step = step
         self._wakeup: Wakeup | None = None
-        self._values: list[Buffer] = []
+        self.values: list[Buffer] = []
+        """What waits."""
         self._bytes = 0
         self._is_held = False
         self.is_draining = False
@@ -54,7 +55,7 @@ class Proposals:
         """At once, not in a turn of its own, unless it lingers. What is proposed because of that (the only
         voter commits within) waits for the next turn."""
         self._is_held = False
-        if not self._values:
+        if not self.values:
             return
         if self._linger_ms or self.is_draining:
             if self._wakeup is None:
@@ -66,10 +67,6 @@ class Proposals:
         finally:
             self.is_draining = False
 
-    def __len__(self) -> int:
-        """Records that wait."""
-        return len(self._values)
-
     def add(self, values: Sequence[Buffer]) -> int:
         """The offset of the last one. Raises ``BatchTooLargeError``."""
         size = sum(map(len, values)) + RECORD_OVERHEAD_BYTES * len(values)
@@ -77,11 +74,11 @@ class Proposals:
             raise BatchTooLargeError(f"{len(values)} values of {size} bytes, {self._bytes_max} fit")
         if self._bytes + size > self._bytes_max:
             self.drain()
-        if not self._values and not self._is_held:
+        if not self.values and not self._is_held:
             self._drain_later()
-        self._values += values
+        self.values += values
         self._bytes += size
-        return self._machine.log.end_offset + len(self._values) - 1
+        return self._machine.log.end_offset + len(self.values) - 1
 
     def _drain_later(self) -> None:
         if self._linger_ms:
@@ -93,7 +90,7 @@ class Proposals:
     def go_before(self, event: on.Event) -> bool:
         """Whether what waits must be appended before the machine steps with `event`. While there is a
         linger to wait for: where that may append something itself, or gives up the leadership."""
-        if not self._values or type(event) is on.Propose:
+        if not self.values or type(event) is on.Propose:
             return False
         if not self._linger_ms:
             return True
@@ -110,7 +107,7 @@ class Proposals:
 
     def drop(self) -> None:
         """This replica leads no more: what still waits will never have been in the log."""
-        self._values, self._bytes = [], 0
+        self.values, self._bytes = [], 0
         self._disarm()
 
     def _disarm(self) -> None:
@@ -120,9 +117,10 @@ class Proposals:
 
     def drain(self) -> None:
         """Append what waits as one batch."""
-        self._disarm()
-        if self._values:
-            values, self._values = self._values, []
+        if self._wakeup is not None:
+            self._disarm()
+        if self.values:
+            values, self.values = self.values, []
             self._bytes = 0
             machine = self._machine
             wall_ms = self._ports.clock.wall_ms()

@@ -75,21 +75,19 @@ class Snapshotting:
         latest = self._machine.log.latest_snapshot
         if latest is not None and self._writer is None:
             self._clean_up(latest)
-        self.maybe_begin()
+        self.maybe_begin(self._ports.clock.now_ms())
         self.start()
 
-    def maybe_begin(self) -> bool:
+    def maybe_begin(self, now_ms: float) -> bool:
         """Begin one where it is due; clean up behind one that was fetched, or found at the start."""
         latest = self._machine.log.latest_snapshot
         if latest is not None and latest != self._cleaned_for and self._writer is None:
             self._clean_up(latest)
-        due = (
-            self._applier.applied_bytes - self._bytes_before
-            >= self._settings.bytes_between_snapshots
-        )
+        size = self._applier.applied_bytes - self._bytes_before
+        due = size >= self._settings.bytes_between_snapshots
         interval = self._settings.snapshot_interval_ms_max
-        if not due and interval > 0 and self._applier.applied_bytes > self._bytes_before:
-            due = self._ports.clock.now_ms() - self._last_ms >= interval
+        if not due and interval > 0 and size > 0:
+            due = now_ms - self._last_ms >= interval
         return due and self.begin()
 
     def begin(self) -> bool:

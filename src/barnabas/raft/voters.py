@@ -147,17 +147,14 @@ class VoterHistory:
     every offset.
     """
 
-    __slots__ = ("_sets", "_static", "_versions")
+    __slots__ = ("_sets", "_static", "_versions", "voters")
 
     def __init__(self, static: VoterSet) -> None:
         self._static = static
         self._sets: list[tuple[int, VoterSet]] = []
         self._versions: list[tuple[int, int]] = []
-
-    @property
-    def voters(self) -> VoterSet:
+        self.voters = static
         """The set that holds now."""
-        return self._sets[-1][1] if self._sets else self._static
 
     @property
     def voters_offset(self) -> int | None:
@@ -186,6 +183,7 @@ class VoterHistory:
 
     def add_voters(self, offset: int, voters: VoterSet) -> None:
         self._sets.append((offset, voters))
+        self.voters = voters
 
     def add_version(self, offset: int, version: int) -> None:
         self._versions.append((offset, version))
@@ -194,8 +192,10 @@ class VoterHistory:
         """Forget what stands at `end_offset` and after."""
         self._sets = [entry for entry in self._sets if entry[0] < end_offset]
         self._versions = [entry for entry in self._versions if entry[0] < end_offset]
+        self.voters = self._sets[-1][1] if self._sets else self._static
 
     def clear(self) -> None:
         """A snapshot replaces everything."""
         self._sets.clear()
         self._versions.clear()
+        self.voters = self._static

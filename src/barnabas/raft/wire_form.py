@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from barnabas.raft.fetch_form import FetchAnswer, FetchMessage
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginEpochRequest,
@@ -32,12 +33,11 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.voters import ReplicaKey
-from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, Endpoint
+from barnabas.types import METADATA_TOPIC, ZERO_UUID, Endpoint
 from barnabas.wire.errors import ErrorCode, code_of
 from barnabas.wire.messages import add_raft_voter_request as add_voter
 from barnabas.wire.messages import begin_quorum_epoch_request as begin_epoch
 from barnabas.wire.messages import end_quorum_epoch_request as end_epoch
-from barnabas.wire.messages import fetch_request as fetch
 from barnabas.wire.messages import fetch_snapshot_request as fetch_snapshot
 from barnabas.wire.messages import update_raft_voter_request as update_voter
 from barnabas.wire.messages import vote_request as vote
@@ -145,29 +145,7 @@ def _end_epoch(request: EndEpochRequest, cluster_id: str, target_id: int) -> Mes
 
 
 def _fetch(request: FetchRequest, cluster_id: str, target_id: int) -> Message:
-    return fetch.FetchRequest(
-        cluster_id=cluster_id,
-        replica_state=fetch.ReplicaState(replica_id=request.replica.id),
-        max_wait_ms=request.max_wait_ms,
-        max_bytes=request.max_bytes,
-        topics=[
-            fetch.FetchTopic(
-                topic=METADATA_TOPIC,
-                topic_id=METADATA_TOPIC_ID,
-                partitions=[
-                    fetch.FetchPartition(
-                        partition=PARTITION,
-                        current_leader_epoch=request.epoch,
-                        fetch_offset=request.offset,
-                        last_fetched_epoch=request.last_epoch,
-                        partition_max_bytes=request.max_bytes,
-                        replica_directory_id=request.replica.directory_id,
-                        high_watermark=request.high_watermark,
-                    )
-                ],
-            )
-        ],
-    )
+    return FetchMessage(request, cluster_id)
 
 
 def _fetch_snapshot(request: SnapshotRequest, cluster_id: str, target_id: int) -> Message:
@@ -297,32 +275,9 @@ def _end_response(message: Any, own_epoch: int) -> EndEpochResponse:
     return EndEpochResponse(*_begin_response(message, own_epoch))
 
 
-def _fetch_response(message: Any, own_epoch: int) -> FetchResponse:
-    part = _partition(message.responses)
-    if message.error_code or part is None:
-        return FetchResponse(_failure(message), own_epoch, -1, None)
-    leader = part.current_leader
-    diverging, snapshot = part.diverging_epoch, part.snapshot_id
-    records = part.records
-    if isinstance(records, list):
-        records = b"".join(records)
-    return FetchResponse(
-        code_of(part.error_code),
-        leader.leader_epoch if leader.leader_epoch >= 0 else own_epoch,
-        leader.leader_id,
-        _endpoint_of(leader.leader_id, message.node_endpoints),
-        high_watermark=part.high_watermark,
-        log_start_offset=part.log_start_offset,
-        diverging=(
-            OffsetAndEpoch(diverging.end_offset, diverging.epoch) if diverging.epoch >= 0 else None
-        ),
-        snapshot=(
-            OffsetAndEpoch(snapshot.end_offset, snapshot.epoch)
-            if snapshot.epoch >= 0 or snapshot.end_offset >= 0
-            else None
-        ),
-        records=b"" if records is None else records,
-    )
+def _fetch_response(message: FetchAnswer, own_epoch: int) -> FetchResponse:
+    response = message.response
+    return response if response.epoch >= 0 else response._replace(epoch=own_epoch)
 
 
 def _snapshot_response(message: Any, own_epoch: int) -> SnapshotResponse:

@@ -122,6 +122,11 @@ def writer_for(cls: type[Message], version: int) -> Writer:
     return writer
 
 
+def prepare(cls: type[Message], version: int, reader: Reader, writer: Writer) -> None:
+    """A reader and a writer made by hand, in the place of those that would be compiled."""
+    _readers[cls, version], _writers[cls, version] = reader, writer
+
+
 def check_version(cls: type[Message], version: int) -> None:
     low, high = cls.VALID
     if not low <= version <= high:

@@ -49,6 +49,8 @@ class Message:
     FLEXIBLE: ClassVar[int] = FOREVER
     """First version with compact lengths and tagged fields (top-level messages only)."""
     API_KEY: ClassVar[int] = -1
+    ANSWER: ClassVar[type[Message] | None] = None
+    """As what the answer to this request is read, where not as the API's response."""
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.connection import response_class
 from barnabas.raft import board, handlers
 from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.messages import VoteRequest
@@ -47,11 +48,11 @@ def leader(quorum: Quorum) -> QuorumReplica:
 def ask(replica: QuorumReplica, request: Message, version: int) -> Any:
     """`request` as bytes to the handler, its response as bytes back."""
     module = next(m for m in handlers.HANDLERS if m.API.key == request.API_KEY)
-    read = decode(type(request), version, encode_bytes(request, version))
+    read = decode(module.API.request, version, encode_bytes(request, version))
     ctx = RequestContext(api_key=request.API_KEY, api_version=version)
     answer = module.handle(read, ctx, replica)
     assert isinstance(answer, Message), answer
-    return decode(type(answer), version, encode_bytes(answer, version))
+    return decode(response_class(request.API_KEY), version, encode_bytes(answer, version))
 
 
 def versions(key: ApiKey) -> range:
@@ -251,7 +252,8 @@ def test_a_fetch_that_finds_nothing_new_waits(quorum: Quorum) -> None:
     request.max_wait_ms = 100
     module: Any = handlers.HANDLERS[0]
     ctx = RequestContext(api_key=ApiKey.FETCH, api_version=17)
-    parked = module.handle(request, ctx, replica)
+    read = decode(module.API.request, 17, encode_bytes(request, 17))
+    parked = module.handle(read, ctx, replica)
     assert isinstance(parked, Parked) and not parked.done
     assert quorum.run_until(lambda: parked.done) == pytest.approx(100, abs=5)
 
