@@ -29,25 +29,25 @@ _Job = tuple[Callable[[], Any], Callable[[Any], None]]
 class Brevity:
     """Whether the next brief job of a queue is worth doing at once. It begins by watching some on threads."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self._left = limits.JOBS_BRIEF_WATCHED
+        self.left = limits.JOBS_BRIEF_WATCHED
         """Jobs that go to a thread first."""
 
     @property
     def is_expected(self) -> bool:
-        return self._left <= 0
+        return self.left <= 0
 
     def note(self, took_s: float) -> None:
         """A job took so long, wherever it was done. The last of those that are watched has to be brief:
         no two that follow each other hold the loop up, and a disk that is always slow is not tried again."""
         times = took_s * 1000 / limits.JOB_BRIEF_MS
-        if self._left > 0:
-            if self._left > 1 or times <= 1:
-                self._left -= 1
+        if self.left > 0:
+            if self.left > 1 or times <= 1:
+                self.left -= 1
         elif times > 1:
-            self._left = int(times * limits.JOBS_BRIEF_WATCHED)
+            self.left = int(times * limits.JOBS_BRIEF_WATCHED)
 
 
 class HostBackground:
@@ -78,7 +78,7 @@ class HostBackground:
         brevity = self._brevity.get(queue)
         if brevity is None:
             brevity = self._brevity[queue] = Brevity()
-        if not brevity.is_expected or queue in self._queues:
+        if brevity.left > 0 or queue in self._queues:
             self.run(queue, partial(_watched, brevity, job), done)
             return
         if self._stopped:

@@ -259,11 +259,13 @@ class Loop:
         woke, cpu = perf_counter(), thread_time()
         while True:
             timeout = self._timeout()
-            now_cpu = thread_time()
-            self.times.add(perf_counter() - woke, now_cpu - cpu, self._most, self._most_s)
+            ended, now_cpu = perf_counter(), thread_time()
+            self.times.add(ended - woke, now_cpu - cpu, self._most, self._most_s)
             cpu = now_cpu
-            if self.housekeeper is not None and self._keep_house(self.housekeeper, timeout != 0.0):
-                cpu = thread_time()
+            keeper = self.housekeeper
+            if keeper is not None and keeper.between_turns(idle=timeout != 0.0):
+                took_s, cpu = perf_counter() - ended, thread_time()
+                self.times.add(took_s, cpu - now_cpu, keeper.between_turns, took_s)
                 timeout = self._timeout()
             events = self._epoll.poll(timeout)
             woke = self._at = perf_counter()
@@ -274,7 +276,8 @@ class Loop:
             self._dispatch(events)
             if self._timers:
                 self._run_timers()
-            self._run_ready()
+            if self._ready:
+                self._run_ready()
             if self._stopping:
                 self._stopping = False
                 return
@@ -316,14 +319,6 @@ class Loop:
             return -1.0
         return max(0.0, self._timers[0].when_s - monotonic())
 
-    def _keep_house(self, keeper: Housekeeper, idle: bool) -> bool:
-        begun, cpu = perf_counter(), thread_time()
-        if not keeper.between_turns(idle=idle):
-            return False
-        took_s = perf_counter() - begun
-        self.times.add(took_s, thread_time() - cpu, keeper.between_turns, took_s)
-        return True
-
     def _after_what_was_left(self, events: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """What the last turn did not come to goes first, but for descriptors that were removed since;
         each descriptor stands there once."""
@@ -334,7 +329,8 @@ class Loop:
 
     def _dispatch(self, events: list[tuple[int, int]]) -> None:
         removed = self._removed
-        removed.clear()
+        if removed:
+            removed.clear()
         for position, (fd, mask) in enumerate(events):
             if self._at >= self._until:
                 self._left = events[position:]

@@ -7,8 +7,10 @@ takes the way of :meth:`PartitionLog.append_as_follower`, which this must equal 
 
 from __future__ import annotations
 
+from barnabas.log.config import LogConfig
 from barnabas.log.partition_log import PartitionLog
-from barnabas.record.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
+from barnabas.log.segment import Segment
+from barnabas.record.batch import HEADER_SIZE, LENGTH_PREFIX, MAGIC, BatchHeader, read_header
 
 
 def append_sound(log: PartitionLog, batch: bytes) -> bool:
@@ -17,32 +19,32 @@ def append_sound(log: PartitionLog, batch: bytes) -> bool:
     size = len(batch)
     if size < HEADER_SIZE or log.log_start_offset == log.log_end_offset:
         return False
-    header = read_header(batch)
+    header, segment = read_header(batch), log.segments[-1]
+    count = header.last_offset_delta + 1
     if (
-        header.size != size
+        header.length + LENGTH_PREFIX != size
         or header.magic != MAGIC
         or header.base_offset != log.log_end_offset
         or header.leader_epoch != log.epochs.latest
         or header.producer_id >= 0
-        or header.last_offset_delta < 0
-        or _may_be_full(log, header, size)
+        or count < 1
+        or _may_be_full(log.config, segment, header, size)
     ):
         return False
-    log.active.append((batch,), size, header)
-    log.log_end_offset = log.producers.end_offset = header.next_offset
-    log.unsynced_messages += header.last_offset_delta + 1
+    segment.append((batch,), size, header)
+    log.log_end_offset = log.producers.end_offset = header.base_offset + count
+    log.unsynced_messages += count
     return True
 
 
-def _may_be_full(log: PartitionLog, header: BatchHeader, size: int) -> bool:
+def _may_be_full(config: LogConfig, segment: Segment, header: BatchHeader, size: int) -> bool:
     """Whether the batch could need a new segment; the long way knows."""
-    segment, config = log.active, log.config
     first = segment.first_timestamp
     return (
         first is None
         or segment.size + size > config.segment_bytes
         or segment.index.size() >= config.segment_index_bytes
         or segment.time_index.size() >= config.segment_index_bytes
-        or segment.would_overflow(header.last_offset)
+        or segment.would_overflow(header.base_offset + header.last_offset_delta)
         or header.max_timestamp - first > config.segment_ms - config.segment_jitter_ms
     )

@@ -71,10 +71,12 @@ def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
     """See :meth:`PartitionLog.sync_log_job`."""
     if log.new_files:
         return sync_job(log)
-    disk = log.disk
-    *paths, active = [segment.path for segment in _unsynced(log)]
-    file = log.active.file()
+    disk, active = log.disk, log.segments[-1].path
+    file = log.files.get(active)
     log.unsynced_messages = 0
+    paths: list[str] = []
+    if len(log.segments) > 1:
+        paths = [segment.path for segment in _unsynced(log)[:-1]]
 
     def job() -> None:
         for path in paths:

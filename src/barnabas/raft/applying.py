@@ -120,7 +120,8 @@ class Applier:
                     self._advance()
                 finally:
                     self._advancing = False
-            self._announce()
+            if self._leader != self.announced:
+                self._announce()
         except (OSError, CorruptBatchError) as error:
             if self._on_failed is None:
                 raise
@@ -164,9 +165,12 @@ class Applier:
                 f"the log has nothing between {found.end_offset} and the high watermark"
                 f" {self.committed_offset}"
             )
-        timestamp = found.batches[-1].append_timestamp if found.batches else self.applied_timestamp
-        position = _Position(found.end_offset, found.epoch, timestamp, found.size)
-        self._begin(self._machine.on_commit(found.batches) if found.batches else None, position)
+        batches, timestamp = found.batches, self.applied_timestamp
+        work = None
+        if batches:
+            timestamp = batches[-1].append_timestamp
+            work = self._machine.on_commit(batches)
+        self._begin(work, _Position(found.end_offset, found.epoch, timestamp, found.size))
 
     def _begin(self, work: Iterator[None] | None, position: _Position) -> None:
         if work is None:
@@ -181,8 +185,6 @@ class Applier:
 
     def _announce(self) -> None:
         leader_id = self._leader[0]
-        if self._leader == self.announced:
-            return
         if leader_id == self._node_id and self.applied_offset <= self._own_start:
             return
         self.announced = self._leader

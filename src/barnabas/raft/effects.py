@@ -53,6 +53,9 @@ class Sync(NamedTuple):
     meanwhile."""
 
 
+SYNC, SYNC_AFTER_ANSWERS = Sync(), Sync(after_answers=True)
+
+
 class Send(NamedTuple):
     """Send a request; `Answered` or `Failed` follows with the same id."""
 

@@ -183,20 +183,21 @@ def on_fetch_answer(m: Machine, pending: Pending, response: FetchResponse) -> No
     if response.error is not ErrorCode.NONE:
         _pause(m, pending)
         return
-    request = pending.request
-    assert isinstance(request, FetchRequest)
+    request, records = pending.request, response.records
+    assert type(request) is FetchRequest
     if request.offset != m.log.end_offset or request.last_epoch != m.log.last_epoch:
         return  # asked before the log changed under it
     if response.diverging is not None:
         _cut(m, response.diverging)
     elif response.snapshot is not None:
         state = _begin_snapshot(m, state, pending, response.snapshot)
-    elif not isinstance(response.records, ReadLog):
-        if not _append(m, pending, response.records):
+    elif not isinstance(records, ReadLog):
+        if len(records) and not _append(m, pending, records):
             return
         m.commit(min(response.high_watermark, m.log.end_offset))
-    if isinstance(m.state, (Follower, Observer)):
-        _heard(m, m.state)
+    state = m.state  # type: ignore[assignment]
+    if isinstance(state, (Follower, Observer)):
+        _heard(m, state)
 
 
 def _heard(m: Machine, state: Fetcher) -> None:
@@ -259,7 +260,7 @@ def _append(m: Machine, pending: Pending, records: Buffer) -> bool:
             return False
     if appended:
         m.out.append(do.Append(view[:appended], base))
-        m.out.append(do.Sync())
+        m.out.append(do.SYNC)
     elif len(view):
         _pause(m, pending)
         return False

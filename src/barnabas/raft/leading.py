@@ -146,13 +146,13 @@ def _appended(m: Machine, state: Leader) -> None:
     parked = state.board.parked
     for ticket in list(parked):
         _answer_fetch(m, ticket, parked.pop(ticket).request)
-    m.out.append(do.Sync(after_answers=not m.votes_alone))
+    m.out.append(do.SYNC if m.votes_alone else do.SYNC_AFTER_ANSWERS)
 
 
 def on_synced(m: Machine, event: on.Synced) -> None:
     log, offset = m.log, event.offset
     if log.synced_offset < offset:
-        log.synced_offset = max(log.synced_offset, min(offset, log.end_offset))
+        log.synced_offset = min(offset, log.end_offset)
     state = m.state
     if type(state) is Leader:
         _move_high_watermark(m, state)

@@ -38,8 +38,9 @@ class AnswerReader:
 
     def resolved(self, response: Response) -> Response:
         """`response` with its bytes. Raises ``OSError``."""
-        if isinstance(response, FetchResponse) and isinstance(response.records, ReadLog):
-            return self._with_records(response, response.records)
+        if type(response) is FetchResponse:
+            read = response.records
+            return self._with_records(response, read) if type(read) is ReadLog else response
         if isinstance(response, SnapshotResponse) and isinstance(response.data, ReadSnapshot):
             return self._with_piece(response, response.data)
         return response
@@ -56,7 +57,7 @@ class AnswerReader:
         except (CorruptLogError, CorruptBatchError) as error:
             self._on_rot(good, error)
             return response._replace(error=ErrorCode.KAFKA_STORAGE_ERROR, records=b"")
-        return response._replace(records=records)
+        return FetchResponse(*response[:-1], records)
 
     def _with_piece(self, response: SnapshotResponse, read: ReadSnapshot) -> SnapshotResponse:
         path = f"{self._directory}/{file_name(read.snapshot)}"

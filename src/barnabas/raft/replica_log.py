@@ -16,6 +16,7 @@ from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.recovery import BeforeCut, open_log
 from barnabas.log.sound import append_sound
+from barnabas.log.syncing import sync_log_job
 from barnabas.ports import Disk
 from barnabas.raft.batches import ControlRecord, control_records
 from barnabas.raft.log_shape import LogShape
@@ -142,10 +143,8 @@ class MetadataLog:
             self._forget_tail()
             log.append_as_follower(records)
             return
-        offset, data = (
-            log.log_end_offset,
-            bytes(records),
-        )  # of what was fetched there is a view only
+        offset = log.log_end_offset
+        data = bytes(records)  # of what was fetched there is a view only
         try:
             if not append_sound(log, data):
                 log.append_as_follower(data)
@@ -154,9 +153,10 @@ class MetadataLog:
             raise
         tail = self._tail
         tail.append((offset, log.log_end_offset, data))
-        self._tail_bytes += size
-        while self._tail_bytes > TAIL_BYTES_MAX or len(tail) > TAIL_APPENDS_MAX:
-            self._tail_bytes -= len(tail.popleft()[2])
+        size += self._tail_bytes
+        while size > TAIL_BYTES_MAX or len(tail) > TAIL_APPENDS_MAX:
+            size -= len(tail.popleft()[2])
+        self._tail_bytes = size
 
     def _forget_tail(self) -> None:
         self._tail.clear()
@@ -174,6 +174,9 @@ class MetadataLog:
         tail = self._tail
         if not tail or offset < tail[0][0] or offset < self._log.log_start_offset:
             return None
+        begin, end, data = tail[-1]
+        if begin == offset:  # mostly it is the last one
+            return data if end <= up_to and len(data) <= max_bytes else None
         found, size = list[bytes](), 0
         for begin, end, data in reversed(tail):
             if end <= up_to and begin >= offset:
@@ -186,7 +189,10 @@ class MetadataLog:
         return found[0] if len(found) == 1 else b"".join(reversed(found))
 
     def is_tail(self, offset: int) -> bool:
-        for begin, _, _ in reversed(self._tail):
+        tail = self._tail
+        if tail and tail[-1][0] == offset:
+            return True
+        for begin, _, _ in reversed(tail):
             if begin <= offset:
                 return begin == offset
         return False
@@ -210,7 +216,7 @@ class MetadataLog:
         return log.log_start_offset
 
     def sync_job(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        return self._log.sync_log_job()
+        return sync_log_job(self._log)
 
     def close(self, *, clean: bool) -> None:
         try:

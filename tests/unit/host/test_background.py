@@ -134,7 +134,7 @@ def test_brief_jobs_are_done_at_once_when_enough_of_them_were_brief(loop: Loop) 
 def test_a_brief_job_waits_for_those_of_its_queue(loop: Loop) -> None:
     background = HostBackground(loop)
     background._brevity["disk"] = brevity = Brevity()
-    brevity._left = 0
+    brevity.left = 0
     gate, told = threading.Event(), list[object]()
     background.run("disk", gate.wait, told.append)
     background.run_brief("disk", lambda: "second", told.append)
@@ -148,7 +148,7 @@ def test_a_brief_job_waits_for_those_of_its_queue(loop: Loop) -> None:
 def test_what_a_brief_job_raises_is_its_result(loop: Loop) -> None:
     background = HostBackground(loop)
     background._brevity["disk"] = brevity = Brevity()
-    brevity._left = 0
+    brevity.left = 0
     told = list[object]()
 
     def fail() -> None:

@@ -10,12 +10,13 @@ has the directory id and says where the leader is, v18 the follower's high water
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
-from barnabas.raft import messages
 from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.fetch_form import FetchAnswer, FetchMessage
 from barnabas.raft.handlers.answering import check_cluster
+from barnabas.raft.messages import Response
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_response import FetchResponse
@@ -30,8 +31,8 @@ def handle(request: FetchMessage, ctx: RequestContext, role: QuorumReplica) -> M
     asked = request.request
     if error or asked is None:
         return FetchResponse(error_code=error or ErrorCode.INVALID_REQUEST)
-    return role.ask(asked, _encode)
+    return role.ask(asked, _ENCODE)
 
 
-def _encode(answer: messages.Response) -> FetchAnswer:
-    return FetchAnswer(cast(messages.FetchResponse, answer))
+_ENCODE = cast("Callable[[Response], Message]", FetchAnswer)
+"""A fetch is answered by nothing else."""
