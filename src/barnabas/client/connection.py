@@ -250,7 +250,9 @@ class ClientConnection:
             write_into(request, version, out, splices)
         except UnsupportedFieldError as error:
             raise ChannelError("unsupported", str(error)) from error
-        size = len(out) - 4 + sum(len(part) for _, part in splices)
+        size = len(out) - 4
+        for _, part in splices:
+            size += len(part)
         _HEAD.pack_into(
             out, 0, size, schema.key, version, item.correlation_id, len(self._client_id)
         )
@@ -294,7 +296,8 @@ class ClientConnection:
                     version = 0
             elif version >= schema.first_flexible:
                 tags, position = read_uvarint(frame, position)
-                position = skip_tags(frame, position, tags)
+                if tags:
+                    position = skip_tags(frame, position, tags)
         except (StructError, IndexError) as error:
             raise MalformedError(f"a response header ends early: {error}") from error
         if correlation_id != item.correlation_id:

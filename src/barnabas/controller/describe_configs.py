@@ -207,7 +207,7 @@ def created_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Ent
             found = Source(DYNAMIC_TOPIC, key.name, overrides[key.name])
         else:
             for source, values in at.layers:
-                if any(synonym.name in values for synonym in synonyms):
+                if values and any(synonym.name in values for synonym in synonyms):
                     text = key.text(topic_default(key.name, values))
                     found = Source(source, key.name, text)
                     break

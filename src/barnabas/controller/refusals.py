@@ -46,17 +46,18 @@ class Refusals:
 
     def _note_part(self, api: str, response: Message, left: int, within: str = "") -> int:
         """How many parts may still be looked at. `within` is what the part around this one is about."""
-        code = getattr(response, "error_code", 0)
+        code, lists = getattr(response, "error_code", 0), _lists_of(type(response))
+        if not code and not lists:
+            return left
         subject = _subject(response, within)
         if code:
             said = getattr(response, "error_message", None) or ""
             self.note(f"{api} {subject}".rstrip(), code_of(code).name, said)
-        for field in response.FIELDS:
-            if field.struct is not None and field.array:
-                for part in getattr(response, field.name) or ():
-                    if left <= 0:
-                        return 0
-                    left = self._note_part(api, part, left - 1, subject)
+        for name in lists:
+            for part in getattr(response, name) or ():
+                if left <= 0:
+                    return 0
+                left = self._note_part(api, part, left - 1, subject)
         return left
 
     def since(self, at_ms: int = 0) -> list[RefusalNote]:
@@ -72,6 +73,18 @@ class Refusals:
 
     def __len__(self) -> int:
         return len(self._notes)
+
+
+_lists: dict[type, tuple[str, ...]] = {}
+
+
+def _lists_of(kind: type[Message]) -> tuple[str, ...]:
+    """The fields of a class that have parts of their own."""
+    found = _lists.get(kind)
+    if found is None:
+        fields = (f.name for f in kind.FIELDS if f.struct is not None and f.array)
+        found = _lists[kind] = tuple(fields)
+    return found
 
 
 def _subject(part: Message, within: str) -> str:

@@ -26,6 +26,8 @@ SHRINKS_SINCE = 2
 """Version of PartitionChangeRecord."""
 
 _types: dict[int, type[Message]] = {}
+_kinds: dict[tuple[int, int], type[Message]] = {}
+"""By api key and version."""
 
 
 def record_type(api_key: int) -> type[Message]:
@@ -57,18 +59,25 @@ def encode_record(record: Message, version: int) -> bytes:
 def decode_record(value: Buffer) -> Message:
     """The record in a value. Raises MalformedError for unknown frames, keys, versions and bytes."""
     data = memoryview(value)
-    if len(data) < 3:
-        raise MalformedError(f"a metadata record of {len(data)} bytes")
-    if data[0] != FRAME_VERSION:
-        raise MalformedError(f"unknown frame version {data[0]} of a metadata record")
-    cls = record_type(data[1])
-    version = data[2]
+    size = len(data)
+    if size < 3:
+        raise MalformedError(f"a metadata record of {size} bytes")
+    frame, key, version = data[0], data[1], data[2]
+    if frame != FRAME_VERSION:
+        raise MalformedError(f"unknown frame version {frame} of a metadata record")
+    cls = _kinds.get((key, version)) or _kind(key, version)
+    message, position = codec.decode_prefix(cls, version, data, 3)
+    if position != size:
+        raise MalformedError(f"{size - position} bytes follow {cls.__name__}")
+    return message
+
+
+def _kind(api_key: int, version: int) -> type[Message]:
+    cls = record_type(api_key)
     if not cls.VALID[0] <= version <= cls.VALID[1]:
         raise MalformedError(f"unknown version {version} of {cls.__name__}")
-    message, position = codec.decode_prefix(cls, version, data, 3)
-    if position != len(data):
-        raise MalformedError(f"{len(data) - position} bytes follow {cls.__name__}")
-    return message
+    _kinds[api_key, version] = cls
+    return cls
 
 
 def encode_records(records: Iterable[Message | Shrinks], metadata_version: int) -> list[bytes]:

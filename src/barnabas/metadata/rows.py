@@ -26,6 +26,7 @@ from barnabas.wire.schema import Message
 
 PARTITION_HEAD = b"\x01\x03\x02"
 """Frame 1, a PartitionRecord of version 2: what a snapshot consists of."""
+PARTITION_KEY = PARTITION_HEAD[1]
 LIST_MAX = 30
 """Replicas of one partition; longer lists are left to the compiled codec."""
 KNOWN_MAX = 8_000
@@ -116,7 +117,9 @@ class RowReader:
             topic, following = rows.topic_id, rows.first + len(rows)
             add = rows.adders()
         for value in values:
-            form = _form_of(value)
+            form = None
+            if len(value) > _LISTS_AT and value[1] == PARTITION_KEY:
+                form = _form_of(value)
             if form is None:
                 into.append(decode_record(value))
                 following = -1
@@ -163,8 +166,7 @@ class RowReader:
 def _form_of(value: Buffer) -> tuple[Any, ...] | None:
     """The parts of an ordinary PartitionRecord: nothing in the lists that are rare, no tagged fields,
     nothing more. None for everything else."""
-    size = len(value)
-    count = value[_LISTS_AT] if size > _LISTS_AT else 0
+    size, count = len(value), value[_LISTS_AT]
     unpack = _FORMS.get(size << 8 | count) or _new_form(size, count)
     if unpack is None:
         return None

@@ -117,7 +117,7 @@ class Topic:
 
     def partition(self, index: int) -> PartitionState:
         """The partition's state. Raises IndexError where it does not exist."""
-        if not self.has(index):
+        if not (0 <= index < len(self.replicas) and self.replicas[index]):
             raise IndexError(f"{self.name} has no partition {index}")
         rare = self.rare.get(index, ORDINARY)
         return PartitionState(

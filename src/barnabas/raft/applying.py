@@ -88,7 +88,7 @@ class Applier:
         if snapshot.id.offset > 0:
             self._snapshot = snapshot
         else:
-            self._reached(_position_of(snapshot))
+            self._reached(*_position_of(snapshot))
         self.committed_offset = max(self.committed_offset, snapshot.id.offset)
 
     def on_commit(self, offset: int) -> None:
@@ -146,7 +146,7 @@ class Applier:
         work = self._work
         if work is not None and next(work[0], _DONE) is _DONE and self._work is work:
             self._work = None
-            self._reached(work[1])
+            self._reached(*work[1])
         if self.applied_offset < self.committed_offset and not self._scheduled:
             self._scheduled = True
             self._later(self._go_on)
@@ -155,7 +155,11 @@ class Applier:
         self._snapshot = None
         if self._is_first:
             snapshot.check()
-        self._begin(self._machine.on_snapshot(snapshot), _position_of(snapshot))
+        work, position = self._machine.on_snapshot(snapshot), _position_of(snapshot)
+        if work is None:
+            self._reached(*position)
+        else:
+            self._work = work, position
 
     def _begin_slice(self) -> None:
         data = self._log.read(self.applied_offset, SLICE_BYTES, self.committed_offset)
@@ -170,18 +174,16 @@ class Applier:
         if batches:
             timestamp = batches[-1].append_timestamp
             work = self._machine.on_commit(batches)
-        self._begin(work, _Position(found.end_offset, found.epoch, timestamp, found.size))
-
-    def _begin(self, work: Iterator[None] | None, position: _Position) -> None:
         if work is None:
-            self._reached(position)
+            self._reached(found.end_offset, found.epoch, timestamp, found.size)
         else:
+            position = _Position(found.end_offset, found.epoch, timestamp, found.size)
             self._work = work, position
 
-    def _reached(self, position: _Position) -> None:
-        self.applied_offset, self.applied_epoch = position.offset, position.epoch
-        self.applied_timestamp = position.timestamp
-        self.applied_bytes += position.size
+    def _reached(self, offset: int, epoch: int, timestamp: int, size: int) -> None:
+        self.applied_offset, self.applied_epoch = offset, epoch
+        self.applied_timestamp = timestamp
+        self.applied_bytes += size
 
     def _announce(self) -> None:
         leader_id = self._leader[0]

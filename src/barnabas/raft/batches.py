@@ -49,6 +49,10 @@ CONTROL_CLASSES: dict[int, type[Message]] = {
 }
 
 
+_new = tuple.__new__
+"""Makes a NamedTuple of its values without a call of Python code."""
+
+
 class Run(NamedTuple):
     """One batch of a fetched run, by its header."""
 
@@ -145,9 +149,8 @@ def iter_runs(records: Buffer, *, check_crc: bool = True) -> Iterator[Run]:
             return
         if check_crc and crc32c(view[position + CRC_FROM : end]) != crc:
             raise CorruptBatchError(position, "CRC does not match")
-        yield Run(
-            base, base + last_delta + 1, epoch, bool(attributes & CONTROL), position, end - position
-        )
+        is_control = bool(attributes & CONTROL)
+        yield _new(Run, (base, base + last_delta + 1, epoch, is_control, position, end - position))
         position = end
 
 
@@ -205,10 +208,10 @@ def committed_batches(records: Buffer, from_offset: int, end_offset: int) -> Com
                     values = _values(view, start, end, count)
                 else:
                     values = [value]
-                found.append(CommittedBatch(base, batch_epoch, stamp, values))
+                found.append(_new(CommittedBatch, (base, batch_epoch, stamp, values)))
             from_offset, epoch = next_offset, batch_epoch
         position = end
-    return Committed(found, from_offset, epoch, position)
+    return _new(Committed, (found, from_offset, epoch, position))
 
 
 def batch_values(batch: memoryview) -> list[memoryview]:

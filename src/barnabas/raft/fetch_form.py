@@ -29,6 +29,8 @@ VERSION = 18
 TAILS_MAX = 256
 """Endings of messages that are kept ready, and as many that are known."""
 
+_new = tuple.__new__
+"""Makes a NamedTuple of its values without a call of Python code."""
 _NO_SIZE_MIN = bytes(4)
 _ONE_PARTITION = b"\x02" + METADATA_TOPIC_ID + b"\x02" + bytes(4)
 _FULL_FETCH = b"\x00" + bytes(4) + b"\xff" * 4 + _ONE_PARTITION
@@ -142,14 +144,9 @@ def _read_request(data: memoryview, position: int) -> tuple[FetchMessage, int]:
     ):
         return _read_any_request(VERSION, data, position)
     cluster_id, node_id = asker
-    request = messages.FetchRequest(
-        epoch,
-        ReplicaKey(node_id, directory_id),
-        offset,
-        last_epoch,
-        wait_ms,
-        max_bytes,
-        watermark,
+    replica = _new(ReplicaKey, (node_id, directory_id))
+    request = _new(
+        messages.FetchRequest, (epoch, replica, offset, last_epoch, wait_ms, max_bytes, watermark)
     )
     return FetchMessage(request, cluster_id), end + len(tail)
 
@@ -272,14 +269,10 @@ def _read_answer(data: memoryview, position: int) -> tuple[FetchAnswer, int]:
                 _remember(_known_leaders, tail, leader)
         return message, stop
     epoch, leader_id, endpoint = leader
-    response = messages.FetchResponse(
-        ErrorCode.NONE,
-        epoch,
-        leader_id,
-        endpoint,
-        watermark,
-        start,
-        records=data[begin:end],
+    records = data[begin:end]
+    response = _new(
+        messages.FetchResponse,
+        (ErrorCode.NONE, epoch, leader_id, endpoint, watermark, start, None, None, records),
     )
     return FetchAnswer(response), end + len(tail)
 

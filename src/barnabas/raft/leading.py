@@ -404,12 +404,14 @@ def on_begin_answer(m: Machine, pending: Pending, response: BeginEpochResponse) 
 
 
 def deadline_ms(m: Machine, state: Leader) -> float:
-    board = state.board
-    due = min((parked.deadline_ms for parked in board.parked.values()), default=float("inf"))
+    board, due = state.board, membership.deadline_ms(m, state)
+    for parked in board.parked.values():
+        due = min(due, parked.deadline_ms)
     if len(board.voters) > 1 or m.me.id not in board.voters:
         due = min(due, board.check_deadline_ms)
+    interval_ms, soon_ms = _begin_interval(m), m.now + 1
     for node_id, progress in board.voters.items():
         if node_id != m.me.id:
             last = max(progress.begin_sent_ms, progress.last_fetch_ms or progress.begin_sent_ms)
-            due = min(due, max(last + _begin_interval(m), m.now + 1))
-    return min(due, membership.deadline_ms(m, state))
+            due = min(due, max(last + interval_ms, soon_ms))
+    return due

@@ -67,6 +67,8 @@ class Outbox:
 
     def wakes_at(self, now_ms: float) -> float | None:
         """The earliest end of a pause."""
+        if not self._paused:
+            return None
         for lane in [lane for lane, until in self._paused.items() if until <= now_ms]:
             del self._paused[lane]
         return min(self._paused.values(), default=None)
