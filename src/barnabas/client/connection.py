@@ -250,9 +250,7 @@ class ClientConnection:
             write_into(request, version, out, splices)
         except UnsupportedFieldError as error:
             raise ChannelError("unsupported", str(error)) from error
-        size = len(out) - 4
-        for _, part in splices:
-            size += len(part)
+        size = len(out) - 4 + sum(len(part) for _, part in splices)
         _HEAD.pack_into(
             out, 0, size, schema.key, version, item.correlation_id, len(self._client_id)
         )
@@ -296,8 +294,7 @@ class ClientConnection:
                     version = 0
             elif version >= schema.first_flexible:
                 tags, position = read_uvarint(frame, position)
-                if tags:
-                    position = skip_tags(frame, position, tags)
+                position = skip_tags(frame, position, tags)
         except (StructError, IndexError) as error:
             raise MalformedError(f"a response header ends early: {error}") from error
         if correlation_id != item.correlation_id:

@@ -198,9 +198,10 @@ class QuorumReplica:
     @property
     def is_active(self) -> bool:
         """Whether this node leads and its state machine has been told so."""
-        return isinstance(self.machine.state, Leader) and self._applier.announced == (
+        machine = self.machine
+        return type(machine.state) is Leader and self._applier.announced == (
             self.node_id,
-            self.machine.epoch,
+            machine.epoch,
         )
 
     @property

@@ -232,7 +232,12 @@ def _write_answer(message: FetchAnswer, out: bytearray, splices: codec.Splices) 
         return
     assert not isinstance(records, ReadLog)
     out += _RESPONSE.pack(_NO_ERROR, watermark, _UNSAID, start, _NO_ABORTED)
-    codec.write_records(records, True, out, splices)
+    size = len(records)
+    codec.write_uvarint(size + 1, out)
+    if size < codec.SPLICE_MIN:
+        out += records
+    else:
+        splices.append((len(out), records))
     out += _answer_tail(epoch, leader_id, endpoint)
 
 

@@ -58,7 +58,7 @@ def goes_on(m: Machine, state: Follower) -> bool:
     """Fetch what follows, where that is all there is to do before `m.calm_until_ms`; whether it is."""
     if m.now >= m.calm_until_ms or m.now >= m.own_change_at_ms or m.outbox.pauses or m.leaving:
         return False
-    if m.me not in m.history.voters:
+    if not m.is_in_voters():
         return False
     fetch(m, state, state.leader_id, state.leader_endpoint)
     return True

@@ -92,6 +92,7 @@ class Machine:
         """(epoch, leader) whose process was seen to be gone: only it can say that it is not."""
         self.told_static = -1
         """The epoch whose leader knows this static voter's directory."""
+        self._own_voters: VoterSet | None = None
         self.out: list[do.Effect] = []
         self.calm_until_ms = float("-inf")
         """Before that nothing is due in the state that was asked last, if only what `_CALM` names happens."""
@@ -161,6 +162,16 @@ class Machine:
     def is_voter(self) -> bool:
         """Whether this replica may stand for election."""
         return self.settings.can_vote and self.history.may_stand(self.me, self.high_watermark)
+
+    def is_in_voters(self) -> bool:
+        """Whether the voter set in force has this replica. Sets never change, so that the last one that
+        had it need not be looked into again."""
+        voters = self.history.voters
+        if voters is not self._own_voters:
+            if self.me not in voters:
+                return False
+            self._own_voters = voters
+        return True
 
     @property
     def votes_alone(self) -> bool:

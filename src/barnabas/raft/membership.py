@@ -362,10 +362,10 @@ def on_committed(m: Machine, state: Leader) -> None:
         m.change = None
         if change.ticket >= 0:
             _answer(m, change.ticket, ErrorCode.NONE)
-    offset = m.history.voters_offset
-    removed = m.me not in m.voters
-    if removed and offset is not None and m.high_watermark > offset and m.state is state:
-        leading.resign(m, state)
+    if not m.is_in_voters():
+        offset = m.history.voters_offset
+        if offset is not None and m.high_watermark > offset and m.state is state:
+            leading.resign(m, state)
 
 
 def abandon_change(m: Machine) -> None:

@@ -19,6 +19,7 @@ from barnabas.raft.applying import Applier
 from barnabas.raft.batches import control_batch
 from barnabas.raft.damage import SyncedMark
 from barnabas.raft.election_state import FILE_NAME
+from barnabas.raft.fetch_form import FetchMessage
 from barnabas.raft.fetched_snapshot import FetchedSnapshot
 from barnabas.raft.machine import Machine
 from barnabas.raft.messages import FetchRequest, Response
@@ -226,10 +227,14 @@ class Performer:
     # -- network ---------------------------------------------------------------------------------
 
     def _send(self, effect: do.Send) -> None:
-        request = effect.request
+        request, cluster_id = effect.request, self._settings.cluster_id
         timeout, purpose = self._settings.request_timeout_ms, "raft"
-        if isinstance(request, FetchRequest):
+        message: Message
+        if type(request) is FetchRequest:
             timeout, purpose = timeout + request.max_wait_ms, "raft-fetch"
+            message = FetchMessage(request, cluster_id)
+        else:
+            message = request_to_wire(request, cluster_id, effect.node_id)
 
         def on_done(answer: object) -> None:
             if self._closed:
@@ -241,13 +246,7 @@ class Performer:
                 unsupported = getattr(answer, "kind", "") == "unsupported"
                 self._step(on.Failed(effect.request_id, unsupported))
 
-        self._transport.send(
-            effect.endpoint,
-            request_to_wire(request, self._settings.cluster_id, effect.node_id),
-            on_done,
-            timeout_ms=timeout,
-            purpose=purpose,
-        )
+        self._transport.send(effect.endpoint, message, on_done, timeout_ms=timeout, purpose=purpose)
 
     def _reply(self, effect: do.Reply) -> None:
         waiter = self.tickets.pop(effect.ticket, None)

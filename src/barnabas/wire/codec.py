@@ -6,7 +6,8 @@ tagged fields are skipped (KIP-482), and every fault of the bytes is one typed e
 
 What it does not do: frames, headers and correlation (:mod:`barnabas.wire.frames`,
 :mod:`barnabas.wire.server`). Hand-written readers of hot messages were measured and gained nothing:
-what is compiled here is what a person would write.
+what is compiled here is what a person would write. Only where most bytes of a message are always the same
+do they gain (`prepare`).
 """
 
 from __future__ import annotations
