@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import API_TIMEOUT_MS, Client, raise_for
-from barnabas.record.batch import BatchView, CorruptBatchError, iterate
+from barnabas.record.batch import CONTROL, TRANSACTIONAL, CorruptBatchError, iterate, last_whole
 from barnabas.record.decode import Record, records_of
 from barnabas.types import Buffer, Endpoint, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -63,15 +63,10 @@ class FetchedRun:
         self.moved = False
         """Whether the refusal said who leads now."""
         records: Buffer = told.records if isinstance(told.records, memoryview) else b""
-        self.next_offset = offset
-        size = 0
-        try:
-            for batch in iterate(records):
-                self.next_offset = batch.header.next_offset
-                size = batch.position + batch.header.size
-        except CorruptBatchError as error:
-            if not size:  # else what stands before it comes first
-                self.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
+        last, size, fault = last_whole(records)
+        self.next_offset = offset if last is None else last.next_offset
+        if fault is not None and last is None:  # else what stands before it comes first
+            self.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(fault))
         self.data = memoryview(records)[:size]
         self.faults: dict[int, str] = {}
         """By base offset: batches whose records are not what their header says, which is found when
@@ -91,28 +86,26 @@ class FetchedRun:
         aborting: set[int] = set()
         for batch in iterate(self.data, crc=True):
             header = batch.header
-            while ahead and ahead[-1][0] <= header.last_offset:
+            last_offset, attributes = header.last_offset, header.attributes
+            while ahead and ahead[-1][0] <= last_offset:
                 aborting.add(ahead.pop()[1])
-            if header.is_control:
+            if attributes & CONTROL:
                 if header.producer_id in aborting:
                     aborting.difference_update(
                         {header.producer_id for r in records_of(batch) if r.key == ABORT}
                     )
                 continue
-            if header.is_transactional and header.producer_id in aborting:
+            if attributes & TRANSACTIONAL and header.producer_id in aborting:
                 continue
-            if header.last_offset < start:
+            if last_offset < start:
                 continue
-            yield from self._records_of(batch, start)
-
-    def _records_of(self, batch: BatchView, start: int) -> Iterator[Record]:
-        try:
-            for record in records_of(batch):
-                if record.offset >= start:
-                    yield record
-        except CorruptBatchError as error:
-            # Its CRC is right, so this is what was written, and asking again brings nothing better.
-            self.faults[batch.header.base_offset] = error.why
+            try:
+                for record in records_of(batch):
+                    if record.offset >= start:
+                        yield record
+            except CorruptBatchError as error:
+                # Its CRC is right, so this is what was written, and asking again brings nothing better.
+                self.faults[header.base_offset] = error.why
 
 
 async def ask_leader(

@@ -21,6 +21,7 @@ HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = 61
 LENGTH_PREFIX = 12
 """Bytes before what the batch's length counts: base offset and length."""
+LENGTH_MIN = HEADER_SIZE - LENGTH_PREFIX
 OFFSET_AND_LENGTH = Struct(">qi")
 PATCH = Struct(">qii")
 """Base offset, length, leader epoch: what a leader sets."""
@@ -109,13 +110,13 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & LOG_APPEND_TIME)
 
 
-_make = BatchHeader._make
+_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 _unpack = HEADER.unpack_from
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`, unchecked. Raises ``struct.error`` where fewer than 61 bytes are left."""
-    return _make(_unpack(data, position))
+    return _new(BatchHeader, _unpack(data, position))
 
 
 def check_shape(header: BatchHeader, position: int = 0) -> None:
@@ -125,7 +126,7 @@ def check_shape(header: BatchHeader, position: int = 0) -> None:
         if header.magic in (0, 1):
             raise UnsupportedMagicError(position, f"format {header.magic} is not supported")
         raise CorruptBatchError(position, f"unknown format {header.magic}")
-    if header.length < HEADER_SIZE - LENGTH_PREFIX:
+    if header.length < LENGTH_MIN:
         raise CorruptBatchError(position, f"impossible length {header.length}")
     if header.last_offset_delta < 0 or header.record_count < 0:
         raise CorruptBatchError(position, "negative offset delta or count")
@@ -133,7 +134,8 @@ def check_shape(header: BatchHeader, position: int = 0) -> None:
 
 def check_crc(header: BatchHeader, data: memoryview, position: int = 0) -> None:
     """Raises :class:`CorruptBatchError` where the CRC of the batch at `position` does not match."""
-    if crc32c(data[position + CRC_FROM : position + header.size]) != header.crc:
+    end = position + LENGTH_PREFIX + header.length
+    if crc32c(data[position + CRC_FROM : end]) != header.crc:
         raise CorruptBatchError(position, "the CRC does not match")
 
 
@@ -160,17 +162,37 @@ def iterate(
     view = memoryview(records)
     size, position = len(view), 0
     while size - position >= HEADER_SIZE:
-        header = _make(_unpack(view, position))
-        check_shape(header, position)
-        end = position + header.length + LENGTH_PREFIX
+        header = _new(BatchHeader, _unpack(view, position))
+        end = position + LENGTH_PREFIX + header[1]
+        if header[3] != MAGIC or header[1] < LENGTH_MIN or header[6] < 0 or header[12] < 0:
+            check_shape(header, position)  # says what is wrong
         if end > size:
             break
         if crc:
             check_crc(header, view, position)
-        yield BatchView(header, position, view[position:end])
+        yield _new(BatchView, (header, position, view[position:end]))
         position = end
     if position != size and not partial_tail:
         raise CorruptBatchError(position, f"{size - position} bytes are no whole batch")
+
+
+def last_whole(records: Buffer) -> tuple[BatchHeader | None, int, CorruptBatchError | None]:
+    """The header of a run's last whole batch, where that batch ends, and what is wrong with the bytes
+    behind it (nothing, where they are none or a cut-off batch)."""
+    size, position = len(records), 0
+    last = None
+    while size - position >= HEADER_SIZE:
+        header = _new(BatchHeader, _unpack(records, position))
+        end = position + LENGTH_PREFIX + header[1]
+        if header[3] != MAGIC or header[1] < LENGTH_MIN or header[6] < 0 or header[12] < 0:
+            try:
+                check_shape(header, position)
+            except CorruptBatchError as error:
+                return last, position, error
+        if end > size:
+            break
+        last, position = header, end
+    return last, position, None
 
 
 def whole_size(records: Buffer) -> int:
@@ -194,7 +216,9 @@ def seal(batch: bytearray | memoryview) -> None:
 def write_header(target: bytearray | memoryview, header: BatchHeader) -> None:
     """Put `header` before the records in `target`, with the length and CRC that they give."""
     length = len(target) - LENGTH_PREFIX
-    HEADER.pack_into(target, 0, *header._replace(length=length, magic=MAGIC, crc=0))
+    HEADER.pack_into(
+        target, 0, header.base_offset, length, header.leader_epoch, MAGIC, 0, *header[5:]
+    )
     seal(target)
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from barnabas.record.batch import (
     CONTROL,
+    HEADER,
     HEADER_SIZE,
+    LENGTH_PREFIX,
     LOG_APPEND_TIME,
     MAGIC,
     TRANSACTIONAL,
-    BatchHeader,
-    write_header,
+    seal,
 )
 from barnabas.record.compression import Codec, compress
 
@@ -57,15 +58,36 @@ def write_record(
     headers: Iterable[tuple[str, bytes | None]] = (),
 ) -> None:
     """Append one record with its length."""
+    # Numbers of one byte, as most are, are written in place: this is called once per record.
     body = bytearray(1)  # attributes
-    write_varint(timestamp_delta, body)
-    write_varint(offset_delta, body)
+    for number in (timestamp_delta, offset_delta):
+        if 0 <= number < 64:
+            body.append(number << 1)
+        else:
+            write_varint(number, body)
     for part in (key, value):
         if part is None:
             body.append(1)  # -1
+            continue
+        size = len(part)
+        if size < 64:
+            body.append(size << 1)
         else:
-            write_varint(len(part), body)
-            body += part
+            write_varint(size, body)
+        body += part
+    if headers:
+        _write_headers(body, headers)
+    else:
+        body.append(0)
+    size = len(body)
+    if size < 64:
+        out.append(size << 1)
+    else:
+        write_varint(size, out)
+    out += body
+
+
+def _write_headers(body: bytearray, headers: Iterable[tuple[str, bytes | None]]) -> None:
     pairs = list(headers)
     write_varint(len(pairs), body)
     for name, content in pairs:
@@ -77,8 +99,6 @@ def write_record(
         else:
             write_varint(len(content), body)
             body += content
-    write_varint(len(body), out)
-    out += body
 
 
 def build_batch(
@@ -102,39 +122,30 @@ def build_batch(
     first: int | None = None
     max_timestamp = -1
     for index, record in enumerate(records):
-        timestamp = record[3] if len(record) > 3 and record[3] is not None else timestamp_ms
+        fields = len(record)
+        timestamp = record[3] if fields > 3 and record[3] is not None else timestamp_ms
         if first is None:
             first, max_timestamp = timestamp, timestamp
-        max_timestamp = max(max_timestamp, timestamp)
+        elif timestamp > max_timestamp:
+            max_timestamp = timestamp
         delta = index if offset_deltas is None else offset_deltas[index]
-        headers = record[2] if len(record) > 2 else ()
+        headers = record[2] if fields > 2 else ()
         write_record(body, delta, timestamp - first, record[0], record[1], headers)
     attributes = codec
     attributes |= TRANSACTIONAL if transactional else 0
     attributes |= CONTROL if control else 0
     attributes |= LOG_APPEND_TIME if log_append_time else 0
-    payload = compress(codec, body)
-    batch = bytearray(HEADER_SIZE)
-    batch += payload
     last = len(records) - 1 if offset_deltas is None else offset_deltas[-1]
-    write_header(
-        batch,
-        BatchHeader(
-            base_offset=base_offset,
-            length=0,
-            leader_epoch=leader_epoch,
-            magic=MAGIC,
-            crc=0,
-            attributes=attributes,
-            last_offset_delta=max(last, 0),
-            base_timestamp=timestamp_ms if first is None else first,
-            max_timestamp=timestamp_ms if first is None else max_timestamp,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            record_count=len(records),
-        ),
-    )
+    batch = bytearray(HEADER_SIZE)
+    batch += body if codec == Codec.NONE else compress(codec, body)
+    HEADER.pack_into(
+        batch, 0,
+        base_offset, len(batch) - LENGTH_PREFIX, leader_epoch, MAGIC, 0, attributes, max(last, 0),
+        timestamp_ms if first is None else first,
+        timestamp_ms if first is None else max_timestamp,
+        producer_id, producer_epoch, base_sequence, len(records),
+    )  # fmt: skip
+    seal(batch)
     return bytes(batch)
 
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from barnabas.record.batch import BatchHeader, BatchView, CorruptBatchError, iterate
+from barnabas.record.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    BatchView,
+    CorruptBatchError,
+    iterate,
+)
 from barnabas.record.compression import DECOMPRESSED_BYTES_MAX, CompressionError, decompress
 from barnabas.types import Buffer
 
@@ -22,6 +31,9 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
@@ -42,7 +54,8 @@ def records_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterato
     """The records of one batch. Raises :class:`CorruptBatchError`."""
     header = batch.header
     try:
-        data = bytes(decompress(header.codec, batch.payload, limit))
+        codec = header.attributes & CODEC_MASK
+        data = bytes(decompress(codec, batch.data[HEADER_SIZE:], limit))
     except CompressionError as error:
         raise CorruptBatchError(batch.position, str(error)) from error
     position = 0
@@ -59,38 +72,58 @@ def records_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterato
 def records_in(run: Buffer) -> Iterator[Record]:
     """The records of all whole batches of a run, control batches left out."""
     for batch in iterate(run):
-        if not batch.header.is_control:
+        if not batch.header.attributes & CONTROL:
             yield from records_of(batch)
 
 
 def _read_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
-    size, position = read_varint(data, position)
+    # Numbers of one byte, as most are, are read in place: this is called once per record.
+    byte = data[position]
+    if byte < 0x80:
+        size, position = byte >> 1 ^ -(byte & 1), position + 1
+    else:
+        size, position = read_varint(data, position)
     end = position + size
     if size < 0 or end > len(data):
         raise ValueError(f"it claims {size} bytes")
-    position += 1  # attributes
-    timestamp_delta, position = read_varint(data, position)
-    offset_delta, position = read_varint(data, position)
+    byte = data[position + 1]  # behind the attributes
+    if byte < 0x80:
+        stamp, position = byte >> 1 ^ -(byte & 1), position + 2
+    else:
+        stamp, position = read_varint(data, position + 1)
+    byte = data[position]
+    if byte < 0x80:
+        delta, position = byte >> 1 ^ -(byte & 1), position + 1
+    else:
+        delta, position = read_varint(data, position)
     key, position = _read_bytes(data, position, end)
     value, position = _read_bytes(data, position, end)
-    headers, position = _read_headers(data, position, end)
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    if data[position]:
+        headers, position = _read_headers(data, position, end)
+    else:
+        position += 1
     if position != end:
         raise ValueError(f"it has {end - position} bytes too many")
-    timestamp = (
-        header.max_timestamp
-        if header.is_log_append_time
-        else header.base_timestamp + timestamp_delta
-    )
-    return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
+    if header.attributes & LOG_APPEND_TIME:
+        timestamp = header.max_timestamp
+    else:
+        timestamp = header.base_timestamp + stamp
+    return _new(Record, (header.base_offset + delta, timestamp, key, value, headers)), end
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = read_varint(data, position)
+    size = data[position]
+    if size < 0x80:
+        size, position = size >> 1 ^ -(size & 1), position + 1
+    else:
+        size, position = read_varint(data, position)
     if size < 0:
         return None, position
-    if position + size > end:
+    stop = position + size
+    if stop > end:
         raise ValueError(f"a field claims {size} bytes")
-    return data[position : position + size], position + size
+    return data[position:stop], stop
 
 
 def _read_headers(
