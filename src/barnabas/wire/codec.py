@@ -12,7 +12,8 @@ do they gain (`prepare`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from struct import Struct
 from struct import error as StructError
 from typing import Any, TypeVar
@@ -92,7 +93,10 @@ def join(out: bytearray, splices: Splices) -> list[Buffer]:
 
 def encode_bytes(message: Message, version: int) -> bytes:
     """The message as one byte string."""
-    return b"".join(encode(message, version))
+    out = bytearray()
+    splices: Splices = []
+    write_into(message, version, out, splices)
+    return b"".join(join(out, splices)) if splices else bytes(out)
 
 
 def write_into(message: Message, version: int, out: bytearray, splices: Splices) -> None:
@@ -188,9 +192,8 @@ def not_in_version(what: str, version: int) -> UnsupportedFieldError:
     return UnsupportedFieldError(f"{what} is set, but version {version} does not have it")
 
 
-def write_records(value: Any, flexible: bool, out: bytearray, splices: Splices) -> None:
-    """Length and bytes of record batches; `value` is one buffer or a list of them."""
-    parts = value if isinstance(value, list) else [value]
+def write_runs(parts: Sequence[Buffer], flexible: bool, out: bytearray, splices: Splices) -> None:
+    """Length and bytes of record batches that stand in several buffers."""
     size = sum(map(len, parts))
     if flexible:
         write_uvarint(size + 1, out)
@@ -216,7 +219,7 @@ class _Source:
         self.names: dict[str, Any] = {
             "uvarint": read_uvarint, "write_uvarint": write_uvarint, "skip_tags": skip_tags,
             "bad_length": bad_length, "null_found": null_found, "null_given": null_given,
-            "not_in_version": not_in_version, "write_records": write_records, "too_many": too_many,
+            "not_in_version": not_in_version, "write_runs": write_runs, "too_many": too_many,
         }  # fmt: skip
 
     def name(self, prefix: str, value: Any) -> str:
@@ -265,6 +268,7 @@ class _ReaderSource(_Source):
 
     def reader(self, cls: type[Message]) -> Reader:
         self.add(0, "def read(buf, pos):")
+        self.add(1, "size = len(buf)")
         self.bounded = cls.__name__.endswith("Request")
         if self.bounded:
             wide = cls.__name__ in OF_ALL_REPLICAS
@@ -288,47 +292,67 @@ class _ReaderSource(_Source):
             if field.kind in SCALARS and not field.array:
                 run.append(field)
                 continue
-            self.read_run(run, depth, o)
+            self.read_run(run, depth, o, self.begins_with_byte(field))
             run = []
             self.read_field(field, depth, cls, level)
-        self.read_run(run, depth, o)
+        self.read_run(run, depth, o, self.flexible)
         if self.flexible:
             self.read_tags(tagged, cls, depth, level)
         for field in late:  # a structure is made only where none came
-            made = self.default_source(field)
-            self.add(depth, f"if {o}.{field.name} is None: {o}.{field.name} = {made}")
+            self.add(depth, f"if {o}.{field.name} is None:")
+            self.make_default(field, depth + 1, f"{o}.{field.name}")
 
-    def read_run(self, run: list[Field], depth: int, o: str) -> None:
-        if not run:
+    def make_default(self, field: Field, depth: int, target: str) -> None:
+        """A structure of defaults for `target`; in place where it has none in it, as a call costs more."""
+        assert field.struct is not None
+        if any(part.kind == "struct" for part in field.struct.FIELDS):
+            self.add(depth, f"{target} = {self.default_source(field)}")
             return
-        layout = Struct(">" + "".join(SCALARS[f.kind] for f in run))
+        new = f"{self.name('new', field.struct.__new__)}({self.name('cls', field.struct)})"
+        self.add(depth, f"{target} = made = {new}")
+        for part in field.struct.FIELDS:
+            self.add(depth, f"made.{part.name} = {self.default_source(part)}")
+
+    def begins_with_byte(self, field: Field) -> bool:
+        """Whether the field begins with a byte for ``n``: a compact length, or whether it is null."""
+        if field.array or (field.kind not in SCALARS and field.kind != "struct"):
+            return self.flexible and field.flexible
+        return field.kind == "struct" and self.nullable(field)
+
+    def read_run(self, run: list[Field], depth: int, o: str, ahead: bool) -> None:
+        """Fields of fixed size, and with `ahead` the byte behind them, which is put in ``n``."""
+        if not run:
+            if ahead:
+                self.add(depth, "n = buf[pos]; pos += 1")
+            return
+        layout = Struct(">" + "".join(SCALARS[f.kind] for f in run) + ("B" if ahead else ""))
         unpack = self.name("U", layout.unpack_from)
-        targets = ", ".join(f"{o}.{f.name}" for f in run)
-        self.add(depth, f"{targets}{',' if len(run) == 1 else ''} = {unpack}(buf, pos)")
+        targets = [f"{o}.{f.name}" for f in run] + (["n"] if ahead else [])
+        comma = "," if len(targets) == 1 else ""
+        self.add(depth, f"{', '.join(targets)}{comma} = {unpack}(buf, pos)")
         self.add(depth, f"pos += {layout.size}")
 
     def read_length(self, field: Field, depth: int, short: bool) -> None:
-        """Puts the length of what follows in ``n``; -1 is null."""
+        """Puts the length of what follows in ``n``, which has its first byte where it is compact; -1 is
+        null."""
         if self.flexible and field.flexible:
-            self.add(depth, "n = buf[pos] - 1; pos += 1")
-            self.add(depth, "if n > 126: n, pos = uvarint(buf, pos - 1); n -= 1")
+            self.add(depth, "if n > 127: n, pos = uvarint(buf, pos - 1)")
+            self.add(depth, "n -= 1")
         else:
             unpack = self.name("U", Struct(">h" if short else ">i").unpack_from)
             self.add(depth, f"n, = {unpack}(buf, pos); pos += {2 if short else 4}")
 
     def read_field(self, field: Field, depth: int, cls: type[Message], level: int) -> None:
+        """Where the field begins with a byte, ``n`` has it already."""
         target, what = f"o{level}.{field.name}", repr(f"{cls.__name__}.{field.name}")
         if field.array:
             self.read_length(field, depth, short=False)
             self.null_branch(field, depth, target, what)
-            self.add(
-                depth + 1, f"if n > len(buf) - pos: raise bad_length({what}, n, len(buf) - pos)"
-            )
+            self.add(depth + 1, f"if n > size - pos: raise bad_length({what}, n, size - pos)")
             self.read_elements(field, depth + 1, target, what, level)
         elif field.kind == "struct":
             assert field.struct is not None
             if self.nullable(field):
-                self.add(depth, "n = buf[pos]; pos += 1")
                 self.add(depth, f"if n == 255: {target} = None")
                 self.add(depth, "else:")
                 depth += 1
@@ -345,7 +369,7 @@ class _ReaderSource(_Source):
 
     def null_branch(self, field: Field, depth: int, target: str, what: str) -> None:
         self.add(depth, "if n < 0:")
-        self.add(depth + 1, f"if n != -1: raise bad_length({what}, n, len(buf) - pos)")
+        self.add(depth + 1, f"if n != -1: raise bad_length({what}, n, size - pos)")
         if self.nullable(field):
             self.add(depth + 1, f"{target} = None")
         else:
@@ -354,9 +378,9 @@ class _ReaderSource(_Source):
 
     def read_sized(self, field: Field, depth: int, target: str, what: str) -> None:
         self.add(depth, "end = pos + n")
-        self.add(depth, f"if end > len(buf): raise bad_length({what}, n, len(buf) - pos)")
+        self.add(depth, f"if end > size: raise bad_length({what}, n, size - pos)")
         source = {
-            "string": "str(buf[pos:end], 'utf-8')",
+            "string": "str(buf[pos:end], 'utf-8') if n else ''",
             "bytes": "bytes(buf[pos:end])",
             "records": "buf[pos:end]",
         }[field.kind]
@@ -377,20 +401,23 @@ class _ReaderSource(_Source):
             self.add(depth, f"{target} = {items}")
         elif field.kind in SCALARS and field.kind != "uuid":
             layout = Struct(">" + SCALARS[field.kind])
-            iterate = self.name("F", _array_reader(SCALARS[field.kind]))
+            small = self.name("F", _small_layouts(SCALARS[field.kind], "unpack_from"))
+            layout_of = self.name("L", partial(_layout, SCALARS[field.kind]))
             self.add(depth, f"end = pos + n * {layout.size}")
-            self.add(depth, f"if end > len(buf): raise bad_length({what}, n, len(buf) - pos)")
-            self.add(depth, f"{target} = {iterate}(n, buf, pos)")
+            self.add(depth, f"if end > size: raise bad_length({what}, n, size - pos)")
+            self.add(depth, f"if n < {SMALL_ARRAY}: {target} = list({small}[n](buf, pos))")
+            self.add(depth, f"else: {target} = list({layout_of}(n).unpack_from(buf, pos))")
             self.add(depth, "pos = end")
         elif field.kind == "uuid":
             self.add(depth, "end = pos + n * 16")
-            self.add(depth, f"if end > len(buf): raise bad_length({what}, n, len(buf) - pos)")
+            self.add(depth, f"if end > size: raise bad_length({what}, n, size - pos)")
             self.add(depth, f"{target} = [bytes(buf[p:p + 16]) for p in range(pos, end, 16)]")
             self.add(depth, "pos = end")
         else:
             element = field._replace(array=False, nullable=(0, -1))
             self.add(depth, f"{items} = []")
             self.add(depth, "for _ in range(n):")
+            self.read_run([], depth + 1, "", self.begins_with_byte(element))
             self.read_length(element, depth + 1, short=field.kind == "string")
             self.add(depth + 1, f"if n < 0: raise null_found({what})")
             self.read_sized(element, depth + 1, "item", what)
@@ -398,7 +425,7 @@ class _ReaderSource(_Source):
             self.add(depth, f"{target} = {items}")
 
     def read_tags(self, tagged: list[Field], cls: type[Message], depth: int, level: int) -> None:
-        self.add(depth, "n = buf[pos]; pos += 1")
+        """``n`` has the first byte of how many there are."""
         self.add(depth, "if n:")
         self.add(depth + 1, "if n > 127: n, pos = uvarint(buf, pos - 1)")
         if not tagged:
@@ -412,9 +439,10 @@ class _ReaderSource(_Source):
         self.add(depth + 2, "if n > 127: n, pos = uvarint(buf, pos - 1)")
         self.add(depth + 2, f"{stop} = pos + n")
         what = repr(f"{cls.__name__}: a tagged field")
-        self.add(depth + 2, f"if {stop} > len(buf): raise bad_length({what}, n, len(buf) - pos)")
+        self.add(depth + 2, f"if {stop} > size: raise bad_length({what}, n, size - pos)")
         for index, field in enumerate(tagged):
             self.add(depth + 2, f"{'if' if index == 0 else 'elif'} tag == {field.tag}:")
+            self.read_run([], depth + 3, "", self.begins_with_byte(field))
             self.read_field(field, depth + 3, cls, level)
             self.add(depth + 3, f"if pos != {stop}: raise bad_length({what}, {stop}, pos)")
         self.add(depth + 2, f"else: pos = {stop}")
@@ -435,8 +463,9 @@ class _WriterSource(_Source):
             return self.made[cls]
         sub = _WriterSource(self.version, self.flexible, self.made)
         sub.add(0, "def write(o0, out, splices):")
-        sub.add(1, "pass")
         sub.write_body(cls, 1, 0, "out")
+        if len(sub.lines) == 1:
+            sub.add(1, "pass")
         writer: Writer = sub.execute("write")
         self.made[cls] = writer
         return writer
@@ -527,9 +556,19 @@ class _WriterSource(_Source):
             self.write_length(field, depth + 1, False, out)
             self.write_elements(field, depth + 1, level, out)
         elif field.kind == "records" and out == "out":
-            self.add(depth + 1, f"write_records({v}, {self.flexible}, out, splices)")
+            self.write_records(field, depth + 1, v)
         else:
             self.write_sized(field, depth + 1, v, out)
+
+    def write_records(self, field: Field, depth: int, v: str) -> None:
+        self.add(depth, f"if isinstance({v}, list):")
+        flexible = self.flexible and field.flexible
+        self.add(depth + 1, f"write_runs({v}, {flexible}, out, splices)")
+        self.add(depth, "else:")
+        self.add(depth + 1, f"n = len({v})")
+        self.write_length(field, depth + 1, False, "out")
+        self.add(depth + 1, f"if n < {SPLICE_MIN}: out += {v}")
+        self.add(depth + 1, f"else: splices.append((len(out), {v}))")
 
     def write_sized(self, field: Field, depth: int, v: str, out: str) -> None:
         if field.kind == "string":
@@ -555,9 +594,13 @@ class _WriterSource(_Source):
             assert field.struct is not None
             self.add(depth, f"for o{level + 1} in {v}:")
             self.write_body(field.struct, depth + 1, level + 1, out)
+        elif field.kind == "uuid":
+            self.add(depth, f"{out} += {self.name('J', b''.join)}({v})")
         elif field.kind in SCALARS:
-            pack = self.name("A", _array_writer(SCALARS[field.kind]))
-            self.add(depth, f"{out} += {pack}({v})")
+            small = self.name("A", _small_layouts(SCALARS[field.kind], "pack"))
+            layout_of = self.name("L", partial(_layout, SCALARS[field.kind]))
+            self.add(depth, f"if n < {SMALL_ARRAY}: {out} += {small}[n](*{v})")
+            self.add(depth, f"else: {out} += {layout_of}(n).pack(*{v})")
         else:
             self.add(depth, f"for e in {v}:")
             self.write_sized(field._replace(array=False), depth + 1, "e", out)
@@ -568,39 +611,54 @@ class _WriterSource(_Source):
         if not tagged:
             self.add(depth, f"{out}.append(0)")
             return
-        tests = [self.differs(field, f"o{level}.{field.name}") for field in tagged]
-        self.add(depth, f"if {' or '.join(tests)}:")
-        body, part, tags = f"body{level}", f"part{level}", f"tags{level}"
-        self.add(depth + 1, f"{tags} = 0; {body} = bytearray()")
-        for field, test in zip(tagged, tests, strict=True):
-            self.add(depth + 1, f"if {test}:")
-            self.add(depth + 2, f"{tags} += 1; {part} = bytearray()")
-            self.write_field(field, depth + 2, cls, level, part)
-            self.add(depth + 2, f"write_uvarint({field.tag}, {body})")
-            self.add(depth + 2, f"write_uvarint(len({part}), {body})")
-            self.add(depth + 2, f"{body} += {part}")
-        self.add(depth + 1, f"write_uvarint({tags}, {out})")
-        self.add(depth + 1, f"{out} += {body}")
-        self.add(depth, f"else: {out}.append(0)")
+        # How many there are stands before them: 0 at first, and one more with each. There are fewer than 128.
+        at, part = f"at{level}", f"part{level}"
+        self.add(depth, f"{at} = len({out}); {out}.append(0)")
+        for field in tagged:
+            self.add(depth, f"if {self.differs(field, f'o{level}.{field.name}')}:")
+            self.add(depth + 1, f"{out}[{at}] += 1")
+            size = self.fixed_size(field)
+            if size is not None:
+                self.add(depth + 1, f"{out} += {_uvarint(field.tag or 0) + _uvarint(size)!r}")
+                self.write_field(field, depth + 1, cls, level, out)
+                continue
+            self.add(depth + 1, f"{part} = bytearray()")
+            self.write_field(field, depth + 1, cls, level, part)
+            self.add(depth + 1, f"{out} += {_uvarint(field.tag or 0)!r}")
+            self.add(depth + 1, f"n = len({part})")
+            self.add(depth + 1, f"if n < 128: {out}.append(n)")
+            self.add(depth + 1, f"else: write_uvarint(n, {out})")
+            self.add(depth + 1, f"{out} += {part}")
+
+    def fixed_size(self, field: Field) -> int | None:
+        """Bytes that every value of the field takes; None where they vary."""
+        if field.array or (field.kind != "struct" and field.kind not in SCALARS):
+            return None
+        if field.kind in SCALARS:
+            return Struct(">" + SCALARS[field.kind]).size
+        assert field.struct is not None
+        plain, tagged, _ = self.fields(field.struct)
+        sizes = [self.fixed_size(part) for part in plain]
+        if tagged or self.nullable(field) or None in sizes:
+            return None
+        return sum(size for size in sizes if size is not None) + 1  # no tagged fields
 
 
-_array_layouts: dict[tuple[str, int], Struct] = {}
+def _uvarint(value: int) -> bytes:
+    out = bytearray()
+    write_uvarint(value, out)
+    return bytes(out)
+
+
+SMALL_ARRAY = 33
+"""Layouts of arrays of fewer numbers are made once and kept."""
+
+
+@cache
+def _small_layouts(code: str, method: str) -> list[Callable[..., Any]]:
+    """By the number of elements: `method` of the layout of so many."""
+    return [getattr(_layout(code, count), method) for count in range(SMALL_ARRAY)]
 
 
 def _layout(code: str, count: int) -> Struct:
-    layout = _array_layouts.get((code, count))
-    if layout is None:
-        layout = Struct(f">{count}{code}")
-        if count <= 32:
-            _array_layouts[code, count] = layout
-    return layout
-
-
-def _array_reader(code: str) -> Callable[[int, memoryview, int], list[Any]]:
-    return lambda count, data, position: list(_layout(code, count).unpack_from(data, position))
-
-
-def _array_writer(code: str) -> Callable[[Any], bytes]:
-    if code == "16s":
-        return b"".join
-    return lambda items: _layout(code, len(items)).pack(*items)
+    return Struct(f">{count}{code}")
