@@ -58,11 +58,11 @@ class Batch:
         self.attempts = 0
         self.producer_id = self.epoch = self.sequence = -1
 
-    def add(self, record: ProducerRecord, timestamp_ms: int) -> Outcome[Delivery]:
+    def add(self, record: ProducerRecord, size: int, timestamp_ms: int) -> Outcome[Delivery]:
         outcome: Outcome[Delivery] = Outcome()
         self.records.append((record.key, record.value, record.headers, timestamp_ms))
         self.outcomes.append(outcome)
-        self.size += record.size
+        self.size += size
         return outcome
 
 
@@ -90,7 +90,12 @@ class Accumulator:
         self._sticky: dict[str, TopicPartition] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._unrouted) or any(lane.batches for lane in self.lanes.values())
+        if self._unrouted:
+            return True
+        for lane in self.lanes.values():  # noqa: SIM110 - a generator costs more than the few lanes
+            if lane.batches:
+                return True
+        return False
 
     def add(self, record: ProducerRecord) -> Outcome[Delivery]:
         """Take a record into its partition's last batch, or let it wait for its topic."""
@@ -98,10 +103,11 @@ class Accumulator:
         stamp = record.timestamp_ms
         if stamp is None:
             stamp = self._client.ports.clock.wall_ms()
-        self.buffered_bytes += record.size
+        size = record.size
+        self.buffered_bytes += size
         partition = None if record.topic in self._unrouted else self._route(record)
         if partition is not None:
-            return self._append(partition, record, stamp, now_ms)
+            return self._append(partition, record, size, stamp, now_ms)
         outcome: Outcome[Delivery] = Outcome()
         deadline_ms = now_ms + self._settings.delivery_timeout_ms
         self._unrouted.setdefault(record.topic, []).append((record, stamp, outcome, deadline_ms))
@@ -113,10 +119,14 @@ class Accumulator:
 
     def waiting_deadlines(self) -> list[float]:
         """When the first record of each unknown topic is given up."""
+        if not self._unrouted:
+            return []
         return [waiting[0][3] for waiting in self._unrouted.values()]
 
     def route_waiting(self, now_ms: float) -> list[str]:
         """Place what waited for its topic or give it up; the topics that are still not known."""
+        if not self._unrouted:
+            return []
         for topic in list(self._unrouted):
             waiting = self._unrouted.pop(topic)
             for index, (record, stamp, outcome, deadline_ms) in enumerate(waiting):
@@ -145,18 +155,23 @@ class Accumulator:
         return sticky
 
     def _append(
-        self, partition: TopicPartition, record: ProducerRecord, stamp: int, now_ms: float
+        self,
+        partition: TopicPartition,
+        record: ProducerRecord,
+        size: int,
+        stamp: int,
+        now_ms: float,
     ) -> Outcome[Delivery]:
         lane = self.lanes.get(partition)
         if lane is None:
             lane = self.lanes[partition] = Lane()
         batches = lane.batches
         open_batch = batches[-1] if batches and batches[-1].attempts == 0 else None
-        if open_batch is None or open_batch.size + record.size > self._settings.batch_bytes:
+        if open_batch is None or open_batch.size + size > self._settings.batch_bytes:
             self.move_on(record.topic)
             open_batch = Batch(partition, now_ms, self._settings)
             batches.append(open_batch)
-        return open_batch.add(record, stamp)
+        return open_batch.add(record, size, stamp)
 
     def _settle(
         self,
@@ -178,4 +193,4 @@ class Accumulator:
             except (KafkaError, ChannelError) as error:
                 outcome.reject(error)
 
-        self._append(partition, record, stamp, now_ms).when_done(hand_over)
+        self._append(partition, record, record.size, stamp, now_ms).when_done(hand_over)

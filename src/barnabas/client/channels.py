@@ -51,6 +51,7 @@ class Channels:
         self, ports: Ports, client_id: str, *, request_timeout_ms: float = REQUEST_TIMEOUT_MS
     ) -> None:
         self._ports = ports
+        self._now_ms = ports.clock.now_ms
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._connections: dict[tuple[Endpoint, str], ClientConnection] = {}
@@ -84,11 +85,12 @@ class Channels:
             self._later(on_done, ChannelError("closed", "these channels are closed"))
             return
         timeout = self._request_timeout_ms if timeout_ms is None else timeout_ms
-        deadline = self._ports.clock.now_ms() + timeout
+        deadline = self._now_ms() + timeout
         connection = self._connections.get((target, purpose))
         if connection is None:
             connection = self._connect(target, purpose)
-        self._arm(deadline)
+        if self._wakeup is None or deadline < self._wakeup_at_ms:
+            self._arm(deadline)
         connection.submit(InFlight(request, on_done, deadline, version))
 
     def watch(
@@ -178,6 +180,7 @@ class Channels:
     # -- time ------------------------------------------------------------------------------------
 
     def _arm(self, deadline_ms: float) -> None:
+        """Wake up then, where nothing does earlier."""
         if self._wakeup is not None:
             if self._wakeup_at_ms <= deadline_ms:
                 return

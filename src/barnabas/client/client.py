@@ -51,6 +51,7 @@ class Client:
         self, ports: Ports, bootstrap: Sequence[Endpoint], client_id: str = "barnabas"
     ) -> None:
         self.ports = ports
+        self.now_ms = ports.clock.now_ms
         self.client_id = client_id
         self.tasks = Tasks(ports)
         self.channels = Channels(ports, client_id)
@@ -69,9 +70,6 @@ class Client:
         """Cancel what is under way and end all connections."""
         self.tasks.close()
         self.channels.close()
-
-    def now_ms(self) -> float:
-        return self.ports.clock.now_ms()
 
     async def send(
         self,
@@ -223,5 +221,5 @@ COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_
 
 def raise_for(code: int, message: str | None = None) -> None:
     """Raise `KafkaError` where `code` is one."""
-    if code != ErrorCode.NONE:
+    if code:
         raise KafkaError(code_of(code), message or "")

@@ -80,14 +80,17 @@ class ClusterView:
 
     def leader(self, partition: TopicPartition) -> int | None:
         """The leader's id, where it and its endpoint are known."""
-        view = self.partition(partition)
+        name, index = partition
+        topic = self.topics.get(name)
+        view = None if topic is None else topic.partitions.get(index)
         if view is None or view.leader not in self.brokers:
             return None
         return view.leader
 
     def partition(self, partition: TopicPartition) -> PartitionView | None:
-        topic = self.topics.get(partition.topic)
-        return None if topic is None else topic.partitions.get(partition.partition)
+        name, index = partition
+        topic = self.topics.get(name)
+        return None if topic is None else topic.partitions.get(index)
 
     def topic_id(self, name: str) -> Uuid:
         topic = self.topics.get(name)

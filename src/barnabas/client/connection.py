@@ -63,8 +63,10 @@ OnDone: TypeAlias = Callable[[Any], None]
 VersionRanges: TypeAlias = dict[int, tuple[int, int]]
 
 _HEAD = Struct(">ihhih")
+_HEAD_SIZE = _HEAD.size
 _CORRELATION = Struct(">i")
 _ERROR = Struct(">h")
+_API_VERSIONS, _PRODUCE = int(ApiKey.API_VERSIONS), int(ApiKey.PRODUCE)
 API_VERSIONS_VERSION = 4
 SOFTWARE_NAME = "barnabas"
 SOFTWARE_VERSION = "0.1.0"
@@ -130,6 +132,8 @@ class ClientConnection:
         raw = client_id.encode()
         self.endpoint = endpoint
         self.versions = versions
+        self._chosen: dict[int, int] = {}
+        """Of each API asked for, the version that follows from `versions`, which are set once."""
         self.is_open = False
         self.is_over = False
         self.ended_by_peer = False
@@ -139,6 +143,7 @@ class ClientConnection:
         self._on_end = on_end
         self._on_versions = on_versions
         self._frames = FrameReader(self._on_frame, max_frame_bytes)
+        self.get_buffer = self._frames.get_buffer
         self._connection: Connection | None = None
         self._waiting: deque[InFlight] = deque()
         self._sent: deque[InFlight] = deque()
@@ -184,14 +189,15 @@ class ClientConnection:
 
     def _send_waiting(self) -> None:
         parts: list[Buffer] = []
-        while self._waiting:
-            item = self._waiting[0]
+        waiting = self._waiting
+        while waiting:
+            item = waiting[0]
             if item.version is None and self.versions is None:
                 if not self._negotiating:
                     self._negotiate(API_VERSIONS_VERSION, parts)
                 break
-            self._waiting.popleft()
-            unanswered = item.schema.key == ApiKey.PRODUCE and item.request.acks == 0
+            waiting.popleft()
+            unanswered = item.schema.key == _PRODUCE and item.request.acks == 0
             try:
                 parts += self._encode(item)
             except ChannelError as error:
@@ -237,12 +243,17 @@ class ClientConnection:
     def _encode(self, item: InFlight) -> list[Buffer]:
         request, schema = item.request, item.schema
         assert request is not None
-        version = self._version_for(item) if item.version is None else item.version
-        item.version = version
-        item.correlation_id = self._next_correlation_id
-        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
-        out = bytearray(_HEAD.size)
-        out += self._client_id
+        version = item.version
+        if version is None:
+            version = self._chosen.get(schema.key)
+            if version is None:
+                version = self._chosen[schema.key] = self._version_for(schema)
+            item.version = version
+        correlation_id = item.correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        client_id = self._client_id
+        out = bytearray(_HEAD_SIZE)
+        out += client_id
         if version >= schema.first_flexible:
             out.append(0)
         splices: Splices = []
@@ -250,15 +261,14 @@ class ClientConnection:
             write_into(request, version, out, splices)
         except UnsupportedFieldError as error:
             raise ChannelError("unsupported", str(error)) from error
-        size = len(out) - 4 + sum(len(part) for _, part in splices)
-        _HEAD.pack_into(
-            out, 0, size, schema.key, version, item.correlation_id, len(self._client_id)
-        )
+        size = len(out) - 4
+        for _, part in splices:
+            size += len(part)
+        _HEAD.pack_into(out, 0, size, schema.key, version, correlation_id, len(client_id))
         item.request = None
-        return join(out, splices)
+        return join(out, splices) if splices else [out]
 
-    def _version_for(self, item: InFlight) -> int:
-        schema = item.schema
+    def _version_for(self, schema: ApiSchema) -> int:
         low, high = (self.versions or {}).get(schema.key, (0, -1))
         version = min(high, schema.max_stable_version)
         if version < max(low, schema.min_version):
@@ -288,18 +298,20 @@ class ClientConnection:
         try:
             (correlation_id,) = _CORRELATION.unpack_from(frame)
             position = 4
-            if schema.key == ApiKey.API_VERSIONS:
+            if schema.key == _API_VERSIONS:
                 (code,) = _ERROR.unpack_from(frame, 4)
                 if code == ErrorCode.UNSUPPORTED_VERSION:
                     version = 0
             elif version >= schema.first_flexible:
-                tags, position = read_uvarint(frame, position)
-                position = skip_tags(frame, position, tags)
+                position = 5
+                if frame[4]:
+                    tags, position = read_uvarint(frame, 4)
+                    position = skip_tags(frame, position, tags)
         except (StructError, IndexError) as error:
             raise MalformedError(f"a response header ends early: {error}") from error
         if correlation_id != item.correlation_id:
             raise MalformedError(f"response #{correlation_id} where {item!r} was next")
-        cls = item.answer or response_class(schema.key)
+        cls = item.answer or _response_classes.get(schema.key) or response_class(schema.key)
         response, end = decode_prefix(cls, version, frame, position)
         if end != len(frame):
             raise MalformedError(f"{len(frame) - end} bytes follow the response to {item!r}")
@@ -314,9 +326,6 @@ class ClientConnection:
             return
         self.is_open = True
         self._send_waiting()
-
-    def get_buffer(self) -> memoryview:
-        return self._frames.get_buffer()
 
     def buffer_updated(self, size: int) -> None:
         if self.is_over:

@@ -27,6 +27,7 @@ from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 RETRY_MS = 50.0
+_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,9 @@ class Consumer:
         """What is there now, up to `max_records`, in order per partition; perhaps nothing."""
         taken: list[ConsumerRecord] = []
         partitions = list(self._reading)
-        for step in range(len(partitions)):
-            tp = partitions[(self._turn + step) % len(partitions)]
+        count = len(partitions)
+        for step in range(count):
+            tp = partitions[(self._turn + step) % count]
             reading = self._reading[tp]
             while reading.runs and not reading.paused and len(taken) < max_records:
                 self._take_from(tp, reading, taken, max_records)
@@ -171,18 +173,16 @@ class Consumer:
         run = reading.runs[0]
         assert reading.position is not None
         done = True
+        room = limit - len(taken)
         try:
             for record in run.records(reading.position):
-                if len(taken) >= limit:
+                if room <= 0:
                     done = False
                     break
-                taken.append(
-                    ConsumerRecord(
-                        tp.topic, tp.partition, record.offset, record.timestamp, record.key,
-                        record.value, record.headers,
-                    )
-                )  # fmt: skip
-                reading.position = record.offset + 1
+                room -= 1
+                # A partition and a record have the fields of a consumer's record, in its order.
+                taken.append(_new(ConsumerRecord, tp + record))
+                reading.position = record[0] + 1
         except CorruptBatchError as error:
             # Damaged on its way or on the broker's disk, which mends it: it is asked for again.
             self.buffered_bytes -= sum(len(run.data) for run in reading.runs)

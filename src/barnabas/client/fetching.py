@@ -131,13 +131,15 @@ async def ask_leader(
         name = topic.topic or client.cluster.name_of(topic.topic_id) or ""
         for told in topic.partitions:
             tp = TopicPartition(name, told.partition_index)
-            if tp not in offsets:
+            offset = offsets.get(tp)
+            if offset is None:
                 continue
-            run = FetchedRun(tp, offsets[tp], told, settings.read_committed)
-            news = told.current_leader
-            run.moved = run.error is not None and client.cluster.learn_leader(
-                tp, news.leader_id, news.leader_epoch, endpoints.get(news.leader_id)
-            )
+            run = FetchedRun(tp, offset, told, settings.read_committed)
+            if run.error is not None:
+                news = told.current_leader
+                run.moved = client.cluster.learn_leader(
+                    tp, news.leader_id, news.leader_epoch, endpoints.get(news.leader_id)
+                )
             runs.append(run)
     return runs
 

@@ -40,6 +40,7 @@ IDENTITY_LOST = frozenset(
         ErrorCode.PRODUCER_FENCED,
     }
 )
+ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 SEQUENCE_MASK = 0x7FFFFFFF
 
 
@@ -297,7 +298,7 @@ class Producer:
             if answer is None:
                 gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "the broker did not answer for it")
                 self._on_failure(batch, gone, moved=True)
-            elif answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            elif answer.error_code in ACCEPTED:
                 self._acknowledge(batch, answer.base_offset, answer.log_append_time_ms)
             else:
                 error = KafkaError(code_of(answer.error_code), answer.error_message or "")
@@ -311,14 +312,12 @@ class Producer:
     def _acknowledge(self, batch: Batch, base_offset: int, log_append_time: int) -> None:
         self._remove(batch)
         topic, partition = batch.partition
-        for index, outcome in enumerate(batch.outcomes):
-            offset = base_offset + index if base_offset >= 0 else -1
-            stamp = batch.records[index][3] or -1
-            outcome.resolve(
-                Delivery(
-                    topic, partition, offset, log_append_time if log_append_time >= 0 else stamp
-                )
-            )
+        offset = max(base_offset, -1)
+        for record, outcome in zip(batch.records, batch.outcomes, strict=True):
+            stamp = log_append_time if log_append_time >= 0 else record[3] or -1
+            outcome.resolve(Delivery(topic, partition, offset, stamp))
+            if base_offset >= 0:
+                offset += 1
 
     def _on_failure(self, batch: Batch, error: Exception, *, moved: bool) -> None:
         """Retry what may succeed later, fail the rest."""

@@ -24,8 +24,9 @@ class ProducerRecord(NamedTuple):
     @property
     def size(self) -> int:
         """About its bytes in a batch, uncompressed."""
-        size = 21 + len(self.value or b"") + len(self.key or b"")
-        for name, content in self.headers:
+        _, value, key, _, _, headers = self
+        size = 21 + (len(value) if value else 0) + (len(key) if key else 0)
+        for name, content in headers:
             size += 10 + len(name) + len(content or b"")
         return size
 

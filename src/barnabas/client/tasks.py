@@ -52,14 +52,16 @@ class Outcome(Generic[T]):
         """Fill with what a callback got: an exception is a failure."""
         if isinstance(value, BaseException):
             self.reject(value)
-        else:
-            self.resolve(value)
+        elif not self.done:
+            self._value = value
+            self._finish()
 
     def _finish(self) -> None:
         self.done = True
-        watchers, self._watchers = self._watchers, []
-        for watcher in watchers:
-            watcher(self)
+        if self._watchers:
+            watchers, self._watchers = self._watchers, []
+            for watcher in watchers:
+                watcher(self)
 
     @property
     def watched(self) -> bool:
@@ -82,7 +84,9 @@ class Outcome(Generic[T]):
     def __await__(self) -> Generator[Outcome[T], None, T]:
         if not self.done:
             yield self
-        return self.result()
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
 
 
 class Task(Outcome[T]):
@@ -93,7 +97,9 @@ class Task(Outcome[T]):
     def __init__(
         self, coroutine: Coroutine[Any, Any, T], on_lost: Callable[[BaseException], None]
     ) -> None:
-        super().__init__()
+        self.done = False
+        self._value = self._error = None
+        self._watchers = []
         self._coroutine = coroutine
         self._on_lost = on_lost
         self._waits_for: Outcome[Any] | None = None
@@ -133,7 +139,10 @@ class Task(Outcome[T]):
         else:
             self._waits_for = awaited
             self._running = False
-            awaited.when_done(self._wake)
+            if awaited.done:
+                self._wake(awaited)
+            else:
+                awaited._watchers.append(self._wake)
         finally:
             self._running = False
 

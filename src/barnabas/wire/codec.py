@@ -72,7 +72,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
     out = bytearray()
     splices: Splices = []
     write_into(message, version, out, splices)
-    return join(out, splices)
+    return join(out, splices) if splices else [out]
 
 
 def join(out: bytearray, splices: Splices) -> list[Buffer]:

@@ -37,6 +37,8 @@ OnFault: TypeAlias = Callable[[RequestContext, BaseException], None]
 
 _HEAD = Struct(">hhih")
 _RESPONSE_HEAD = Struct(">ii")
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 NEVER_SERVED_PRODUCE = range(3)
 """Advertised and refused: librdkafka before 2.8 takes their absence for a broker that cannot
 compress (KAFKA-18659)."""
@@ -67,6 +69,8 @@ class ApiTable:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[int, Entry] = {}
+        self.get = self._entries.get
+        """What serves an API key, or None."""
         self.advertised: list[Any] = []
         """What ApiVersions says of this table, made when it is asked first."""
         for entry in entries:
@@ -95,9 +99,6 @@ class ApiTable:
     def replace(self, key: int, handle: Handler) -> None:
         """Another handler for an API that is served, with the same role."""
         self._entries[key] = self._entries[key]._replace(handle=handle)
-
-    def get(self, key: int) -> Entry | None:
-        return self._entries.get(key)
 
     def __iter__(self) -> Iterator[Entry]:
         """Entries by ascending key."""
@@ -136,12 +137,13 @@ def parse_header(frame: memoryview) -> Header:
             raise MalformedError(f"a request header claims a client id of {size} bytes")
         schema = API_SCHEMAS.get(key)
         if schema is not None and schema.first_flexible <= version <= schema.max_version:
-            tags, position = read_uvarint(frame, position)
-            if tags:
+            position += 1
+            if frame[position - 1]:
+                tags, position = read_uvarint(frame, position - 1)
                 position = skip_tags(frame, position, tags)
     except (StructError, IndexError) as error:
         raise MalformedError(f"a request header ends early: {error}") from error
-    return Header(key, version, correlation_id, client_id, position)
+    return _new(Header, (key, version, correlation_id, client_id, position))
 
 
 def decode_request(entry: Entry, header: Header, frame: memoryview) -> Message:
@@ -157,7 +159,7 @@ def encode_response(
     entry: Entry, response: Message, version: int, correlation_id: int
 ) -> list[Buffer]:
     """A whole response frame: size, header (version 1 where the body is flexible), body."""
-    flexible = version >= entry.first_flexible and entry.api.key != ApiKey.API_VERSIONS
+    flexible = version >= entry.first_flexible and entry.api.key != _API_VERSIONS
     out = bytearray(9 if flexible else 8)
     splices: Splices = []
     write_into(response, version, out, splices)
@@ -165,7 +167,7 @@ def encode_response(
     for _, part in splices:
         size += len(part)
     _RESPONSE_HEAD.pack_into(out, 0, size, correlation_id)
-    return join(out, splices)
+    return join(out, splices) if splices else [out]
 
 
 def call(

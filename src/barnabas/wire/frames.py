@@ -81,25 +81,18 @@ class FrameReader:
 
     def get_buffer(self) -> memoryview:
         if self._frame is None:
-            return self._buffer[self._end :]
+            return self._buffer[self._end :] if self._end else self._buffer
         if self._filled == len(self._frame):
             self._grow(self._frame)
         self._view = memoryview(self._frame)[self._filled :]
         return self._view
 
     def buffer_updated(self, size: int) -> None:
-        if self._frame is None:
-            self._end += size
-            self._take_small()
+        if self._frame is not None:
+            self._take_large(self._frame, size)
             return
-        self._filled += size
-        if self._filled == self._frame_size:
-            self._largest = max(self._largest, self._filled)
-            frame, self._frame, self._view = self._frame, None, None
-            self._on_frame(memoryview(frame).toreadonly())
-
-    def _take_small(self) -> None:
-        buffer, start, end = self._buffer, self._start, self._end
+        buffer, start, end = self._buffer, self._start, self._end + size
+        self._end = end
         filled_up = end == len(buffer)
         while end - start >= 4:
             (size,) = SIZE.unpack_from(buffer, start)
@@ -118,7 +111,17 @@ class FrameReader:
             self._start = stop
             self._on_frame(memoryview(bytes(buffer[start + 4 : stop])))
             start = stop
-        self._settle(start, end, filled_up)
+        if start == end and not filled_up:
+            self._start = self._end = 0
+        else:
+            self._settle(start, end, filled_up)
+
+    def _take_large(self, frame: bytearray, size: int) -> None:
+        self._filled += size
+        if self._filled == self._frame_size:
+            self._largest = max(self._largest, self._filled)
+            self._frame = self._view = None
+            self._on_frame(memoryview(frame).toreadonly())
 
     def _settle(self, start: int, end: int, filled_up: bool) -> None:
         """Bring the unfinished rest to the front, where there is room for all of its frame."""

@@ -47,7 +47,9 @@ from barnabas.wire.schema import Message
 
 NOBODY = Endpoint("", 0)
 STALL_CHECK_MS = 10.0
-FETCH_KEY = ApiKey.FETCH.to_bytes(2, "big")
+API_VERSIONS, FETCH = int(ApiKey.API_VERSIONS), int(ApiKey.FETCH)
+FETCH_KEY = FETCH.to_bytes(2, "big")
+_new_context = RequestContext.__new__
 FLUSH_BYTES = 256 * 1024
 """Answers to requests that came together leave together, up to this size."""
 
@@ -112,6 +114,7 @@ class RequestServer:
         """`on_disconnect` gets the id of each connection that ended. `connection_ids` is shared
         by listeners whose ids must differ."""
         self.ports = ports
+        self.now_ms = ports.clock.now_ms
         self.listener = listener
         self.table = table
         self.limits = limits or ServerLimits()
@@ -192,7 +195,7 @@ class RequestServer:
         )
 
     def _arm_stall_check(self) -> None:
-        at = self.ports.clock.now_ms() + STALL_CHECK_MS
+        at = self.now_ms() + STALL_CHECK_MS
         self.ports.wakeups.call_at(at, self._check_stalled)
 
     def _check_stalled(self) -> None:
@@ -201,12 +204,12 @@ class RequestServer:
             connection.continue_reading()  # stalls again where nothing was taken
 
     def _arm_idle_check(self) -> None:
-        at = self.ports.clock.now_ms() + max(self.limits.idle_max_ms / 4, 1.0)
+        at = self.now_ms() + max(self.limits.idle_max_ms / 4, 1.0)
         self._idle_check = self.ports.wakeups.call_at(at, self._check_idle)
 
     def _check_idle(self) -> None:
         self._idle_check = None
-        oldest = self.ports.clock.now_ms() - self.limits.idle_max_ms
+        oldest = self.now_ms() - self.limits.idle_max_ms
         for connection in list(self.connections.values()):
             if connection.last_active_ms < oldest and not connection.waits_for_handler:
                 connection.end("connection.idle", "debug")
@@ -257,6 +260,7 @@ class ServerConnection:
         self._connection: Connection | None = None
         self._authenticator: Authenticator = Anonymous()
         self._frames = FrameReader(self._on_frame, server.limits.request_max_bytes)
+        self.get_buffer = self._frames.get_buffer
         self._turns: deque[_Turn] = deque()
         self._backlog: deque[memoryview] = deque()
         self._out: list[Buffer] = []
@@ -297,17 +301,14 @@ class ServerConnection:
     def on_connected(self, connection: Connection) -> None:
         self._connection = connection
         self.peer = connection.peer
-        self.last_active_ms = self.connected_at_ms = self.server.ports.clock.now_ms()
+        self.last_active_ms = self.connected_at_ms = self.server.now_ms()
         self._authenticator = self.server.authenticator(self.peer)
         self.server.opened(self)
-
-    def get_buffer(self) -> memoryview:
-        return self._frames.get_buffer()
 
     def buffer_updated(self, size: int) -> None:
         if self._connection is None:
             return
-        self.last_active_ms = self.server.ports.clock.now_ms()
+        self.last_active_ms = self.server.now_ms()
         self._corked = True
         try:
             self._frames.buffer_updated(size)
@@ -315,7 +316,8 @@ class ServerConnection:
             self.end("connection.malformed", error=str(error))
         finally:
             self._corked = False
-        self._flush()
+        if self._out:
+            self._flush()
 
     def on_closed(self, error: OSError | None) -> None:
         self._connection = None
@@ -410,7 +412,7 @@ class ServerConnection:
         if self._connection is None:
             return
         header = parse_header(frame)
-        if header.api_key == ApiKey.API_VERSIONS:
+        if header.api_key == API_VERSIONS:
             self._answer_api_versions(header, frame)
             return
         entry = self._entry_for(header)
@@ -419,13 +421,14 @@ class ServerConnection:
         self._last = entry
         request = decode_request(entry, header, frame)
         ctx = self._context(header)
-        self.server.requests += 1
+        server = self.server
+        server.requests += 1
         try:
-            if self.server.authorize(ctx, entry.api):
-                result = call(entry, request, ctx, self.server.on_fault)
+            if server.authorize(ctx, entry.api):
+                result = call(entry, request, ctx, server.on_fault)
             else:
                 refusal = KafkaError(_refusal(entry.api))
-                result = refuse(entry, request, refusal, ctx, self.server.on_fault)
+                result = refuse(entry, request, refusal, ctx, server.on_fault)
         except NoAnswerError as error:
             self.end("request.failed_unanswered", request=repr(ctx), error=str(error))
             return
@@ -433,7 +436,7 @@ class ServerConnection:
             turn = _Turn(self, entry, request, ctx)
             turn.parked = result
             self._turns.append(turn)
-            if header.api_key == ApiKey.FETCH:
+            if header.api_key == FETCH:
                 self._fetch = turn
             result.attach(turn.reply)
             if isinstance(result, Working):
@@ -469,26 +472,28 @@ class ServerConnection:
         return None
 
     def _context(self, header: Header) -> RequestContext:
+        api_key, api_version, correlation_id, client_id, _ = header
         raw, text = self._client_id
-        if header.client_id != raw or text is None:
-            raw = header.client_id
+        if client_id != raw or text is None:
+            raw = client_id
             try:
                 text = None if raw is None else raw.decode()
             except UnicodeDecodeError as error:
                 raise MalformedError(f"client id: {error}") from error
             self._client_id = (raw, text)
-        return RequestContext(
-            api_key=header.api_key,
-            api_version=header.api_version,
-            correlation_id=header.correlation_id,
-            client_id=text,
-            listener=self.server.listener,
-            principal=self._authenticator.principal or "User:ANONYMOUS",
-            peer=self.peer,
-            connection_id=self.id,
-            connected_at_ms=self.connected_at_ms,
-            software=self.software,
-        )
+        # Field by field: ten keywords per request cost more than reading most requests.
+        ctx = _new_context(RequestContext)
+        ctx.api_key = api_key
+        ctx.api_version = api_version
+        ctx.correlation_id = correlation_id
+        ctx.client_id = text
+        ctx.listener = self.server.listener
+        ctx.principal = self._authenticator.principal or "User:ANONYMOUS"
+        ctx.peer = self.peer
+        ctx.connection_id = self.id
+        ctx.connected_at_ms = self.connected_at_ms
+        ctx.software = self.software
+        return ctx
 
     def _answer_api_versions(self, header: Header, frame: memoryview) -> None:
         entry, ctx = api_versions.ENTRY, self._context(header)
@@ -524,7 +529,8 @@ class ServerConnection:
 
     def _queue(self, parts: list[Buffer]) -> None:
         self._out += parts
-        self._out_bytes += sum(map(len, parts))
+        for part in parts:
+            self._out_bytes += len(part)
 
     def answer(
         self,
@@ -552,7 +558,8 @@ class ServerConnection:
                 self._queue(parts)
         if self._corked:
             return
-        self._flush()
+        if self._out:
+            self._flush()
         if self._paused:
             self.continue_reading()
 
@@ -560,7 +567,7 @@ class ServerConnection:
         if self._out and self._connection is not None and (force or not self._corked):
             parts, self._out, self._out_bytes = self._out, [], 0
             self._connection.send(parts)
-            self.last_active_ms = self.server.ports.clock.now_ms()
+            self.last_active_ms = self.server.now_ms()
 
 
 _REFUSALS = {
