@@ -92,12 +92,24 @@ class Client:
         )
         return await outcome
 
-    async def ask_node(self, node: int, request: Message, **how: Any) -> Any:
+    async def ask_node(
+        self,
+        node: int,
+        request: Message,
+        *,
+        timeout_ms: float = ATTEMPT_TIMEOUT_MS,
+        purpose: str = "",
+    ) -> Any:
         """Ask the broker `node` once. Raises `ChannelError`, or `KafkaError` where it is not known."""
         endpoint = self.cluster.brokers.get(node)
         if endpoint is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not known")
-        return await self.send(endpoint, request, **how)
+        # Not through `send`: every fetch and produce request would be a coroutine within a coroutine.
+        outcome: Outcome[Any] = Outcome()
+        self.channels.send(
+            endpoint, request, outcome.settle, timeout_ms=timeout_ms, purpose=purpose
+        )
+        return await outcome
 
     async def ask_any(
         self,

@@ -63,7 +63,6 @@ OnDone: TypeAlias = Callable[[Any], None]
 VersionRanges: TypeAlias = dict[int, tuple[int, int]]
 
 _HEAD = Struct(">ihhih")
-_HEAD_SIZE = _HEAD.size
 _CORRELATION = Struct(">i")
 _ERROR = Struct(">h")
 _API_VERSIONS, _PRODUCE = int(ApiKey.API_VERSIONS), int(ApiKey.PRODUCE)
@@ -140,6 +139,9 @@ class ClientConnection:
         """Whether it was open and then ended without this side's doing."""
         self._defer = defer
         self._client_id = raw
+        self._head = bytes(_HEAD.size) + raw
+        """A request's header with its numbers yet to be filled in."""
+        self._flexible_head = self._head + b"\x00"
         self._on_end = on_end
         self._on_versions = on_versions
         self._frames = FrameReader(self._on_frame, max_frame_bytes)
@@ -199,7 +201,7 @@ class ClientConnection:
             waiting.popleft()
             unanswered = item.schema.key == _PRODUCE and item.request.acks == 0
             try:
-                parts += self._encode(item)
+                self._encode(item, parts)
             except ChannelError as error:
                 self._defer(partial(item.on_done, error))
                 continue
@@ -217,7 +219,7 @@ class ClientConnection:
         )
         deadline = self._waiting[0].deadline_ms
         item = InFlight(request, self._on_api_versions, deadline, version)
-        parts += self._encode(item)
+        self._encode(item, parts)
         self._sent.append(item)
 
     def _on_api_versions(self, response: ApiVersionsResponse | ChannelError) -> None:
@@ -240,7 +242,8 @@ class ClientConnection:
             self._on_versions(ranges)
         self._send_waiting()
 
-    def _encode(self, item: InFlight) -> list[Buffer]:
+    def _encode(self, item: InFlight, parts: list[Buffer]) -> None:
+        """Append the request's frame to `parts`; nothing of it where it cannot be written."""
         request, schema = item.request, item.schema
         assert request is not None
         version = item.version
@@ -252,10 +255,7 @@ class ClientConnection:
         correlation_id = item.correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         client_id = self._client_id
-        out = bytearray(_HEAD_SIZE)
-        out += client_id
-        if version >= schema.first_flexible:
-            out.append(0)
+        out = bytearray(self._flexible_head if version >= schema.first_flexible else self._head)
         splices: Splices = []
         try:
             write_into(request, version, out, splices)
@@ -266,7 +266,10 @@ class ClientConnection:
             size += len(part)
         _HEAD.pack_into(out, 0, size, schema.key, version, correlation_id, len(client_id))
         item.request = None
-        return join(out, splices) if splices else [out]
+        if splices:
+            parts += join(out, splices)
+        else:
+            parts.append(out)
 
     def _version_for(self, schema: ApiSchema) -> int:
         low, high = (self.versions or {}).get(schema.key, (0, -1))
