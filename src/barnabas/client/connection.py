@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from struct import Struct
 from struct import error as StructError
@@ -27,6 +27,7 @@ from barnabas.wire.codec import (
     MalformedError,
     Splices,
     UnsupportedFieldError,
+    decode,
     decode_prefix,
     join,
     read_uvarint,
@@ -67,6 +68,8 @@ _CORRELATION = Struct(">i")
 _ERROR = Struct(">h")
 _API_VERSIONS, _PRODUCE = int(ApiKey.API_VERSIONS), int(ApiKey.PRODUCE)
 API_VERSIONS_VERSION = 4
+API_VERSIONS_BYTES_KEPT = 4096
+"""An answer to ApiVersions up to this size is read once. That of a node has some 600."""
 SOFTWARE_NAME = "barnabas"
 SOFTWARE_VERSION = "0.1.0"
 
@@ -82,6 +85,13 @@ def response_class(key: int) -> type[Message]:
         found = getattr(module, f"{schema.name}Response")
         _response_classes[key] = found
     return found
+
+
+@lru_cache(maxsize=64)
+def _read_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
+    """Every connection begins with such an answer, and those of nodes that run the same program are the
+    same. Whoever gets one must not change it."""
+    return decode(ApiVersionsResponse, version, body)
 
 
 class InFlight:
@@ -314,6 +324,8 @@ class ClientConnection:
             raise MalformedError(f"a response header ends early: {error}") from error
         if correlation_id != item.correlation_id:
             raise MalformedError(f"response #{correlation_id} where {item!r} was next")
+        if schema.key == _API_VERSIONS and len(frame) <= API_VERSIONS_BYTES_KEPT:
+            return _read_api_versions(version, bytes(frame[position:]))
         cls = item.answer or _response_classes.get(schema.key) or response_class(schema.key)
         response, end = decode_prefix(cls, version, frame, position)
         if end != len(frame):

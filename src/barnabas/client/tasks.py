@@ -109,7 +109,7 @@ class Task(Outcome[T]):
     def _finish(self) -> None:
         if self.when_ended is not None:
             self.when_ended(self)
-        super()._finish()
+        Outcome._finish(self)
 
     def start(self) -> None:
         self._advance(None)

@@ -487,8 +487,9 @@ class _WriterSource(_Source):
             self.write_run(run, depth, o, out)
             run = []
             self.write_field(field, depth, cls, level, out)
-        self.write_run(run, depth, o, out)
-        if self.flexible:
+        # The byte that says "no tagged fields" goes with what stands before it.
+        self.write_run(run, depth, o, out, untagged=self.flexible and not tagged)
+        if tagged:
             self.write_tags(tagged, cls, depth, level, out)
 
     def differs(self, field: Field, value: str) -> str:
@@ -514,10 +515,16 @@ class _WriterSource(_Source):
         tests = [f"{value}.{part.name} != {self.default_source(part)}" for part in parts]
         return f"{value} is None or {' or '.join(tests)}"
 
-    def write_run(self, run: list[Field], depth: int, o: str, out: str) -> None:
+    def write_run(
+        self, run: list[Field], depth: int, o: str, out: str, untagged: bool = False
+    ) -> None:
+        """Fields of fixed size, and where `untagged` a byte of 0."""
         if run:
-            pack = self.name("P", Struct(">" + "".join(SCALARS[f.kind] for f in run)).pack)
-            self.add(depth, f"{out} += {pack}({', '.join(f'{o}.{f.name}' for f in run)})")
+            layout = ">" + "".join(SCALARS[f.kind] for f in run) + ("B" if untagged else "")
+            values = [f"{o}.{f.name}" for f in run] + (["0"] if untagged else [])
+            self.add(depth, f"{out} += {self.name('P', Struct(layout).pack)}({', '.join(values)})")
+        elif untagged:
+            self.add(depth, f"{out}.append(0)")
 
     def write_length(self, field: Field, depth: int, short: bool, out: str) -> None:
         if self.flexible and field.flexible:
@@ -608,9 +615,6 @@ class _WriterSource(_Source):
     def write_tags(
         self, tagged: list[Field], cls: type[Message], depth: int, level: int, out: str
     ) -> None:
-        if not tagged:
-            self.add(depth, f"{out}.append(0)")
-            return
         # How many there are stands before them: 0 at first, and one more with each. There are fewer than 128.
         at, part = f"at{level}", f"part{level}"
         self.add(depth, f"{at} = len({out}); {out}.append(0)")
