@@ -54,10 +54,12 @@ class SimNetwork:
         self.world = world
         self.conditions = Conditions()
         self._rng: Rng = world.rng("network")
+        self._random = self._rng.random
         self._listeners: dict[Endpoint, SimListener] = {}
         self.delivered = 0
         """Messages that arrived anywhere."""
-        self._cut: set[tuple[str, str]] = set()
+        self.links_cut: set[tuple[str, str]] = set()
+        """(source, target), each one direction."""
         self._streams: dict[int, Stream] = {}
         self._stream_count = 0
         self._next_port = 20_000
@@ -66,23 +68,23 @@ class SimNetwork:
 
     def cut(self, source: str, target: str) -> None:
         """Nothing sent from `source` reaches `target` until healed (one direction)."""
-        self._cut.add((source, target))
+        self.links_cut.add((source, target))
 
     def heal(self, source: str | None = None, target: str | None = None) -> None:
         """Repair one direction, or everything."""
         if source is None or target is None:
-            self._cut.clear()
+            self.links_cut.clear()
         else:
-            self._cut.discard((source, target))
+            self.links_cut.discard((source, target))
         for stream in list(self._streams.values()):
             stream.flow()
 
     def is_cut(self, source: str, target: str) -> bool:
-        return bool(self._cut) and (source, target) in self._cut
+        return (source, target) in self.links_cut
 
     def delay_ms(self) -> float:
         """How long the next delivery takes."""
-        now, random = self.conditions, self._rng.random
+        now, random = self.conditions, self._random
         if now.slow_chance and random() < now.slow_chance:
             return now.latency_ms_max + (now.slow_ms_max - now.latency_ms_max) * random()
         return now.latency_ms_min + (now.latency_ms_max - now.latency_ms_min) * random()
@@ -126,16 +128,16 @@ class SimNetwork:
         self._streams.pop(stream.number, None)
 
     def chance(self, probability: float) -> bool:
-        return probability > 0 and self._rng.random() < probability
+        return probability > 0 and self._random() < probability
 
     def ghost_ms(self) -> float:
         """How long a doubled connection lives."""
         return self._rng.uniform(1.0, 3000.0)
 
     def piece(self, size: int) -> int:
-        """Where to split a delivery of `size` bytes."""
+        """How much of `size` bytes is delivered at once."""
         split = self.conditions.split_chance
-        if split and size > 1 and self._rng.random() < split:
+        if split and size > 1 and self._random() < split:
             return self._rng.randrange(1, size)
         return size
 
@@ -377,35 +379,41 @@ class End(Connection):
         self.network.forget(self.stream)
 
     def _is_cut(self, source: End, target: End) -> bool:
-        return self.network.is_cut(source.process.host, target.process.host)
+        links = self.network.links_cut
+        return bool(links) and (source.process.host, target.process.host) in links
 
     def _deliver(self) -> None:
+        """What was sent first, or the end of the stream, reaches the other end."""
         self._scheduled = False
-        other = self.other
+        other, network = self.other, self.network
         if self.finished or other is None or other.finished or self.stream.silent:
             return
-        if self._is_cut(self, other):
+        if network.links_cut and self._is_cut(self, other):
             self._wait_for_link()
             return
         if other._paused or other._held:
             return
-        if self._queue:
-            self._deliver_one(other)
-            self.schedule()
+        queue = self._queue
+        if queue:
+            data = queue.popleft()
+            size = network.piece(len(data))
+            if size < len(data):
+                queue.appendleft(data[size:])
+                data = data[:size]
+            self._queued_bytes -= size
+            network.delivered += 1
+            process = other.process
+            if process.is_free:
+                self.world.touched = process.owner
+                other._receive(data)
+            else:
+                process.run(partial(other._receive, data))
+            if queue or self._closing:
+                self.schedule()
         elif self._closing:
             self.closed(None)
             other.closed(None)
-            self.network.forget(self.stream)
-
-    def _deliver_one(self, other: End) -> None:
-        data = self._queue.popleft()
-        size = self.network.piece(len(data))
-        if size < len(data):
-            self._queue.appendleft(data[size:])
-            data = data[:size]
-        self._queued_bytes -= size
-        self.network.delivered += 1
-        other.process.run(partial(other._receive, data))
+            network.forget(self.stream)
 
     def _wait_for_link(self) -> None:
         """The link is cut: a healed one calls :meth:`Stream.flow`; a cut too long ends the stream."""
@@ -428,8 +436,9 @@ class End(Connection):
             if len(buffer) >= size:
                 buffer[:size] = data
                 receiver.buffer_updated(size)
-                if self.other is not None:
-                    self.other.schedule()
+                other = self.other
+                if other is not None and (other._queue or other._closing):
+                    other.schedule()
                 return
         self._held.append(memoryview(data))
         self._feed()

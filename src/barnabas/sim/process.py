@@ -99,6 +99,8 @@ class SimProcess:
         self.on_halt: Callable[[SimProcess, str], None] = lambda process, reason: None
         self.owner: object = None
         """The node that runs here; None for a client."""
+        self.is_free = True
+        """Nothing stands in the way of what is to be done now. Where it is False, :meth:`run` looks."""
         self._paused_until_ms = 0.0
         self._backlog: deque[Callable[[], None]] = deque()
         self._slow_ms = 0.0
@@ -121,26 +123,33 @@ class SimProcess:
 
     def halt(self, reason: str) -> None:
         self.world.note(f"{self.name} halts: {reason}")
-        self.alive = False
+        self.alive = self.is_free = False
         self.world.at(self.world.now_ms, lambda: self.on_halt(self, reason))
 
     # -- life ------------------------------------------------------------------------------------
 
     def run(self, action: Callable[[], None]) -> None:
         """Do `action` as this process: not at all once dead, later while paused."""
-        if not self.alive:
+        if not self.is_free and not self._comes_through(action):
             return
-        world = self.world
-        if self._backlog or self._slow_ms or world.now_ms < self._paused_until_ms:
+        self.world.touched = self.owner
+        action()
+
+    def _comes_through(self, action: Callable[[], None]) -> bool:
+        """Whether nothing stands in the way any more; otherwise `action` has to wait, or is forgotten."""
+        if not self.alive:
+            return False
+        if self._backlog or self._slow_ms or self.world.now_ms < self._paused_until_ms:
             self._backlog.append(action)
             if self._slow_ms:
                 self._crawl_soon()
-            return
-        world.touched = self.owner
-        action()
+            return False
+        self.is_free = True
+        return True
 
     def pause(self, duration_ms: float) -> None:
         """Do nothing for `duration_ms`; what arrives is done afterwards, in order."""
+        self.is_free = False
         self._paused_until_ms = max(self._paused_until_ms, self.world.now_ms + duration_ms)
         self.world.at(self._paused_until_ms, self._resume)
 
@@ -160,6 +169,7 @@ class SimProcess:
 
     def slow_down(self, delay_ms_max: float) -> None:
         """From now on every step comes up to `delay_ms_max` after the one before; 0 ends it."""
+        self.is_free = False
         self._slow_ms = delay_ms_max
 
     def _crawl_soon(self) -> None:
@@ -182,7 +192,7 @@ class SimProcess:
 
     def kill(self, *, power_loss: bool = False) -> None:
         """kill -9; with `power_loss` the machine goes with it and unsynced bytes are at risk."""
-        self.alive = False
+        self.alive = self.is_free = False
         self.machine.off = power_loss
         self.machine.network.process_died(self, silently=power_loss)
         self.machine.disk.process_died(power_loss=power_loss)
@@ -293,26 +303,26 @@ class SimWakeups:
         self._world.after(0.0, partial(self._process.run, callback))
 
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> Event:
-        machine = self._process.machine
         ring = Ring(self._process, when_ms, callback)
-        ring.event = event = self._world.at(machine.virtual_ms(when_ms), ring.ring)
-        return event
+        self._world.schedule(self._process.machine.virtual_ms(when_ms), ring)
+        return ring
 
 
-class Ring:
+class Ring(Event):
     """One wake-up of a process at an instant of its own clock."""
 
-    __slots__ = ("callback", "event", "process", "when_ms")
+    __slots__ = ("callback", "process", "when_ms")
 
     def __init__(self, process: SimProcess, when_ms: float, callback: Callable[[], None]) -> None:
+        self.action = self.ring
         self.process = process
         self.when_ms = when_ms
         self.callback = callback
-        self.event: Event
 
     def ring(self) -> None:
         machine = self.process.machine
-        if machine.clock_ms() < self.when_ms:  # the clock has become slower meanwhile
-            machine.world.again(self.event, machine.virtual_ms(self.when_ms), self.ring)
-        else:
+        if machine.is_steady or machine.clock_ms() >= self.when_ms:
             self.process.run(self.callback)
+        else:  # the clock has become slower meanwhile
+            self.action = self.ring
+            machine.world.schedule(machine.virtual_ms(self.when_ms), self)

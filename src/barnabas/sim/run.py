@@ -20,7 +20,7 @@ from barnabas.sim import swarm
 from barnabas.sim.checkers import all_checkers
 from barnabas.sim.checkers.high_watermark import led_partitions
 from barnabas.sim.checkers.judges import Judges
-from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.cluster import SimCluster
 from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
@@ -103,17 +103,8 @@ class Run:
         """What the run waits for, in words."""
         self.story = Story(self.world)
         self.checkers = all_checkers(self.history, self.story)
-        self._judges = Judges(self.checkers)
         self.world.note(f"seed {seed}: {drawn.topology}")
-        self.world.after_event.append(self._check)
-
-    def _check(self) -> None:
-        node = self.world.touched
-        if node is None:
-            return
-        self.world.touched = None
-        if isinstance(node, SimNode) and node.is_up:
-            self._judges.look(self.cluster, node)
+        self.world.after_touch.append(Judges(self.cluster, self.checkers).look)
 
     def play(self) -> None:
         """Raises :class:`Violation`."""

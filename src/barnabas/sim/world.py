@@ -20,12 +20,15 @@ START_WALL_MS = 1_750_000_000_000
 TRACE_LINES = 4000
 
 
+Action = Callable[[], None]
+
+
 class Event:
-    """One thing to happen. Cancelled events stay in the heap and are passed over."""
+    """One thing to happen that may be called off. Cancelled events stay in the heap and are passed over."""
 
     __slots__ = ("action",)
 
-    def __init__(self, action: Callable[[], None] | None) -> None:
+    def __init__(self, action: Action | None) -> None:
         self.action = action
 
     def cancel(self) -> None:
@@ -40,11 +43,13 @@ class World:
         self.now_ms = 0.0
         self.totals: Counter[str] = Counter()
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
-        self.after_event: list[Callable[[], None]] = []
+        self.after_event: list[Action] = []
+        self.after_touch: list[Callable[[object], None]] = []
+        """Told whom an event touched, after those that touched anybody."""
         self.touched: object = None
-        """Whose process the last event ran on; checkers look there."""
-        self._heap: list[tuple[float, int, Event]] = []
-        """(instant, order of scheduling, event): no two are equal, so events are never compared."""
+        """Whose process the event ran on; None where nobody wants to know."""
+        self._heap: list[tuple[float, int, Event | Action]] = []
+        """(instant, order of scheduling, what happens): no two are equal, so actions are never compared."""
         self._order = 0
         self._digest = blake2b(digest_size=16)
 
@@ -52,39 +57,37 @@ class World:
         """A generator of its own for each concern; the same name gives the same stream."""
         return random.Random(f"{self.seed}/{concern}")
 
-    def at(self, when_ms: float, action: Callable[[], None]) -> Event:
+    def at(self, when_ms: float, action: Action) -> Event:
         """Schedule `action`; an instant that has passed means as soon as possible."""
-        self._order += 1
         event = Event(action)
+        self.schedule(when_ms, event)
+        return event
+
+    def schedule(self, when_ms: float, event: Event) -> None:
+        """Let `event` happen; one that has just run may happen once more. Who holds it can cancel it."""
+        self._order += 1
         now_ms = self.now_ms
         heappush(self._heap, (when_ms if when_ms > now_ms else now_ms, self._order, event))
-        return event
 
-    def again(self, event: Event, when_ms: float, action: Callable[[], None]) -> None:
-        """Let an event that has just run happen once more; who holds it can still cancel it."""
+    def after(self, delay_ms: float, action: Action) -> None:
+        """Schedule `action`; nobody can call it off."""
         self._order += 1
-        event.action = action
-        heappush(self._heap, (max(when_ms, self.now_ms), self._order, event))
-
-    def after(self, delay_ms: float, action: Callable[[], None]) -> Event:
-        self._order += 1
-        event = Event(action)
-        heappush(self._heap, (self.now_ms + delay_ms, self._order, event))
-        return event
+        heappush(self._heap, (self.now_ms + delay_ms, self._order, action))
 
     def step(self) -> bool:
         """Run the next event. False where nothing is left to happen."""
         heap = self._heap
         while heap:
-            when_ms, _, event = heappop(heap)
-            action = event.action
-            if action is None:
-                continue
+            when_ms, _, what = heappop(heap)
+            if isinstance(what, Event):
+                action, what.action = what.action, None
+                if action is None:
+                    continue
+            else:
+                action = what
             self.now_ms = when_ms
-            event.action = None
             action()
-            for check in self.after_event:
-                check()
+            self._tell()
             return True
         return False
 
@@ -92,20 +95,32 @@ class World:
         """Run to virtual instant `until_ms`, or until `done`. True where `done` came true."""
         heap, checks = self._heap, self.after_event
         while heap and heap[0][0] <= until_ms:
-            self.now_ms, _, event = heappop(heap)
-            action = event.action
-            if action is None:
-                continue
-            event.action = None
-            action()
-            for check in checks:
-                check()
+            self.now_ms, _, what = heappop(heap)
+            if isinstance(what, Event):
+                action, what.action = what.action, None
+                if action is None:
+                    continue
+                action()
+            else:
+                what()
+            if checks or self.touched is not None:
+                self._tell()
             if done is not None and done():
                 return True
         if done is not None and done():
             return True
         self.now_ms = max(self.now_ms, until_ms)
         return False
+
+    def _tell(self) -> None:
+        """An event has happened."""
+        touched = self.touched
+        if touched is not None:
+            self.touched = None
+            for look in self.after_touch:
+                look(touched)
+        for check in self.after_event:
+            check()
 
     def note(self, line: str) -> None:
         """Add one line to the trace and to its digest."""

@@ -9,6 +9,8 @@ from barnabas.sim.history import Violation
 
 
 class OneLeaderPerQuorumEpoch(Checker):
+    LOOKS_AT_ELECTIONS = True
+
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}
         self._seen: dict[int, State] = {}

@@ -12,6 +12,8 @@ from barnabas.sim.history import Violation
 
 
 class OneVotePerEpoch(Checker):
+    LOOKS_AT_ELECTIONS = True
+
     def __init__(self) -> None:
         self._votes: dict[tuple[int, int], int] = {}
         """(node, quorum epoch) → the candidate."""

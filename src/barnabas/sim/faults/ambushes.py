@@ -261,17 +261,16 @@ def _watch(s: Strike, is_over: Callable[[SimNode], bool]) -> None:
     world = s.world
     over = False
 
-    def look() -> None:
+    def look(node: object) -> None:
         nonlocal over
-        node = world.touched
         if not over and isinstance(node, SimNode) and node.is_up and is_over(node):
             over = True
             world.after(0.0, stop)  # not now, when the world goes through who looks
 
     def stop() -> None:
-        if look in world.after_event:
-            world.after_event.remove(look)
+        if look in world.after_touch:
+            world.after_touch.remove(look)
 
-    # Before the checkers, which take `touched` away.
-    world.after_event.insert(0, look)
+    # Before the checkers: they may stop the run.
+    world.after_touch.insert(0, look)
     s.repair_later(WAITS_MS + 1.0, stop)
