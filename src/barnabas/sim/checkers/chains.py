@@ -1,8 +1,8 @@
 """What the logs of several replicas hold, as chains of batches that can be compared at one glance.
 
 A :class:`Link` is one batch with all before it: two replicas have the same log up to an offset exactly where
-their chains have the same link there. Links are interned by a digest of their bytes and of the link
-before, so that a replica's batch is read and digested once, when it is appended.
+their chains have the same link there. There is one link for equal bytes behind the same link, so that a
+replica's batch is read and compared once, when it is appended.
 
 Bytes are read from the simulated device behind the node's back, as they were written: the node cannot
 notice, no injected fault is used up, and a byte that rots makes no other log. Appends are taken up where
@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.segment import Segment
-from barnabas.record.batch import BatchHeader, iterate
+from barnabas.record.batch import HEADER_SIZE, BatchHeader, check_shape, read_header
 from barnabas.sim.disk import SimDisk
 from barnabas.sim.history import Violation
 
@@ -28,36 +28,59 @@ Place: TypeAlias = tuple[int, int]
 class Link:
     """One batch and, through `previous`, everything before it."""
 
-    __slots__ = ("data", "digest", "end", "epoch", "header", "holders", "previous", "start")
+    __slots__ = ("data", "end", "epoch", "following", "header", "holders", "previous", "start")
 
     def __init__(
-        self, start: int, end: int, epoch: int, digest: bytes, previous: Link | None
+        self,
+        start: int,
+        end: int,
+        epoch: int,
+        previous: Link | None,
+        header: BatchHeader | None = None,
+        data: bytes = b"",
     ) -> None:
         self.start = start
         self.end = end
         """The offset behind the batch."""
         self.epoch = epoch
-        self.digest = digest
         self.previous = previous
+        self.following: list[Link] = []
+        """Every link that stands behind this one in some log: mostly one."""
         self.holders: set[int] = set()
         """Nodes that have had it; a power loss may have taken it from them since."""
-        self.header: BatchHeader | None = None
+        self.header = header
         """None for the root of a log that does not begin at 0."""
-        self.data = b""
-        """The batch itself where somebody reads it."""
+        self.data = data
+        """The batch itself."""
+
+    def found_in(self, data: bytes, position: int) -> Link | None:
+        """The link of the batch at `position` in `data`, behind this one; None where nobody had it yet."""
+        for link in self.following:
+            if data.startswith(link.data, position):
+                return link
+        return None
+
+    @property
+    def digest(self) -> str:
+        """Of the batch and of all before it: what tells it from others at its place."""
+        chain = [self]
+        while (previous := chain[-1].previous) is not None:
+            chain.append(previous)
+        digest = blake2b(b"root %d" % chain[-1].start, digest_size=4)
+        for link in reversed(chain):
+            digest.update(link.data)
+        return digest.hexdigest()
 
     def __repr__(self) -> str:
-        return f"[{self.start}, {self.end}) of epoch {self.epoch} ({self.digest.hex()[:8]})"
+        return f"[{self.start}, {self.end}) of epoch {self.epoch} ({self.digest})"
 
 
 class LogVersions:
     """Every link that any replica of one log was seen to hold."""
 
-    def __init__(self, name: str, *, keep_data: bool = False) -> None:
-        """With `keep_data` links keep their bytes; otherwise only those of control batches."""
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._keep_data = keep_data
-        self.by_digest: dict[bytes, Link] = {}
+        self._roots: dict[int, Link] = {}
         self.by_place: dict[Place, Link] = {}
         self.committed: dict[int, Link] = {}
         """End offset → the link that was committed there."""
@@ -68,34 +91,25 @@ class LogVersions:
 
     def root(self, offset: int) -> Link:
         """Where a log begins of which nothing is known before `offset`."""
-        digest = b"root %d" % offset
-        found = self.by_digest.get(digest)
+        found = self._roots.get(offset)
         if found is None:
-            found = self.by_digest[digest] = Link(offset, offset, -1, digest, None)
+            found = self._roots[offset] = Link(offset, offset, -1, None)
         return found
 
-    def link(self, previous: Link, header: BatchHeader, data: memoryview) -> tuple[Link, bool]:
-        """The batch behind `previous`, and whether it is new. Raises :class:`Violation` where the same
+    def add(self, previous: Link, header: BatchHeader, data: bytes) -> Link:
+        """A batch behind `previous` that nobody had there before. Raises :class:`Violation` where the same
         epoch ended another batch at the same offset, or holds another history before it."""
-        digest = blake2b(previous.digest, digest_size=16)
-        digest.update(data)
-        key = digest.digest()
-        found = self.by_digest.get(key)
-        if found is not None:
-            return found, False
-        made = Link(header.base_offset, header.next_offset, header.leader_epoch, key, previous)
-        made.header = header
-        if self._keep_data or header.is_control:
-            made.data = bytes(data)
-        self.by_digest[key] = made
-        known = self.by_place.setdefault((made.end, made.epoch), made)
+        end, epoch = header.next_offset, header.leader_epoch
+        made = Link(header.base_offset, end, epoch, previous, header, data)
+        previous.following.append(made)
+        known = self.by_place.setdefault((end, epoch), made)
         if known is not made and _comparable(known, made):
             raise Violation(
                 f"{self.name}: two logs have different batches that end at offset {made.end} in leader"
                 f" epoch {made.epoch}, or different ones before: {known!r} and {made!r}"
                 f" {_parting(known, made)}"
             )
-        return made, True
+        return made
 
 
 def _comparable(one: Link, other: Link) -> bool:
@@ -114,10 +128,10 @@ def _parting(one: Link, other: Link) -> str:
     seen = set()
     at: Link | None = one
     while at is not None:
-        seen.add(at.digest)
+        seen.add(at)
         at = at.previous
     at = other
-    while at is not None and at.digest not in seen:
+    while at is not None and at not in seen:
         at = at.previous
     return f"(equal up to {at.end})" if at is not None else "(nothing in common)"
 
@@ -172,11 +186,19 @@ class HeldLog:
 
     def follow(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link], list[Link]]:
         """Take up what changed: (links dropped, links added, those of them that nobody had before)."""
+        chain = self.chain
+        if (
+            log is self._log
+            and log.log_end_offset == chain[-1].end
+            and log.log_start_offset == self._start
+            and len(chain) > 1
+        ):
+            return [], [], []
         dropped: list[Link] = []
         if log is not self._log:
             # Another life of the process: what it recovered may end earlier, and is compared again.
             self._log = log
-            while len(self.chain) > 1 and self.end > log.log_end_offset:
+            while len(self.chain) > 1 and self.chain[-1].end > log.log_end_offset:
                 dropped.append(self._drop())
             self._forget_positions()
         if log.log_start_offset != self._start:
@@ -184,9 +206,9 @@ class HeldLog:
         elif len(self.chain) == 1 and log.segments[0].base_offset < self.end:
             # Empty when it was looked at last, it begins inside its first batch now (DeleteRecords).
             self._restart(self._known_at(log.segments[0].base_offset))
-        while len(self.chain) > 1 and self.end > log.log_end_offset:
+        while len(self.chain) > 1 and self.chain[-1].end > log.log_end_offset:
             dropped.append(self._drop())
-        if self.end > log.log_end_offset:
+        if self.chain[-1].end > log.log_end_offset:
             self._restart(self.versions.root(log.log_end_offset))
         added, new = self._read(disk, log)
         return dropped, added, new
@@ -247,48 +269,73 @@ class HeldLog:
     def _read(self, disk: SimDisk, log: PartitionLog) -> tuple[list[Link], list[Link]]:
         added: list[Link] = []
         new: list[Link] = []
-        for segment in log.segments[self._segment_at(log) :]:
-            if self.end >= log.log_end_offset:
-                break
-            self._read_segment(disk, segment, added, new)
+        end = log.log_end_offset
+        if self.chain[-1].end < end:
+            for segment in log.segments[self._segment_at(log) :]:
+                self._read_segment(disk, segment, added, new)
+                if self.chain[-1].end >= end:
+                    break
         return added, new
 
     def _segment_at(self, log: PartitionLog) -> int:
         """The segment in which what follows the chain's last link stands."""
-        at = log.segment_index(self.end)
-        return at - 1 if at > 0 and log.segments[at].base_offset > self.end else at
+        last = log.segments[-1].base_offset
+        if self._segments[-1] == last:
+            return -1
+        end = self.chain[-1].end
+        at = log.segment_index(end)
+        return at - 1 if at > 0 and log.segments[at].base_offset > end else at
 
     def _read_segment(
         self, disk: SimDisk, segment: Segment, added: list[Link], new: list[Link]
     ) -> None:
-        start = self._positions[-1] if self._segments[-1] == segment.base_offset else 0
+        base, size = segment.base_offset, segment.size
+        start = self._positions[-1] if self._segments[-1] == base else 0
         node = disk.names.get(segment.path)
-        if node is None or start >= segment.size:
+        if node is None or start >= size:
             return
-        data = memoryview(bytes(memoryview(node.written())[start : segment.size]))
-        for batch in iterate(data, partial_tail=True):
-            header = batch.header
-            position = start + batch.position + header.size
-            if header.base_offset < self.end:
-                self._pass_over(header, position, segment.base_offset)
-                continue
-            link, is_new = self.versions.link(self.last, header, batch.data)
+        data = bytes(memoryview(node.written())[start:size])
+        position, last = 0, self.chain[-1]
+        while position < len(data):
+            link = last.found_in(data, position)
+            if link is None:
+                header = _header_at(data, position)
+                if header is None:
+                    break
+                batch = data[position : position + header.size]
+                if header.base_offset < last.end:
+                    position += len(batch)
+                    self._pass_over(header, start + position, base)
+                    continue
+                link = self.versions.add(last, header, batch)
+                new.append(link)
+            position += len(link.data)
             link.holders.add(self.node)
             self.chain.append(link)
-            self._positions.append(position)
-            self._segments.append(segment.base_offset)
+            self._positions.append(start + position)
+            self._segments.append(base)
             added.append(link)
-            if is_new:
-                new.append(link)
+            last = link
 
     def _pass_over(self, header: BatchHeader, position: int, segment: int) -> None:
         """A batch that was there before the process was started again."""
         self._positions[-1], self._segments[-1] = position, segment
-        known = self.last.header
-        if known is None or header.next_offset != self.end:
+        last = self.chain[-1]
+        known = last.header
+        if known is None or header.next_offset != last.end:
             return
         if (header.crc, header.leader_epoch) != (known.crc, known.leader_epoch):
             raise Violation(
                 f"{self.versions.name} on node {self.node}: a restart put another batch before offset"
-                f" {self.end}, of leader epoch {header.leader_epoch} instead of {known.leader_epoch}"
+                f" {last.end}, of leader epoch {header.leader_epoch} instead of {known.leader_epoch}"
             )
+
+
+def _header_at(data: bytes, position: int) -> BatchHeader | None:
+    """Of the batch at `position`; None where it is not whole. Raises
+    :class:`~barnabas.record.batch.CorruptBatchError`."""
+    if len(data) - position < HEADER_SIZE:
+        return None
+    header = read_header(data, position)
+    check_shape(header, position)
+    return header if position + header.size <= len(data) else None

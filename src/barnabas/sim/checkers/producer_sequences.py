@@ -21,8 +21,8 @@ class ProducerSequences(Rule):
         """`promise_of` says what a topic promises; one that does not promise *once* is not looked at: where
         a replica outside the ISR may lead, a producer's first batches may be gone."""
         self._promise_of = promise_of
-        self._last: dict[bytes, dict[int, Link]] = {}
-        """Digest of a link → producer id → its last batch up to there. Kept for the ends of chains."""
+        self._last: dict[Link, dict[int, Link]] = {}
+        """Link → producer id → its last batch up to there. Kept for the ends of chains."""
 
     def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
         before, header = link.previous, link.header
@@ -34,11 +34,11 @@ class ProducerSequences(Rule):
         if header.producer_id >= 0 and not header.is_control:
             self._check(replica, link, last.get(header.producer_id))
             last = {**last, header.producer_id: link}
-        self._last[link.digest] = last
+        self._last[link] = last
 
     def _producers_at(self, link: Link) -> dict[int, Link]:
         """The last batch of each producer up to `link`."""
-        known = self._last.get(link.digest)
+        known = self._last.get(link)
         if known is not None:
             return known
         found: dict[int, Link] = {}
