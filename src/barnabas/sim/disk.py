@@ -21,11 +21,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from barnabas.ports import Rng
+from barnabas.sim.disk_names import Names, Node, parent
 from barnabas.sim.disk_pages import PagedFile
 from barnabas.types import Buffer
 
-Node = PagedFile | None
-"""A file, or None for a directory."""
 UNBOUNDED = 1 << 40
 JOURNAL_MAX = 256
 """Operations on names that a power loss may undo."""
@@ -43,7 +42,7 @@ class SimDisk:
         """Calls that can fail, so far."""
         self.is_troubled = False
         """Whether a call failed since somebody set this back."""
-        self.names: dict[str, Node] = {"/": None}
+        self.names = Names()
         self.locks: dict[str, ProcessDisk] = {}
         self._journal: list[tuple[set[str], Callable[[], None]]] = []
         self._fail_at = 0
@@ -117,8 +116,9 @@ class SimDisk:
     def wipe(self, directory: str) -> None:
         """Put an empty device in the place of `directory`: nothing of it is left."""
         self._journal.clear()
-        for path in [directory, *self.below(directory)]:
-            self.names.pop(path, None)
+        for path in [*self.below(directory), directory]:
+            if path in self.names:
+                del self.names[path]
         self.totals["directories_replaced"] += 1
 
     def check_call(self, path: str) -> None:
@@ -148,30 +148,33 @@ class SimDisk:
     # -- names -----------------------------------------------------------------------------------
 
     def file(self, path: str) -> PagedFile:
-        if path not in self.names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        node = self.names[path]
+        node = self.names.get(path)
         if node is None:
+            if path not in self.names:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return node
 
     def need_dir(self, path: str) -> None:
-        if path not in self.names:
+        node = self.names.get(path, self)
+        if node is self:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        if self.names[path] is not None:
+        if node is not None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
     def add(self, path: str, node: Node) -> None:
-        self.need_dir(parent(path))
+        directory = parent(path)
+        self.need_dir(directory)
         self.names[path] = node
-        self._record({parent(path)}, lambda: self._take(path))
+        self._record({directory}, lambda: self._take(path))
 
     def _take(self, path: str) -> None:
         del self.names[path]
 
     def move(self, source: str, target: str) -> None:
         """Rename a file or a whole directory."""
-        self.need_dir(parent(target))
+        directory = parent(target)
+        self.need_dir(directory)
         if source not in self.names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
         is_directory = self.names[source] is None
@@ -179,22 +182,22 @@ class SimDisk:
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
         replaced = self.names.get(target, self)
         sources = [source, *self.below(source)] if is_directory else [source]
-        moved = {path: self.names.pop(path) for path in sources}
+        moved = {path: self.names.take(path) for path in sources}
         for path, node in moved.items():
             self.names[target + path[len(source) :]] = node
 
         def undo() -> None:
             for path in moved:
                 del self.names[target + path[len(source) :]]
-            self.names.update(moved)
+            self.names.put_back(moved)
             if not isinstance(replaced, SimDisk):
                 self.names[target] = replaced
 
-        self._record({parent(source), parent(target)}, undo)
+        self._record({parent(source), directory}, undo)
 
     def drop(self, paths: Sequence[str]) -> None:
-        dropped = {path: self.names.pop(path) for path in paths}
-        self._record({parent(paths[0])}, lambda: self.names.update(dropped))
+        dropped = {path: self.names.take(path) for path in paths}
+        self._record({parent(paths[0])}, lambda: self.names.put_back(dropped))
 
     def _record(self, directories: set[str], undo: Callable[[], None]) -> None:
         """Journal one operation on names; the oldest become durable by themselves in time."""
@@ -203,8 +206,8 @@ class SimDisk:
             del self._journal[: JOURNAL_MAX // 2]
 
     def below(self, path: str) -> list[str]:
-        prefix = path.rstrip("/") + "/"
-        return [name for name in self.names if name.startswith(prefix) and name != "/"]
+        """All that stands in a directory and in those in it."""
+        return list(self.names.below(path.rstrip("/") or "/"))
 
     def commit_names(self, directory: str) -> None:
         """Make durable what the journal has up to its last operation in `directory`."""
@@ -214,8 +217,9 @@ class SimDisk:
                 return
 
 
-def parent(path: str) -> str:
-    return path.rsplit("/", 1)[0] or "/"
+def dead(path: str) -> OSError:
+    """What a call gets that comes after the end of its process."""
+    return OSError(errno.ESHUTDOWN, "this process is dead", path)
 
 
 class SimFile:
@@ -237,38 +241,41 @@ class SimFile:
     def _check(self) -> None:
         if not self._open:
             raise ValueError(f"{self._path} is closed")
-        self._owner.check(self._path)
+        if not self._owner.alive:
+            raise dead(self._path)
+        self._disk.check_call(self._path)
 
     def size(self) -> int:
         return len(self._node.data)
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        if not self._open:
-            raise ValueError(f"{self._path} is closed")
         position = len(self._node.data)
         try:
-            self._owner.check(self._path)
+            self._check()
         except OSError:
             self._write_part(position, parts, self._disk.rng.randrange(0, _total(parts) + 1))
             raise
-        self._write(position, parts)
+        if self._disk.capacity_bytes < UNBOUNDED:
+            self._check_room(position, parts)
+        self._node.write(position, parts)
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
         self._check()
-        self._write(position, [data])
+        if self._disk.capacity_bytes < UNBOUNDED:
+            self._check_room(position, [data])
+        self._node.write(position, [data])
 
-    def _write(self, position: int, parts: Sequence[Buffer]) -> None:
+    def _check_room(self, position: int, parts: Sequence[Buffer]) -> None:
+        """Where `parts` do not fit a first part of them is written, and the call fails."""
         disk = self._disk
-        if disk.capacity_bytes < UNBOUNDED:
-            grows = position + _total(parts) - len(self._node.data)
-            fits = disk.room_for(grows, self._path) if grows > 0 else grows
-            if fits < grows:
-                self._write_part(position, parts, max(_total(parts) - (grows - fits), 0))
-                disk.totals["writes_without_room"] += 1
-                disk.is_troubled = True
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
-        self._node.write(position, parts)
+        grows = position + _total(parts) - len(self._node.data)
+        fits = disk.room_for(grows, self._path) if grows > 0 else grows
+        if fits < grows:
+            self._write_part(position, parts, max(_total(parts) - (grows - fits), 0))
+            disk.totals["writes_without_room"] += 1
+            disk.is_troubled = True
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
 
     def _write_part(self, position: int, parts: Sequence[Buffer], size: int) -> None:
         """What a failed write leaves behind: some first part of it."""
@@ -284,7 +291,8 @@ class SimFile:
         if rate and self._disk.rng.random() < rate:
             self._disk.totals["cold_reads"] += 1
             return None
-        return self.read_at(position, size)
+        self._check()
+        return bytes(self._node.data[position : position + size])
 
     def truncate(self, size: int) -> None:
         self._check()
@@ -315,7 +323,7 @@ class ProcessDisk:
     def check(self, path: str) -> None:
         """Every call passes here: a dead process does nothing, and faults are due here."""
         if not self.alive:
-            raise OSError(errno.ESHUTDOWN, "this process is dead", path)
+            raise dead(path)
         self.device.check_call(path)
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
@@ -357,8 +365,9 @@ class ProcessDisk:
     def list_dir(self, path: str) -> list[str]:
         self.check(path)
         self.device.need_dir(path)
-        start = len(path.rstrip("/")) + 1
-        return sorted(name[start:] for name in self.device.below(path) if "/" not in name[start:])
+        directory = path.rstrip("/") or "/"
+        start = len(directory.rstrip("/")) + 1
+        return sorted([name[start:] for name in self.device.names.entries(directory)])
 
     def make_dirs(self, path: str) -> None:
         self.check(path)

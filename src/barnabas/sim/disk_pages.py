@@ -64,15 +64,22 @@ class PagedFile:
 
     def write(self, position: int, parts: Sequence[Buffer]) -> None:
         """Put `parts` one after the other at `position`; a gap before it becomes zeros."""
-        size = sum(map(len, parts))
-        start = min(position, len(self.data))
-        self._touch(start, position + size)
+        data, end = self.data, position + sum(map(len, parts))
+        length = len(data)
+        start = position if position < length else length
+        page = start // PAGE
+        if page not in self._dirty or end > (page + 1) * PAGE:
+            self._touch(start, end)
         if self.damage:
-            self._forget_damage(start, position + size)
-        if position > len(self.data):
-            self.data.extend(bytes(position - len(self.data)))
+            self._forget_damage(start, end)
+        if position >= length:
+            if position > length:
+                data.extend(bytes(position - length))
+            for part in parts:
+                data += part
+            return
         for part in parts:
-            self.data[position : position + len(part)] = part
+            data[position : position + len(part)] = part
             position += len(part)
 
     def truncate(self, size: int) -> None:
