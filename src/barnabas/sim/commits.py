@@ -19,9 +19,10 @@ OPEN = 1 << 62
 class Attempt:
     """One commit of one partition's offset."""
 
-    __slots__ = ("acknowledged", "offset", "sent")
+    __slots__ = ("acknowledged", "of", "offset", "sent")
 
-    def __init__(self, offset: int, sent: int) -> None:
+    def __init__(self, of: Committed, offset: int, sent: int) -> None:
+        self.of = of
         self.offset = offset
         self.sent = sent
         """Place in the order of everything that was sent or acknowledged."""
@@ -32,11 +33,23 @@ class Attempt:
         return f"{self.offset} ({state})"
 
 
+class Committed:
+    """What one group asked to commit of one partition."""
+
+    __slots__ = ("attempts", "by_offset", "newest")
+
+    def __init__(self) -> None:
+        self.attempts: list[Attempt] = []
+        self.by_offset: dict[int, list[Attempt]] = {}
+        self.newest = -1
+        """When the newest of those that were acknowledged was sent; -1 where none was."""
+
+
 class Commits:
     """All groups' commits of one run."""
 
     def __init__(self) -> None:
-        self._attempts: dict[tuple[str, Place], list[Attempt]] = defaultdict(list)
+        self._groups: dict[str, dict[Place, Committed]] = defaultdict(dict)
         self._order = 0
 
     def _next(self) -> int:
@@ -45,11 +58,15 @@ class Commits:
 
     def begin(self, group: str, offsets: Mapping[Place, int]) -> list[Attempt]:
         """A member is about to commit `offsets`; give what is returned to `acknowledge`."""
-        now = self._next()
+        now, places = self._next(), self._groups[group]
         made = []
         for place, offset in offsets.items():
-            attempt = Attempt(offset, now)
-            self._attempts[group, tuple(place)].append(attempt)  # type: ignore[index]
+            committed = places.get(place)
+            if committed is None:
+                committed = places[place] = Committed()
+            attempt = Attempt(committed, offset, now)
+            committed.attempts.append(attempt)
+            committed.by_offset.setdefault(offset, []).append(attempt)
             made.append(attempt)
         return made
 
@@ -58,38 +75,36 @@ class Commits:
         now = self._next()
         for attempt in attempts:
             attempt.acknowledged = now
+            attempt.of.newest = max(attempt.of.newest, attempt.sent)
 
     def acknowledged(self, place: Place) -> list[tuple[str, int]]:
         """(group, the largest offset that was acknowledged) of every group that committed `place`."""
         found = []
-        for (group, where), attempts in self._attempts.items():
-            offsets = [a.offset for a in attempts if where == place and a.acknowledged != OPEN]
+        for group, places in self._groups.items():
+            attempts = places[place].attempts if place in places else ()
+            offsets = [a.offset for a in attempts if a.acknowledged != OPEN]
             if offsets:
                 found.append((group, max(offsets)))
         return found
 
     def forget(self, group: str) -> None:
         """Somebody asked to delete the group, or its offsets."""
-        for key in [key for key in self._attempts if key[0] == group]:
-            del self._attempts[key]
+        self._groups.pop(group, None)
 
     def check(self, group: str, found: Mapping[Place, int]) -> str:
         """What is wrong with a coordinator that holds `found` for `group`; empty where nothing is."""
-        for (owner, place), attempts in self._attempts.items():
-            if owner != group:
-                continue
-            newest = max((a.sent for a in attempts if a.acknowledged != OPEN), default=-1)
-            offset = found.get(place)
+        for place, committed in self._groups[group].items():
+            newest, offset = committed.newest, found.get(place)
             if offset is None:
                 if newest >= 0:
                     return f"group {group} has no offset for {place}, though one was acknowledged"
                 continue
-            mine = [a for a in attempts if a.offset == offset]
-            if not mine:
+            mine = committed.by_offset.get(offset)
+            if mine is None:
                 return f"group {group} has offset {offset} for {place}, which nobody committed"
             if all(a.acknowledged < newest for a in mine):
                 return (
                     f"group {group}: offset {offset} for {place} is older than what was acknowledged"
-                    f" since: {attempts[-5:]}"
+                    f" since: {committed.attempts[-5:]}"
                 )
         return ""

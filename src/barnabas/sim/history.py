@@ -134,25 +134,25 @@ class History:
     ) -> None:
         """A consumer got `value`, the next one of its `reading`. Raises :class:`Violation` where another
         value was seen there, or where it has been there before."""
-        seen = self.read[topic, partition]
-        known = seen.get(offset)
-        settles = self.promise(topic).settles
-        if known is not None and known != value and settles:
-            raise Violation(
-                f"{topic}-{partition} offset {offset} was read as {known!r} and as {value!r}"
-            )
-        seen[offset] = value
+        place = (topic, partition)
+        known = self.read[place].setdefault(offset, value)
+        if known != value:
+            if self.promise(topic).settles:
+                raise Violation(
+                    f"{topic}-{partition} offset {offset} was read as {known!r} and as {value!r}"
+                )
+            self.read[place][offset] = value
         if reading is None:
             return
-        place = (topic, partition)
         last = reading.last.get(place)
-        if last is not None and offset <= last and settles:
-            raise Violation(
-                f"{topic}-{partition}: a non-monotonic poll: a consumer of {reading.group} took offset"
-                f" {offset} after {last}"
-            )
-        if last is not None and offset > last + 1:
-            self.gaps[place].add((last, offset))
+        if last is not None and offset != last + 1:
+            if offset > last:
+                self.gaps[place].add((last, offset))
+            elif self.promise(topic).settles:
+                raise Violation(
+                    f"{topic}-{partition}: a non-monotonic poll: a consumer of {reading.group} took"
+                    f" offset {offset} after {last}"
+                )
         reading.last[place] = offset
         self.seen[reading.group, place].add(offset)
 

@@ -6,6 +6,8 @@ nothing older than the last commit that was acknowledged (see :mod:`barnabas.sim
 
 from __future__ import annotations
 
+from array import array
+
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinators import serving
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -19,8 +21,8 @@ class CommittedOffsetsStay(Checker):
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
-        self._epochs: dict[int, int] = {}
-        """Partition of the offsets topic → the newest leader epoch seen on any node."""
+        self._epochs = array("i")
+        """By partition of the offsets topic: the newest leader epoch seen on any node."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         self._note_epochs(cluster)
@@ -36,14 +38,16 @@ class CommittedOffsetsStay(Checker):
         for node in cluster.up():
             assert node.node is not None
             topic = node.node.metadata.image.topics_by_name.get(OFFSETS_TOPIC)
-            for index in range(len(topic) if topic is not None else 0):
-                assert topic is not None
-                known = self._epochs.get(index, -1)
-                self._epochs[index] = max(known, topic.leader_epoch[index])
+            if topic is None or topic.leader_epoch == self._epochs:
+                continue
+            known, shown = self._epochs, topic.leader_epoch
+            self._epochs = array("i", map(max, known, shown))
+            self._epochs += shown[len(known) :] or known[len(shown) :]
 
     def _look(self, node: SimNode) -> None:
         for shard in serving(node):
-            if shard.leader_epoch < self._epochs.get(shard.partition, -1):
+            known = self._epochs[shard.partition] if shard.partition < len(self._epochs) else -1
+            if shard.leader_epoch < known:
                 continue
             offsets = shard.machine.offsets
             for group_id in offsets.group_ids():

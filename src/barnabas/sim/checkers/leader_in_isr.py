@@ -3,7 +3,9 @@ ISR only as its last member, and only where ELR is off."""
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
+from typing import TypeAlias
 
 from barnabas.metadata.features import ELR_VERSION
 from barnabas.metadata.image import MetadataImage
@@ -13,6 +15,7 @@ from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.metadata_records import RecordRule
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
+from barnabas.types import Uuid
 from barnabas.wire.schema import Message
 
 
@@ -36,6 +39,10 @@ class LastMembers(RecordRule):
                     self.epochs[topic.id, state.partition] = state.partition_epoch
 
 
+Columns: TypeAlias = tuple[set[int], "array[int]", "array[int]", list[Replicas], list[Replicas]]
+"""Fenced brokers; of the partitions of one topic: leaders, partition epochs, replicas, ISRs."""
+
+
 class LeaderInIsr(Checker):
     LOOKS_AT_IMAGE = True
 
@@ -43,6 +50,8 @@ class LeaderInIsr(Checker):
         self._last = last
         self._isr: dict[tuple[bytes, int], tuple[int, Replicas, int]] = {}
         """Partition → its newest partition epoch that any node showed, the ISR and the leader in it."""
+        self._ordinary: dict[Uuid, Columns] = {}
+        """Topic → what it had when it was looked at last, where nothing was out of the ordinary."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         assert node.node is not None
@@ -50,6 +59,10 @@ class LeaderInIsr(Checker):
         fenced = {id for id, broker in image.brokers.items() if broker.fenced}
         for topic_id, topic in image.topics_by_id.items():
             leaders, epochs = topic.leader, topic.partition_epoch
+            columns: Columns = (fenced, leaders, epochs, topic.replicas, topic.isr)
+            if columns == self._ordinary.get(topic_id):
+                continue  # nothing of it has changed, or another node has shown it before
+            is_ordinary = True
             for index, (replicas, isr) in enumerate(zip(topic.replicas, topic.isr, strict=True)):
                 leader, epoch = leaders[index], epochs[index]
                 known = self._isr.get((topic_id, index))
@@ -63,7 +76,11 @@ class LeaderInIsr(Checker):
                     or not set(isr).issubset(replicas)
                     or (leader >= 0 and leader not in isr)
                 ):
+                    is_ordinary = False
                     self._judge(image, topic.partition(index), fenced)
+            if is_ordinary:
+                kept = (fenced, leaders[:], epochs[:], topic.replicas[:], topic.isr[:])
+                self._ordinary[topic_id] = kept
 
     def _judge(self, image: MetadataImage, state: PartitionState, fenced: set[int]) -> None:
         """Something is out of the ordinary: is it allowed?"""

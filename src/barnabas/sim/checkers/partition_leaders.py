@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
@@ -13,12 +15,17 @@ class OneLeaderPerPartitionEpoch(Checker):
 
     def __init__(self) -> None:
         self.leaders: dict[tuple[Uuid, int, int], int] = {}
+        self._seen: dict[Uuid, tuple[array[int], array[int]]] = {}
+        """Topic → the leaders and leader epochs of its partitions, when it was looked at last."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         assert node.node is not None
         image = node.node.metadata.image
         for topic_id, topic in image.topics_by_id.items():
             epochs = topic.leader_epoch
+            if (topic.leader, epochs) == self._seen.get(topic_id):
+                continue  # nothing of it has changed, or another node has shown it before
+            self._seen[topic_id] = (topic.leader[:], epochs[:])
             for index, leader in enumerate(topic.leader):
                 if leader < 0:
                     continue
