@@ -54,7 +54,7 @@ class SimNetwork:
         self.world = world
         self.conditions = Conditions()
         self._rng: Rng = world.rng("network")
-        self._random = self._rng.random
+        self.random = self._rng.random
         self._listeners: dict[Endpoint, SimListener] = {}
         self.delivered = 0
         """Messages that arrived anywhere."""
@@ -84,7 +84,7 @@ class SimNetwork:
 
     def delay_ms(self) -> float:
         """How long the next delivery takes."""
-        now, random = self.conditions, self._random
+        now, random = self.conditions, self.random
         if now.slow_chance and random() < now.slow_chance:
             return now.latency_ms_max + (now.slow_ms_max - now.latency_ms_max) * random()
         return now.latency_ms_min + (now.latency_ms_max - now.latency_ms_min) * random()
@@ -128,18 +128,15 @@ class SimNetwork:
         self._streams.pop(stream.number, None)
 
     def chance(self, probability: float) -> bool:
-        return probability > 0 and self._random() < probability
+        return probability > 0 and self.random() < probability
 
     def ghost_ms(self) -> float:
         """How long a doubled connection lives."""
         return self._rng.uniform(1.0, 3000.0)
 
     def piece(self, size: int) -> int:
-        """How much of `size` bytes is delivered at once."""
-        split = self.conditions.split_chance
-        if split and size > 1 and self._random() < split:
-            return self._rng.randrange(1, size)
-        return size
+        """Where to split a delivery of `size` bytes."""
+        return self._rng.randrange(1, size)
 
 
 class SimListener(Listener):
@@ -396,11 +393,12 @@ class End(Connection):
         queue = self._queue
         if queue:
             data = queue.popleft()
-            size = network.piece(len(data))
-            if size < len(data):
+            split = network.conditions.split_chance
+            if split and len(data) > 1 and network.random() < split:
+                size = network.piece(len(data))
                 queue.appendleft(data[size:])
                 data = data[:size]
-            self._queued_bytes -= size
+            self._queued_bytes -= len(data)
             network.delivered += 1
             process = other.process
             if process.is_free:

@@ -297,14 +297,17 @@ class SimBackground:
 class SimWakeups:
     def __init__(self, process: SimProcess) -> None:
         self._process = process
+        self._machine = process.machine
         self._world = process.world
+        self._run = process.run
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self._world.after(0.0, partial(self._process.run, callback))
+        self._world.after(0.0, partial(self._run, callback))
 
     def call_at(self, when_ms: float, callback: Callable[[], None]) -> Event:
-        ring = Ring(self._process, when_ms, callback)
-        self._world.schedule(self._process.machine.virtual_ms(when_ms), ring)
+        ring, machine = Ring(self._process, when_ms, callback), self._machine
+        virtual_ms = when_ms if machine.is_steady else machine.virtual_ms(when_ms)
+        self._world.schedule(virtual_ms, ring.ring, ring)
         return ring
 
 
@@ -314,7 +317,7 @@ class Ring(Event):
     __slots__ = ("callback", "process", "when_ms")
 
     def __init__(self, process: SimProcess, when_ms: float, callback: Callable[[], None]) -> None:
-        self.action = self.ring
+        self.cancelled = False
         self.process = process
         self.when_ms = when_ms
         self.callback = callback
@@ -324,5 +327,4 @@ class Ring(Event):
         if machine.is_steady or machine.clock_ms() >= self.when_ms:
             self.process.run(self.callback)
         else:  # the clock has become slower meanwhile
-            self.action = self.ring
-            machine.world.schedule(machine.virtual_ms(self.when_ms), self)
+            machine.world.schedule(machine.virtual_ms(self.when_ms), self.ring, self)

@@ -24,15 +24,15 @@ Action = Callable[[], None]
 
 
 class Event:
-    """One thing to happen that may be called off. Cancelled events stay in the heap and are passed over."""
+    """One thing to happen that may be called off. It stays in the heap then, and is passed over."""
 
-    __slots__ = ("action",)
+    __slots__ = ("cancelled",)
 
-    def __init__(self, action: Action | None) -> None:
-        self.action = action
+    def __init__(self) -> None:
+        self.cancelled = False
 
     def cancel(self) -> None:
-        self.action = None
+        self.cancelled = True
 
 
 class World:
@@ -48,8 +48,9 @@ class World:
         """Told whom an event touched, after those that touched anybody."""
         self.touched: object = None
         """Whose process the event ran on; None where nobody wants to know."""
-        self._heap: list[tuple[float, int, Event | Action]] = []
-        """(instant, order of scheduling, what happens): no two are equal, so actions are never compared."""
+        self._heap: list[tuple[float, int, Action, Event | None]] = []
+        """(instant, order of scheduling, what happens, who may call it off): no two begin alike, so that
+        actions are never compared."""
         self._order = 0
         self._digest = blake2b(digest_size=16)
 
@@ -59,52 +60,44 @@ class World:
 
     def at(self, when_ms: float, action: Action) -> Event:
         """Schedule `action`; an instant that has passed means as soon as possible."""
-        event = Event(action)
-        self.schedule(when_ms, event)
+        event = Event()
+        self.schedule(when_ms, action, event)
         return event
 
-    def schedule(self, when_ms: float, event: Event) -> None:
-        """Let `event` happen; one that has just run may happen once more. Who holds it can cancel it."""
+    def schedule(self, when_ms: float, action: Action, event: Event) -> None:
+        """As `at`; whoever holds `event` can call it off."""
         self._order += 1
         now_ms = self.now_ms
-        heappush(self._heap, (when_ms if when_ms > now_ms else now_ms, self._order, event))
+        heappush(self._heap, (when_ms if when_ms > now_ms else now_ms, self._order, action, event))
 
     def after(self, delay_ms: float, action: Action) -> None:
         """Schedule `action`; nobody can call it off."""
         self._order += 1
-        heappush(self._heap, (self.now_ms + delay_ms, self._order, action))
+        heappush(self._heap, (self.now_ms + delay_ms, self._order, action, None))
 
     def step(self) -> bool:
         """Run the next event. False where nothing is left to happen."""
         heap = self._heap
         while heap:
-            when_ms, _, what = heappop(heap)
-            if isinstance(what, Event):
-                action, what.action = what.action, None
-                if action is None:
-                    continue
-            else:
-                action = what
-            self.now_ms = when_ms
-            action()
-            self._tell()
-            return True
+            when_ms, _, action, event = heappop(heap)
+            if event is None or not event.cancelled:
+                self.now_ms = when_ms
+                action()
+                self._tell(self.touched)
+                return True
         return False
 
     def run(self, until_ms: float, done: Callable[[], bool] | None = None) -> bool:
         """Run to virtual instant `until_ms`, or until `done`. True where `done` came true."""
         heap, checks = self._heap, self.after_event
         while heap and heap[0][0] <= until_ms:
-            self.now_ms, _, what = heappop(heap)
-            if isinstance(what, Event):
-                action, what.action = what.action, None
-                if action is None:
-                    continue
-                action()
-            else:
-                what()
-            if checks or self.touched is not None:
-                self._tell()
+            self.now_ms, _, action, event = heappop(heap)
+            if event is not None and event.cancelled:
+                continue
+            action()
+            touched = self.touched
+            if touched is not None or checks:
+                self._tell(touched)
             if done is not None and done():
                 return True
         if done is not None and done():
@@ -112,9 +105,8 @@ class World:
         self.now_ms = max(self.now_ms, until_ms)
         return False
 
-    def _tell(self) -> None:
+    def _tell(self, touched: object) -> None:
         """An event has happened."""
-        touched = self.touched
         if touched is not None:
             self.touched = None
             for look in self.after_touch:

@@ -12,9 +12,9 @@ class Checker:
     """It is called after so many events; more than 1 where looking is dear and nothing passes by."""
     LOOKS_AT_IMAGE = False
     """Whether only a node's metadata image can tell it anything: called when that has moved."""
-    LOOKS_AT_ELECTIONS = False
-    """Whether only the state of a node's quorum replica and its vote can tell it anything: called when
-    one of them is another, and until the vote is on the disk."""
+    LOOKS_AT_QUORUM = False
+    """Whether only a node's quorum replica can tell it anything, by its state, vote, log's end, what of it is
+    synced, or high watermark: called when one of them is another, and while it saves something."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         """An event ran on `node`, which is up. Not to be defined by one that looks only at the end."""

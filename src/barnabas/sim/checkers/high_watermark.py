@@ -23,7 +23,7 @@ def led_partitions(broker: Broker) -> Iterator[tuple[TopicPartition, int, int, i
 
 class HighWatermarkNeverGoesBack(Rule):
     def __init__(self) -> None:
-        self._last: dict[str, tuple[object, int, int]] = {}
+        self._last: dict[Watched, tuple[object, int, int]] = {}
         """(the log object, leader epoch, high watermark) by replica."""
 
     def on_high_watermark(self, replica: Watched, before: int) -> None:
@@ -32,10 +32,10 @@ class HighWatermarkNeverGoesBack(Rule):
             raise Violation(f"{replica.where}: high watermark {mark} beyond {log.log_end_offset}")
         if not replica.leads:
             return
-        known = self._last.get(replica.where)
+        known = self._last.get(replica)
         if known is not None and known[0] is log and known[1] == replica.epoch and mark < known[2]:
             raise Violation(
                 f"{replica.where}, leader epoch {replica.epoch}: high watermark went back from"
                 f" {known[2]} to {mark}"
             )
-        self._last[replica.where] = (log, replica.epoch, mark)
+        self._last[replica] = (log, replica.epoch, mark)

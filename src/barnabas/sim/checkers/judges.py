@@ -5,27 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
+from barnabas.log.partition_log import PartitionLog
 from barnabas.metadata.image import MetadataImage
+from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.election_state import ElectionState
 from barnabas.raft.states import State
 from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.checkers.quorum_logs import log_of
 from barnabas.sim.cluster import SimCluster, SimNode
 
 Check = Callable[[SimCluster, SimNode], None]
 
 
 class Seen:
-    """What a node showed when it was looked at last. Values are held, so that none can be mistaken for
+    """What a node showed when it was looked at last. Objects are held, so that none can be mistaken for
     another that came later."""
 
-    __slots__ = ("image", "image_offset", "saved", "saves", "state")
+    __slots__ = (
+        "end",
+        "high_watermark",
+        "image",
+        "image_offset",
+        "log",
+        "node",
+        "quorum",
+        "saved",
+        "saves",
+        "state",
+        "synced",
+    )
 
-    def __init__(self) -> None:
-        self.state: State | None = None
-        self.saved: ElectionState | None = None
-        self.saves = False
+    def __init__(self, node: SimNode) -> None:
+        self.node = node
         self.image: MetadataImage | None = None
         self.image_offset = -1
+        self.quorum: QuorumReplica | None = None
+        self.log: PartitionLog
+
+    def note_quorum(self, quorum: QuorumReplica) -> None:
+        """All that those look at who judge the quorum."""
+        if quorum is not self.quorum:
+            self.quorum, self.log = quorum, log_of(quorum)
+        machine = quorum.machine
+        self.state: State = machine.state
+        self.saved: ElectionState = machine.saved
+        self.saves = quorum.is_saving
+        self.synced = machine.log.synced_offset
+        self.high_watermark = machine.high_watermark
+        self.end = self.log.log_end_offset
 
 
 class Judges:
@@ -36,48 +63,57 @@ class Judges:
         judging = [c for c in checkers if type(c).check is not Checker.check]
         self._at_each: list[Check] = []
         self._at_image: list[Check] = []
-        self._at_election: list[Check] = []
+        self._at_quorum: list[Check] = []
         self._seldom: list[tuple[int, Check]] = []
         for checker in judging:
             if checker.EVERY > 1:
                 self._seldom.append((checker.EVERY, checker.check))
             elif checker.LOOKS_AT_IMAGE:
                 self._at_image.append(checker.check)
-            elif checker.LOOKS_AT_ELECTIONS:
-                self._at_election.append(checker.check)
+            elif checker.LOOKS_AT_QUORUM:
+                self._at_quorum.append(checker.check)
             else:
                 self._at_each.append(checker.check)
         self._pace = gcd(*(every for every, _ in self._seldom)) or 1
         """After fewer events none of the seldom ones is due."""
         self._events = 0
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[object, Seen] = {}
         """By node."""
 
-    def look(self, node: object) -> None:
-        """An event ran on `node`. Raises :class:`barnabas.sim.history.Violation`."""
-        if not isinstance(node, SimNode):
-            return
+    def look(self, touched: object) -> None:
+        """An event ran on a node. Raises :class:`barnabas.sim.history.Violation`."""
+        seen = self._seen.get(touched)
+        if seen is None:
+            if not isinstance(touched, SimNode):
+                return
+            seen = self._seen[touched] = Seen(touched)
+        node = seen.node
         inside, process = node.node, node.process
         if inside is None or process is None or not process.alive:
             return
-        cluster, seen = self._cluster, self._seen.get(node.id)
-        if seen is None:
-            seen = self._seen[node.id] = Seen()
-        machine = inside.quorum.machine
-        if machine.state is not seen.state or machine.saved is not seen.saved or seen.saves:
-            seen.state, seen.saved = machine.state, machine.saved
-            seen.saves = inside.quorum.is_saving
-            for check in self._at_election:
-                check(cluster, node)
+        quorum = inside.quorum
+        machine = quorum.machine
+        if not (
+            quorum is seen.quorum
+            and machine.state is seen.state
+            and machine.high_watermark == seen.high_watermark
+            and seen.log.log_end_offset == seen.end
+            and machine.log.synced_offset == seen.synced
+            and machine.saved is seen.saved
+            and not seen.saves
+        ):
+            seen.note_quorum(quorum)
+            for check in self._at_quorum:
+                check(self._cluster, node)
         for check in self._at_each:
-            check(cluster, node)
+            check(self._cluster, node)
         image = inside.metadata.image
         if image is not seen.image or image.offset != seen.image_offset:
             seen.image, seen.image_offset = image, image.offset
             for check in self._at_image:
-                check(cluster, node)
-        self._events += 1
-        if self._events % self._pace == 0:
+                check(self._cluster, node)
+        self._events = events = self._events + 1
+        if events % self._pace == 0:
             for every, check in self._seldom:
-                if self._events % every == 0:
-                    check(cluster, node)
+                if events % every == 0:
+                    check(self._cluster, node)

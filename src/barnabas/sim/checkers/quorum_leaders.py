@@ -9,7 +9,7 @@ from barnabas.sim.history import Violation
 
 
 class OneLeaderPerQuorumEpoch(Checker):
-    LOOKS_AT_ELECTIONS = True
+    LOOKS_AT_QUORUM = True
 
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}

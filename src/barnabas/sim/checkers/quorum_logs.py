@@ -9,7 +9,7 @@ from __future__ import annotations
 from barnabas.log.partition_log import PartitionLog
 from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.replica_log import DIRECTORY, MetadataLog
-from barnabas.raft.states import Leader, State
+from barnabas.raft.states import Leader
 from barnabas.sim.checkers.chains import HeldLog, Link, LogVersions
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -37,7 +37,6 @@ class QuorumMember:
         "log",
         "node",
         "quorum",
-        "state",
         "synced",
     )
 
@@ -46,7 +45,6 @@ class QuorumMember:
         self.held = HeldLog(versions, node.id)
         self.quorum: QuorumReplica | None = None
         self.log: PartitionLog | None = None
-        self.state: State | None = None
         self.end = -1
         self.synced = -1
         self.high_watermark = -1
@@ -78,6 +76,8 @@ class QuorumRule:
 class QuorumLogs(Checker):
     """Follows the quorum's logs for `rules`; raises where two of them do not match (invariant 2)."""
 
+    LOOKS_AT_QUORUM = True
+
     def __init__(self, rules: list[QuorumRule]) -> None:
         self.rules = rules
         self.versions = LogVersions(DIRECTORY)
@@ -88,7 +88,7 @@ class QuorumLogs(Checker):
         assert node.node is not None
         quorum = node.node.quorum
         machine = quorum.machine
-        state = machine.state
+        state, leads = machine.state, type(machine.state) is Leader
         member = self.members.get(node.id)
         if member is None:
             member = self.members[node.id] = QuorumMember(node, self.versions)
@@ -98,18 +98,13 @@ class QuorumLogs(Checker):
             and member.log.log_end_offset == member.end
             and machine.log.synced_offset == member.synced
             and machine.high_watermark == member.high_watermark
-            and (state is member.state or not self._leads_anew(member, state))
+            and (not leads or state.epoch == member.led_epoch)
         ):
-            member.state = state
             return
-        self._moved(member, quorum, type(state) is Leader)
+        self._moved(member, quorum, leads)
         self._looks += 1
         if self._looks % VERIFY_EVERY == 0:
             self._verify(member)
-
-    @staticmethod
-    def _leads_anew(member: QuorumMember, state: State) -> bool:
-        return type(state) is Leader and state.epoch != member.led_epoch
 
     def _moved(self, member: QuorumMember, quorum: QuorumReplica, leads: bool) -> None:
         machine, log = quorum.machine, log_of(quorum)

@@ -12,7 +12,7 @@ from barnabas.sim.history import Violation
 
 
 class OneVotePerEpoch(Checker):
-    LOOKS_AT_ELECTIONS = True
+    LOOKS_AT_QUORUM = True
 
     def __init__(self) -> None:
         self._votes: dict[tuple[int, int], int] = {}
