@@ -196,18 +196,25 @@ def _topic_keys(overrides: Mapping[str, str]) -> list[ConfigKey]:
     ]
 
 
+_NO_NAMES = frozenset[str]()
+_SYNONYM_NAMES = {
+    name: frozenset(synonym.name for synonym in synonyms)
+    for name, synonyms in BROKER_SYNONYMS.items()
+}
+
+
 def created_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entry]:
     """Every key of a new topic, by name, as CreateTopics tells it: each with the one source that it
     comes from, whatever the unit, unlike DescribeConfigs."""
     entries = []
     for key in _topic_keys(overrides):
-        synonyms = BROKER_SYNONYMS.get(key.name, ())
+        synonyms = _SYNONYM_NAMES.get(key.name, _NO_NAMES)
         found = Source(DEFAULT, key.name, key.default)
         if key.name in overrides:
             found = Source(DYNAMIC_TOPIC, key.name, overrides[key.name])
         else:
             for source, values in at.layers:
-                if values and any(synonym.name in values for synonym in synonyms):
+                if values and not synonyms.isdisjoint(values):
                     text = key.text(topic_default(key.name, values))
                     found = Source(source, key.name, text)
                     break

@@ -50,18 +50,24 @@ class MetadataLog:
         if sum(len(batch.values) for batch in batches) > AT_ONCE_MAX:
             return self._or_halt(self._commit_in_slices(batches))
         try:
-            if self.controller is not None:
-                self.controller.on_commit(batches)
-            if self.on_metadata is not None:
-                image = self.image
-                for batch in batches:
-                    image.replay_values(
-                        batch.values, batch.last_offset, batch.epoch, batch.append_timestamp
-                    )
-                self.on_metadata(image, image.take_changes())
+            self._commit(batches)
         except MalformedError as error:
             self._halt(error)
         return None
+
+    def _commit(self, batches: Sequence[CommittedBatch]) -> None:
+        controller, image = self.controller, self.image
+        staged: list[list[Replayable]] = []
+        if self.on_metadata is not None:
+            for batch in batches:  # read once, for both images
+                staged.append([])
+                image.stage(batch.values, staged[-1])
+        if controller is not None:
+            controller.on_commit(batches, staged)
+        if self.on_metadata is not None:
+            for batch, records in zip(batches, staged, strict=True):
+                image.replay_batch(records, batch.last_offset, batch.epoch, batch.append_timestamp)
+            self.on_metadata(image, image.take_changes())
 
     def _commit_in_slices(self, batches: Sequence[CommittedBatch]) -> Iterator[None]:
         controller, image = self.controller, self.image
