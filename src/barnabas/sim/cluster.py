@@ -77,6 +77,8 @@ class SimNode:
         self.process: SimProcess | None = None
         self.node: Node | None = None
         self._was_formatted = False
+        self.is_leaving = False
+        """Whether a controlled shutdown of its present life has begun."""
 
     @property
     def is_up(self) -> bool:
@@ -94,6 +96,7 @@ class SimNode:
         process.on_halt = self._halted
         process.owner = self
         self.process = process
+        self.is_leaving = False
         config = self.config()
         world.note(f"start node {self.id} as {process.name}")
         self.node = node = Node(config, process)
@@ -143,6 +146,7 @@ class SimNode:
         process = self.process
         self.cluster.world.note(f"shut down node {self.id}")
         self.cluster.world.totals["shutdowns"] += 1
+        self.is_leaving = True
 
         def finish() -> None:
             if self.process is process:
@@ -177,6 +181,8 @@ class SimCluster:
         self.nodes: dict[int, SimNode] = {}
         self.on_halted: Callable[[SimNode], None] = lambda node: None
         """Told of a node whose process ended itself (a failed disk)."""
+        self.is_healed = False
+        """Nothing more is broken: what goes on by itself, a rolling restart, ends."""
         for node_id in topology.node_ids:
             machine = self.add_machine(f"n{node_id}")
             self.nodes[node_id] = SimNode(self, node_id, machine)

@@ -145,7 +145,8 @@ class Run:
 
     def _whole(self) -> bool:
         """Whether everybody is there, and every partition has its leader and its whole ISR."""
-        down = sorted(self.cluster.nodes.keys() - {node.id for node in self.cluster.up()})
+        here = {node.id for node in self.cluster.up() if not node.is_leaving}
+        down = sorted(self.cluster.nodes.keys() - here)
         image = self.faults.budget.image()
         if down or image is None:
             self.missing = f"nodes {down} are down" if down else "nobody has the newest metadata"

@@ -90,7 +90,7 @@ def roll(s: Strike) -> bool:
 
     def next_one() -> None:
         up = [node for node in nodes if node.is_up]
-        if up:
+        if up and not s.cluster.is_healed:
             node = up[0]
             nodes.remove(node)
             node.shut_down(lambda: back(node))

@@ -86,7 +86,7 @@ class FaultSchedule:
 
     def heal_everything(self) -> None:
         """No more faults: links, conditions, disks and nodes are whole again."""
-        self.stopped = True
+        self.stopped = self.cluster.is_healed = True
         self.cluster.network.conditions.heal()
         self.cluster.network.heal()
         for number in sorted(self._repairs):
