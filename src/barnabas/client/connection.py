@@ -64,7 +64,7 @@ OnDone: TypeAlias = Callable[[Any], None]
 VersionRanges: TypeAlias = dict[int, tuple[int, int]]
 
 _HEAD = Struct(">ihhih")
-_CORRELATION = Struct(">i")
+_correlation_of = Struct(">i").unpack_from
 _ERROR = Struct(">h")
 _API_VERSIONS, _PRODUCE = int(ApiKey.API_VERSIONS), int(ApiKey.PRODUCE)
 API_VERSIONS_VERSION = 4
@@ -309,7 +309,7 @@ class ClientConnection:
         schema, version = item.schema, item.version
         assert version is not None
         try:
-            (correlation_id,) = _CORRELATION.unpack_from(frame)
+            (correlation_id,) = _correlation_of(frame)
             position = 4
             if schema.key == _API_VERSIONS:
                 (code,) = _ERROR.unpack_from(frame, 4)

@@ -170,13 +170,13 @@ class Tasks:
         """Run `coroutine` up to where it first waits, and on from there as outcomes come."""
         task = Task(coroutine, self._on_lost)
         if on_done is not None:
-            task.when_done(on_done)
+            task._watchers.append(on_done)
         if self._closed:
             coroutine.close()
             task.reject(Cancelled())
             return task
         self._running[task] = None
-        task.start()
+        task._advance(None)
         if task.done:
             self._running.pop(task, None)
         else:

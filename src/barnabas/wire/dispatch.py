@@ -36,6 +36,7 @@ OnFault: TypeAlias = Callable[[RequestContext, BaseException], None]
 """Told of an exception that no handler should raise; logs it with its traceback."""
 
 _HEAD = Struct(">hhih")
+_HEAD_SIZE = _HEAD.size
 _RESPONSE_HEAD = Struct(">ii")
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
@@ -126,7 +127,7 @@ def parse_header(frame: memoryview) -> Header:
     """Request header version 1 or 2, by the API's version. Raises `MalformedError`."""
     try:
         key, version, correlation_id, size = _HEAD.unpack_from(frame)
-        position = _HEAD.size
+        position = _HEAD_SIZE
         client_id = None
         if size >= 0:
             client_id = bytes(frame[position : position + size])

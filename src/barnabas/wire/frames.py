@@ -23,6 +23,7 @@ from barnabas import limits
 from barnabas.wire.codec import MalformedError
 
 SIZE = Struct(">i")
+_size_at = SIZE.unpack_from
 SMALL_BUFFER_BYTES = 8 * 1024
 LARGE_BUFFER_BYTES = limits.RECEIVE_BUFFER_BYTES
 FIRST_STEP_BYTES = 1024 * 1024
@@ -95,7 +96,7 @@ class FrameReader:
         self._end = end
         filled_up = end == len(buffer)
         while end - start >= 4:
-            (size,) = SIZE.unpack_from(buffer, start)
+            (size,) = _size_at(buffer, start)
             if not 0 <= size <= self.max_frame_bytes:
                 raise MalformedError(
                     f"a frame claims {size} bytes, {self.max_frame_bytes} are allowed"

@@ -458,9 +458,11 @@ class ServerConnection:
     def _entry_for(self, header: Header) -> Entry | None:
         """What serves this; None where the connection was ended instead."""
         key, version = header.api_key, header.api_version
-        entry = self._authenticator.entry(key)
+        authenticator, entry = self._authenticator, None
+        if type(authenticator) is not Anonymous:
+            entry = authenticator.entry(key)
         if entry is None:
-            if self._authenticator.principal is None:
+            if authenticator.principal is None:
                 self.end("connection.unauthenticated", api_key=key)
                 return None
             entry = self.server.table.get(key)
