@@ -139,19 +139,19 @@ class Accumulator:
 
     def _route(self, record: ProducerRecord) -> TopicPartition | None:
         """Where a record goes; None while its topic is not known."""
+        name, key = record.topic, record.key
         if record.partition is not None:
-            return TopicPartition(record.topic, record.partition)
-        topic = self._client.cluster.topics.get(record.topic)
+            return TopicPartition(name, record.partition)
+        topic = self._client.cluster.topics.get(name)
         if topic is None or not topic.partitions:
             return None
-        if record.key is not None:
-            count = len(topic.partitions)
-            return TopicPartition(record.topic, partition_for(record.key, count))
-        sticky = self._sticky.get(record.topic)
+        if key is not None:
+            return TopicPartition(name, partition_for(key, len(topic.partitions)))
+        sticky = self._sticky.get(name)
         if sticky is None:
             led = [index for index, view in sorted(topic.partitions.items()) if view.leader >= 0]
             chosen = self._rng.choice(led or sorted(topic.partitions))
-            sticky = self._sticky[record.topic] = TopicPartition(record.topic, chosen)
+            sticky = self._sticky[name] = TopicPartition(name, chosen)
         return sticky
 
     def _append(

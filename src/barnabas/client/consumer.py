@@ -319,7 +319,8 @@ class Consumer:
         self._pump_due = False
         if self._closed or self.failure is not None:
             return
-        now_ms = self._client.now_ms()
+        now_ms, leader_of = self._client.now_ms(), self._client.cluster.leader
+        has_room = self.buffered_bytes < self.settings.buffered_bytes_max
         lost: list[TopicPartition] = []
         leaderless: list[str] = []
         by_leader: dict[int, list[FetchPosition]] = {}
@@ -328,8 +329,8 @@ class Consumer:
                 continue
             if reading.position is None:
                 lost.append(tp)
-            elif not reading.runs and self.buffered_bytes < self.settings.buffered_bytes_max:
-                leader = self._client.cluster.leader(tp)
+            elif has_room and not reading.runs:
+                leader = leader_of(tp)
                 if leader is None:
                     leaderless.append(tp.topic)
                     reading.retry_at_ms = now_ms + RETRY_MS

@@ -131,13 +131,16 @@ def build_batch(
         delta = index if offset_deltas is None else offset_deltas[index]
         headers = record[2] if fields > 2 else ()
         write_record(body, delta, timestamp - first, record[0], record[1], headers)
-    attributes = codec
-    attributes |= TRANSACTIONAL if transactional else 0
-    attributes |= CONTROL if control else 0
-    attributes |= LOG_APPEND_TIME if log_append_time else 0
+    attributes = int(codec)
+    if transactional:
+        attributes |= TRANSACTIONAL
+    if control:
+        attributes |= CONTROL
+    if log_append_time:
+        attributes |= LOG_APPEND_TIME
     last = len(records) - 1 if offset_deltas is None else offset_deltas[-1]
     batch = bytearray(HEADER_SIZE)
-    batch += body if codec == Codec.NONE else compress(codec, body)
+    batch += compress(codec, body) if codec else body
     HEADER.pack_into(
         batch, 0,
         base_offset, len(batch) - LENGTH_PREFIX, leader_epoch, MAGIC, 0, attributes, max(last, 0),

@@ -55,7 +55,8 @@ def records_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterato
     header = batch.header
     try:
         codec = header.attributes & CODEC_MASK
-        data = bytes(decompress(codec, batch.data[HEADER_SIZE:], limit))
+        payload = batch.data[HEADER_SIZE:]
+        data = bytes(decompress(codec, payload, limit) if codec else payload)
     except CompressionError as error:
         raise CorruptBatchError(batch.position, str(error)) from error
     position = 0

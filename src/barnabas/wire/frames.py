@@ -110,7 +110,7 @@ class FrameReader:
                 break
             # Set before the call: what it raises leaves the reader in order.
             self._start = stop
-            self._on_frame(memoryview(bytes(buffer[start + 4 : stop])))
+            self._on_frame(memoryview(buffer[start + 4 : stop].tobytes()))
             start = stop
         if start == end and not filled_up:
             self._start = self._end = 0
