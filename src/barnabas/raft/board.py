@@ -47,7 +47,16 @@ class Parked:
 class Board:
     """Progress of voters and observers, parked fetches, and the check of the quorum."""
 
-    __slots__ = ("check_deadline_ms", "check_ms", "fetched", "me", "observers", "parked", "voters")
+    __slots__ = (
+        "_enough",
+        "check_deadline_ms",
+        "check_ms",
+        "fetched",
+        "me",
+        "observers",
+        "parked",
+        "voters",
+    )
 
     def __init__(
         self, me: ReplicaKey, voters: VoterSet, fetch_timeout_ms: float, now_ms: float
@@ -61,6 +70,8 @@ class Board:
         self.check_deadline_ms = now_ms + self.check_ms
         self.fetched: set[int] = set()
         """Voters that fetched since the check's deadline was set."""
+        self._enough = 1
+        """So many of them are a majority, with this replica where it votes."""
         self.set_voters(voters, now_ms)
 
     def __repr__(self) -> str:
@@ -82,8 +93,10 @@ class Board:
         for key, progress in before.items():
             if key.id != self.me.id:
                 self.observers[key] = progress
-        if self.me.id in self.voters:
-            self.voters[self.me.id].acknowledged = True
+        own = self.voters.get(self.me.id)
+        if own is not None:
+            own.acknowledged = True
+        self._enough = majority(len(self.voters)) - (own is not None)
         self.fetched &= self.voters.keys()
 
     @property
@@ -141,8 +154,7 @@ class Board:
         if not is_voter:
             return
         self.fetched.add(progress.key.id)
-        own = 1 if self.me.id in self.voters else 0
-        if len(self.fetched) >= majority(len(self.voters)) - own:
+        if len(self.fetched) >= self._enough:
             self.fetched.clear()
             self.check_deadline_ms = now_ms + self.check_ms
 

@@ -28,6 +28,8 @@ VERSION = 18
 """The one that is written and read by hand."""
 TAILS_MAX = 256
 """Endings of messages that are kept ready, and as many that are known."""
+TAIL_BYTES_MAX = 512
+"""Longer ones are not: a peer chooses them."""
 
 _new = tuple.__new__
 """Makes a NamedTuple of its values without a call of Python code."""
@@ -125,8 +127,9 @@ def _read_request(data: memoryview, position: int) -> tuple[FetchMessage, int]:
     asker = _known_askers.get(tail)
     if asker is None:
         message, stop = _read_any_request(VERSION, data, position)
-        if message.request is not None and message.cluster_id is not None:
-            asker = message.cluster_id, message.request.replica.id
+        request, cluster_id = message.request, message.cluster_id
+        if request is not None and cluster_id is not None and len(tail) <= TAIL_BYTES_MAX:
+            asker = cluster_id, request.replica.id
             if tail == _request_tail(*asker):
                 _remember(_known_askers, tail, asker)
         return message, stop
@@ -268,7 +271,7 @@ def _read_answer(data: memoryview, position: int) -> tuple[FetchAnswer, int]:
     if leader is None:
         message, stop = _read_any_answer(VERSION, data, position)
         response = message.response
-        if response.leader_endpoint is not None:
+        if response.leader_endpoint is not None and len(tail) <= TAIL_BYTES_MAX:
             leader = response.epoch, response.leader_id, response.leader_endpoint
             if tail == _answer_tail(*leader):
                 _remember(_known_leaders, tail, leader)
