@@ -67,7 +67,7 @@ class Broker:
         image: MetadataImage,
         controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
     ) -> None:
-        """`identities` maps each usable path of ``log.dirs`` to its ``meta.properties``;
+        """`identities` maps each readable path of ``log.dirs`` to its ``meta.properties``;
         `controller_endpoint` says where the active controller is, None while nobody knows."""
         self.ports = ports
         self.config = config
@@ -92,7 +92,7 @@ class Broker:
         self.logs = LogDirectories(
             ports,
             config.logs,
-            {path: identities[path] for path in config.log_dirs if path in identities},
+            {path: identities.get(path) for path in config.log_dirs},
             self.replicas.configs.log_config,
             self._on_directory_offline,
         )
@@ -247,8 +247,9 @@ class Broker:
         """Directories that take no new replicas; ``*`` is all of them (KIP-1066)."""
         text = self.broker_texts().get("cordoned.log.dirs", "")
         paths = {path.strip() for path in text.split(",") if path.strip()}
+        online = [d for d in self.logs.directories if d.is_online]
         self.lifecycle.set_cordoned(
-            [d.directory_id for d in self.logs.directories if d.path in paths or "*" in paths]
+            [d.directory_id for d in online if d.path in paths or "*" in paths]
         )
 
     def _maybe_ready(self) -> None:

@@ -32,7 +32,13 @@ from barnabas.metadata.topic import PartitionState, Topic
 from barnabas.ports import Ports
 from barnabas.replication.leader import IsrProposal
 from barnabas.replication.sessions import FetchSession, PartitionKey
-from barnabas.types import DIRECTORY_LOST, TopicPartition, Uuid
+from barnabas.types import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    TopicPartition,
+    Uuid,
+)
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 OnLeadership = Callable[[Partition, int | None], None]
@@ -288,17 +294,18 @@ class ReplicaTable:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
             )
-        copy = self.logs.futures.directory_of(name)
-        if copy is not None and copy.directory_id == directory:
-            # The move was agreed upon, and what it moved is gone: the copy had all there was.
-            if self.logs.futures.logs[name].topic_id == topic_id:
-                return self.logs.futures.replace_missing(name)
+        copy = self.logs.futures.logs.get(name)
+        if copy is not None and copy.topic_id != topic_id:
             self.logs.futures.drop(name)
-        if self.logs.by_id(directory) is None and any(
-            d.offline_reason for d in self.logs.directories
-        ):
-            # The log may be in the directory that failed: an empty one elsewhere would be a lie.
-            if directory in self.image.brokers[self.node_id].directories:
+            copy = None
+        home = self.logs.futures.directory_of(name)
+        if home is not None and home.directory_id == directory:
+            # The move was agreed upon, and what it moved is gone: the copy had all there was.
+            return self.logs.futures.replace_missing(name)
+        if self.logs.any_offline and self.logs.by_id(directory) is None:
+            # The log may be in a directory that is away, whose id nobody knows where it could not even be
+            # read at the start: an empty one elsewhere would be a lie.
+            if directory not in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or copy is not None:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
                 )

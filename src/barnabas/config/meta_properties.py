@@ -91,7 +91,7 @@ def check_directories(
     """What each of a node's directories belongs to. Raises :class:`DirectoryError` where one is not
     formatted, another node's, or of another cluster than the rest; ``OSError`` where `required`
     (that of the metadata log) cannot be read. Another one that cannot be read is left out: it is
-    offline."""
+    offline, and who uses the directories has to know that it is missing."""
     found: dict[str, MetaProperties] = {}
     for directory in directories:
         try:

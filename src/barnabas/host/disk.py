@@ -195,7 +195,11 @@ class HostDisk(Disk):
             self.sync_dir(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:
-        return os.path.lexists(path)
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False  # of any other error nobody knows what it hides
+        return True
 
     def is_dir(self, path: str) -> bool:
         return os.path.isdir(path)

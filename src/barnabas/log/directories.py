@@ -9,7 +9,7 @@ Source: ``LogManager`` of Apache Kafka 4.3 for behaviour; KIP-112, KIP-858 (JBOD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.settings import LogManagerSettings
@@ -26,11 +26,12 @@ from barnabas.log.old_files import OldFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.recovery import open_log
 from barnabas.ports import Ports, Wakeup
-from barnabas.types import DIRECTORY_UNASSIGNED, TopicPartition, Uuid
+from barnabas.types import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 ConfigOf = Callable[[str], LogConfig]
 TICK_MS = 1000.0
+UNREADABLE = "its meta.properties could not be read at the start"
 
 
 class DirectoryInUse(OSError):
@@ -44,11 +45,12 @@ class LogDirectories:
         self,
         ports: Ports,
         settings: LogManagerSettings,
-        identities: dict[str, MetaProperties],
+        identities: Mapping[str, MetaProperties | None],
         config_of: ConfigOf,
         on_offline: Callable[[LogDirectory, list[TopicPartition]], None],
     ) -> None:
-        """`identities` maps each path of ``log.dirs`` to its ``meta.properties``."""
+        """`identities` maps each path of ``log.dirs`` to its ``meta.properties``; to None where it could
+        not be read: that one is offline from the start, and nobody knows what it holds."""
         self.ports = ports
         self.settings = settings
         self.config_of = config_of
@@ -59,8 +61,12 @@ class LogDirectories:
         """Told of corrupt batches that the upkeep of the logs comes upon."""
         self.files = OpenFiles(ports.disk)
         self.directories = [
-            LogDirectory(ports.disk, path, meta.directory_id) for path, meta in identities.items()
+            LogDirectory(ports.disk, path, DIRECTORY_LOST if meta is None else meta.directory_id)
+            for path, meta in identities.items()
         ]
+        for directory in self.directories:
+            if directory.directory_id == DIRECTORY_LOST:
+                directory.offline_reason = UNREADABLE
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
         self._writing = False
@@ -78,7 +84,9 @@ class LogDirectories:
     def lock(self) -> None:
         """Raises :class:`DirectoryInUse` where another process has one of the directories."""
         for directory in self.directories:
-            if not self.ports.disk.try_lock(f"{directory.path}/{LOCK_FILE}"):
+            if directory.is_online and not self.ports.disk.try_lock(
+                f"{directory.path}/{LOCK_FILE}"
+            ):
                 raise DirectoryInUse(
                     f"{directory.path} is in use by another process; a node needs its own directory"
                 )
@@ -87,6 +95,10 @@ class LogDirectories:
         """Open every log of every directory. Blocks. A directory that cannot be read goes offline;
         where none is left, ``OSError``."""
         for directory in self.directories:
+            if not directory.is_online:
+                path, reason = directory.path, directory.offline_reason
+                self.ports.log("error", "log.directory_offline", path=path, reason=reason)
+                continue
             try:
                 self._open_directory(directory)
             except OSError as error:
@@ -169,6 +181,11 @@ class LogDirectories:
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
         return self._home.get(partition)
+
+    @property
+    def any_offline(self) -> bool:
+        """Whether there may be logs that nobody can look at now."""
+        return any(not directory.is_online for directory in self.directories)
 
     def by_id(self, directory_id: Uuid) -> LogDirectory | None:
         for directory in self.directories:

@@ -76,6 +76,8 @@ class SimNode:
         self.machine = machine
         self.process: SimProcess | None = None
         self.node: Node | None = None
+        self.needs_format = True
+        """At first, and when a directory was replaced."""
         self._was_formatted = False
         self.is_leaving = False
         """Whether a controlled shutdown of its present life has begun."""
@@ -101,7 +103,8 @@ class SimNode:
         world.note(f"start node {self.id} as {process.name}")
         self.node = node = Node(config, process)
         try:
-            self._format(process, config)
+            if self.needs_format:
+                self._format(process, config)
             node.start()
         except OSError as error:
             # An injected disk fault at start: the process ends, as a real one would.
@@ -109,8 +112,9 @@ class SimNode:
             self.kill()
 
     def _format(self, process: SimProcess, config: NodeConfig) -> None:
-        """As ``barnabas storage format`` would; a directory that was replaced is formatted anew, and
-        only the first time says who votes."""
+        """As ``barnabas storage format`` does; people run it, not every start, so that a node meets what
+        it cannot read. A directory that was replaced is formatted anew, and only the first time says who
+        votes."""
         topology = self.cluster.topology
         made = format_node(
             process.disk,
@@ -127,7 +131,7 @@ class SimNode:
                     process.disk, config.metadata_log_dir, CLUSTER_ID, voters.nodes[self.id].key
                 )
                 write_first_snapshot(process.disk, config.metadata_log_dir, voters, START_WALL_MS)
-        self._was_formatted = True
+        self._was_formatted, self.needs_format = True, False
 
     def kill(self, *, power_loss: bool = False) -> None:
         """kill -9, or the machine's power with it."""

@@ -1,4 +1,5 @@
-"""The real file under two threads: closing never gives a descriptor away that a thread still uses."""
+"""The real file under two threads: closing never gives a descriptor away that a thread still uses. And what
+the real disk says where it cannot answer."""
 
 from __future__ import annotations
 
@@ -54,3 +55,13 @@ def test_a_write_that_comes_out_short_goes_on(
     monkeypatch.setattr(os, "pwritev", short)
     file.append([b"01", b"", b"23456", b"789"])
     assert file.read_at(0, 100) == b"0123456789"
+
+
+def test_a_name_that_cannot_be_looked_up_is_not_called_missing(tmp_path: Path) -> None:
+    disk = HostDisk()
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert not disk.exists(str(tmp_path / "none" / "f"))
+    assert not disk.exists(str(tmp_path / "file" / "f"))
+    with pytest.raises(OSError, match="symbolic links"):
+        disk.exists(str(tmp_path / "loop" / "meta.properties"))

@@ -64,8 +64,6 @@ def handle(
 def _move(broker: Broker, name: TopicPartition, path: str) -> None:
     directory = next((d for d in broker.logs.directories if d.path == path), None)
     if directory is None:
-        if path in broker.config.log_dirs:  # it could not even be read at the start
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
     if not directory.is_online:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")

@@ -112,4 +112,5 @@ def _repair(s: Strike, node: SimNode, replaced: str = "") -> None:
         node.kill()
     if replaced:
         disk.wipe(replaced)
+        node.needs_format = True
     node.start()
