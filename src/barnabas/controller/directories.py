@@ -30,7 +30,8 @@ def assign_replicas(
     cluster: Cluster, request: AssignReplicasToDirsRequest, note: Callable[[str, str, str], None]
 ) -> Decision[AssignReplicasToDirsResponse]:
     """One answer per partition. A replica in a directory that is not registered is offline: it leaves
-    ISR and leadership. The answer has room for a code only: `note` is told (subject, code, reason) of
+    ISR and leadership. One that comes out of such a directory has nothing of what was there: it leaves ISR
+    and ELR. The answer has room for a code only: `note` is told (subject, code, reason) of
     each refusal. Raises UNSUPPORTED_VERSION, STALE_BROKER_EPOCH."""
     if cluster.image.metadata_version < DIRECTORIES_SINCE:
         raise KafkaError(
@@ -94,7 +95,13 @@ def _move(
     reason = f"broker {broker.id} holds the replica in directory {uuid_text(directory)}"
     change = PartitionChange(cluster, topic, index, reason)
     change.directories[broker.id] = directory
+    former = topic.directories[index][topic.replicas[index].index(broker.id)]
     if not broker.has_directory(directory):
         change.reason = f"{reason}, which is offline"
         change.without((broker.id,))
+    elif not broker.has_directory(former):
+        # Nothing can have been moved out of a directory that is not there: the log was made anew, empty.
+        change.reason = f"{reason}, and {uuid_text(former)}, where it was, is gone"
+        change.without((broker.id,))
+        change.unclean_shutdown = (broker.id,)
     return change.build()
