@@ -1,10 +1,11 @@
 """Fills new coordinators from their partitions' logs, without keeping the loop from other work.
 
-One shard after the other, in slices of at most ``SLICE_MS``; bytes that are not in memory are read in the
-background. A shard whose leadership ended meanwhile is dropped; one whose log cannot be read fails, and
-stays so until the next leadership.
+One shard after the other, in slices of at most ``SLICE_MS``; bytes that are not in memory are brought there
+in the background. A shard whose leadership ended meanwhile is dropped. One whose log cannot be read is tried
+again, and others are loaded meanwhile: where a batch rotted it goes on behind what was replayed, once that is
+mended; for any other reason it begins anew, and there is no coordinator until then.
 
-Source: ``CoordinatorLoaderImpl`` of Apache Kafka 4.3.
+Source: ``CoordinatorLoaderImpl`` of Apache Kafka 4.3, where such a shard waits for the next leadership.
 """
 
 from __future__ import annotations
@@ -22,40 +23,62 @@ from barnabas.record.batch import iterate
 from barnabas.record.builder import CONTROL_KEY, ControlType
 from barnabas.record.decode import Record, records_of
 from barnabas.types import Buffer
-from barnabas.wire.errors import KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError
 
 RECORDS_PER_LOOK = 64
 """Records replayed between two looks at the clock."""
+RETRY_MS = 500.0
+"""After a log could not be read; doubled with each time, up to `RETRY_MS_MAX`."""
+RETRY_MS_MAX = 16_000.0
 
 
 class _Load(Generic[M]):
     """How far a shard has been read."""
 
-    __slots__ = ("offset", "pending", "shard")
+    __slots__ = ("attempts", "is_warm", "offset", "pending", "shard")
 
     def __init__(self, shard: Shard[M]) -> None:
         self.shard = shard
         self.offset = shard.log.log_start_offset
         self.pending: Iterator[None] | None = None
         """Replays the run that was read, one record per step."""
+        self.is_warm = False
+        """Whether what comes next was brought into memory just now: reading it does not block."""
+        self.attempts = 0
+        """How often it could not be read."""
+
+    def begin_anew(self, machine: M) -> None:
+        """What `machine` lacks is everything."""
+        self.shard.begin_anew(machine)
+        self.offset = self.shard.log.log_start_offset
 
 
 class Loader(Generic[M]):
     """The shards of one topic that are being loaded, the first one at work."""
 
-    __slots__ = ("_is_current", "_loads", "_on_loaded", "_ports", "_read_bytes", "_running")
+    __slots__ = (
+        "_is_current",
+        "_loads",
+        "_make_machine",
+        "_on_loaded",
+        "_ports",
+        "_read_bytes",
+        "_running",
+    )
 
     def __init__(
         self,
         ports: Ports,
         read_bytes: int,
+        make_machine: Callable[[], M],
         is_current: Callable[[Shard[M]], bool],
         on_loaded: Callable[[Shard[M]], None],
     ) -> None:
-        """`is_current` says whether a shard is still wanted; `on_loaded` is told of each that is
-        read to its end."""
+        """`make_machine` gives an empty machine, `is_current` says whether a shard is still wanted;
+        `on_loaded` is told of each that is read to its end."""
         self._ports = ports
         self._read_bytes = read_bytes
+        self._make_machine = make_machine
         self._is_current = is_current
         self._on_loaded = on_loaded
         self._loads: deque[_Load[M]] = deque()
@@ -84,7 +107,9 @@ class Loader(Generic[M]):
                 if not self._step(load, until_ms):
                     return
             except (ValueError, StructError, KafkaError, OSError) as error:
-                self._fail(load, error)
+                if self._loads and self._loads[0] is load:
+                    self._loads.popleft()
+                self._try_later(load, error)
             if self._ports.clock.now_ms() >= until_ms:
                 break
         self._go_on()
@@ -99,35 +124,53 @@ class Loader(Generic[M]):
             load.pending = None
         log = load.shard.log
         if load.offset >= log.log_end_offset:
-            self._loads.popleft()
-            self._on_loaded(load.shard)
-            return True
-        run = log.read(load.offset, self._read_bytes)
+            return self._end(load)
+        # The log as it is now: what stood there when the disk was asked may be compacted away.
+        block, load.is_warm = load.is_warm, False
+        run = log.read(load.offset, self._read_bytes, block=block)
         if run is None:
-            self._running = True
             job = log.read_job(load.offset, self._read_bytes)
+            self._running = True
             self._ports.background.run("coordinators", job, partial(self._on_read, load))
             return False
+        if not run:  # compaction left nothing of what came last
+            return self._end(load)
         load.pending = _replay(load, run)
         return True
 
-    def _on_read(self, load: _Load[M], run: Buffer | BaseException) -> None:
+    def _end(self, load: _Load[M]) -> bool:
+        """All of the log was replayed."""
+        self._loads.popleft()
+        self._on_loaded(load.shard)
+        return True
+
+    def _on_read(self, load: _Load[M], result: object) -> None:
+        # What the disk has against it is found again, and told, by the read that follows.
         self._running = False
-        if self._is_current(load.shard):
-            if isinstance(run, BaseException):
-                self._fail(load, run)
-            else:
-                load.pending = _replay(load, run)
+        load.is_warm = True
         self._go_on()
 
-    def _fail(self, load: _Load[M], error: BaseException) -> None:
-        load.shard.failed = True
-        if self._loads and self._loads[0] is load:
-            self._loads.popleft()
+    def _try_later(self, load: _Load[M], error: Exception) -> None:
+        load.pending = None
+        is_storage = isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
+        if not is_storage:  # else a batch is being mended: what was replayed before it stays
+            load.shard.failed = True
+        delay = min(RETRY_MS * 2.0 ** min(load.attempts, 10), RETRY_MS_MAX)
+        load.attempts += 1
         self._ports.log(
             "error", "coordinator could not be loaded", partition=load.shard.partition,
-            offset=load.offset, error=str(error),
+            offset=load.offset, error=str(error), again_in_ms=delay,
         )  # fmt: skip
+        when = self._ports.clock.now_ms() + delay
+        self._ports.wakeups.call_at(when, partial(self._try_again, load))
+
+    def _try_again(self, load: _Load[M]) -> None:
+        if not self._is_current(load.shard):
+            return
+        if load.shard.failed:
+            load.begin_anew(self._make_machine())
+        self._loads.append(load)
+        self._go_on()
 
 
 def _replay(load: _Load[M], run: Buffer) -> Iterator[None]:

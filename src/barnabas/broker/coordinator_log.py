@@ -57,8 +57,8 @@ class PartitionCoordinatorLog:
     def append(self, batch: bytes) -> int:
         return self._partition.append_coordinator_records(batch)
 
-    def read(self, offset: int, max_bytes: int) -> Buffer | None:
-        found = self._partition.read(offset, max_bytes, None, at_least_one=True, block=False)
+    def read(self, offset: int, max_bytes: int, *, block: bool = False) -> Buffer | None:
+        found = self._partition.read(offset, max_bytes, None, at_least_one=True, block=block)
         return None if found is None else found.records
 
     def read_job(self, offset: int, max_bytes: int) -> Callable[[], Buffer]:

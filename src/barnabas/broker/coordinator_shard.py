@@ -123,9 +123,9 @@ class CoordinatorLog(Protocol):
         ``KafkaError`` (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, ...) where
         nothing was written."""
 
-    def read(self, offset: int, max_bytes: int) -> Buffer | None:
+    def read(self, offset: int, max_bytes: int, *, block: bool = False) -> Buffer | None:
         """Whole batches from the one with `offset` on, at least one; empty at the end of the log. None
-        where reading would block: run `read_job` in the background instead."""
+        where reading would block and must not: run `read_job` in the background first."""
 
     def read_job(self, offset: int, max_bytes: int) -> Callable[[], Buffer]: ...
 
@@ -209,7 +209,8 @@ class Shard(Generic[M]):
         """All of that is committed too; operations are accepted. Before, they would decide, and
         answer, on what may still be lost."""
         self.failed = False
-        """The log could not be read; there is no coordinator until another leader is elected."""
+        """The log could not be read; there is no coordinator until it can be, or another leader is
+        elected."""
         self.committed = log.high_watermark
         self.written = self.next_offset = log.log_start_offset
         self._write_timeout_ms = write_timeout_ms
@@ -321,6 +322,11 @@ class Shard(Generic[M]):
             self.machine.expect(self.next_offset)
             for outcome in self.machine.on_loaded(at):
                 self.take(outcome, None, at)
+
+    def begin_anew(self, machine: M) -> None:
+        """Loading failed: all is replayed once more, into an empty `machine`."""
+        self.machine, self.failed = machine, False
+        machine.commit_to(self.committed)
 
     def on_loaded(self, at: Instant) -> None:
         """The log was replayed to its end: begin as soon as all of it is committed."""

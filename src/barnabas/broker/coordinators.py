@@ -92,7 +92,7 @@ class Coordinators(Generic[M]):
         self._make_machine = make_machine
         self._partition_count = partition_count
         self._write_timeout_ms = write_timeout_ms
-        self._loader = Loader[M](ports, load_bytes, self._is_current, self._on_loaded)
+        self._loader = Loader[M](ports, load_bytes, make_machine, self._is_current, self._on_loaded)
         self._shards: dict[int, Shard[M]] = {}
         self._on_end: dict[int, Callable[[], None]] = {}
         self._flush_due = False

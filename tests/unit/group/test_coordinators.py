@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.coordinator_loader import RECORDS_PER_LOOK
+from barnabas.broker.coordinator_loader import RECORDS_PER_LOOK, RETRY_MS, RETRY_MS_MAX
 from barnabas.limits import SLICE_MS
-from barnabas.wire.errors import ErrorCode
+from barnabas.types import Buffer
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
 from barnabas.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.wire.messages.list_groups_request import ListGroupsRequest
@@ -211,8 +212,45 @@ def test_a_log_that_cannot_be_read_has_no_coordinator() -> None:
     assert code(world.send(commit("g", {0: 1}), 9)) is ErrorCode.NOT_COORDINATOR
     assert world.ask(ListGroupsRequest()).error_code == ErrorCode.NONE
     assert any(level == "error" for level, _, _ in world.ports.lines)
-    # the next leadership tries anew
+    # it is tried again and again, each time from the beginning, without another leadership
+    world.advance(RETRY_MS_MAX)
+    assert code(world.send(commit("g", {0: 1}), 9)) is ErrorCode.NOT_COORDINATOR
     world.logs[0].batches[0] = whole
+    world.advance(RETRY_MS_MAX)
+    assert fetched(world, "g") == {0: 7}
+
+
+def test_a_log_that_is_being_mended_is_read_on_where_it_was() -> None:
+    world = World()
+    world.topic("t")
+    for offset in (5, 6, 7):
+        world.ask(commit("g", {offset - 5: offset}), 9)
+    world.resign()
+    log, asked = world.logs[0], list[int]()
+    read, is_mended = log.read, False
+
+    def damaged(offset: int, max_bytes: int, *, block: bool = False) -> Buffer | None:
+        asked.append(offset)
+        if offset == 2 and not is_mended:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a batch rotted")
+        return read(offset, max_bytes, block=block)
+
+    log.read = damaged  # type: ignore[method-assign]
+    world.elect()
+    assert code(world.send(commit("g", {0: 1}), 9)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    is_mended = True
+    world.advance(RETRY_MS)
+    assert fetched(world, "g") == {0: 5, 1: 6, 2: 7}
+    assert asked == [0, 1, 2, 2]
+
+
+def test_a_log_of_which_compaction_left_nothing_at_the_end_is_loaded() -> None:
+    world = World()
+    world.topic("t")
+    world.ask(commit("g", {0: 7}), 9)
+    world.resign()
+    log = world.logs[0]
+    log.log_end_offset = log.high_watermark = log.log_end_offset + 3
     world.elect()
     assert fetched(world, "g") == {0: 7}
 

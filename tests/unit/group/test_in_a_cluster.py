@@ -7,8 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from barnabas.client.connection import ChannelError
+from barnabas.log import cleaner
+from barnabas.log.compactor import LocalCompactor
+from barnabas.log.partition_log import PartitionLog
 from barnabas.metadata.image import TOPIC
-from barnabas.types import OFFSETS_TOPIC, TopicPartition
+from barnabas.types import OFFSETS_TOPIC, Buffer, TopicPartition
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.offset_commit_request import (
@@ -188,3 +191,72 @@ def test_the_offsets_topic_has_the_min_isr_that_is_asked_for(min_isr: str, own: 
     node = coordinator(cluster, "g")
     configs = cluster.broker(node).image.config(TOPIC, OFFSETS_TOPIC)
     assert configs.get("min.insync.replicas") == own
+
+
+def test_a_log_that_is_compacted_while_it_is_loaded_from_disk_is_loaded() -> None:
+    """After a reboot nothing is in memory, and the cleaner is at work as well."""
+    cluster = Cluster(1, offsets_topic_num_partitions="1", log_cleaner_backoff_ms="3600000")
+    cluster.create_topic("t")
+    coordinator(cluster, "g")
+    for offset in range(1, 40):
+        assert commit(cluster, 1, "g", offset) is ErrorCode.NONE
+        if offset % 10 == 0:
+            log_on(cluster, 1).roll()
+    node, done = cluster.sim.nodes[1], list[bool]()
+    node.shut_down(lambda: done.append(True))
+    cluster.until(lambda: done)
+    node.machine.disk.cold_read_rate = 1.0
+    node.start()
+    cluster.until(lambda: (OFFSETS_TOPIC, 0) in cluster.broker().replicas.by_name)
+    log, swapped = log_on(cluster, 1), list[int]()
+    order = log.read_job
+
+    def read_job(offset: int, max_bytes: int) -> Callable[[], Buffer]:
+        job = order(offset, max_bytes)
+        if offset >= log.bases[1] and not swapped:
+            swapped.append(len(log.segments))
+            compact(log)
+        return job
+
+    log.read_job = read_job  # type: ignore[method-assign,assignment]
+    cluster.until(lambda: swapped)
+    assert len(log.segments) < swapped[0]
+    coordinator(cluster, "g")
+    assert fetch(cluster, 1, "g") == (ErrorCode.NONE, 39)
+    assert commit(cluster, 1, "g", 40) is ErrorCode.NONE
+
+
+def log_on(cluster: Cluster, node: int) -> PartitionLog:
+    log = cluster.partition(node, OFFSETS_TOPIC).log
+    assert log is not None
+    return log
+
+
+def compact(log: PartitionLog) -> None:
+    """One round of the cleaner."""
+    plan, compactor = cleaner.make_plan(log, 0, 0), LocalCompactor()
+    for group in cleaner.groups_of(plan, compactor.begin(plan, 1 << 20)):
+        assert cleaner.swap(log, plan, compactor.clean(group))
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_batch_that_rotted_is_mended_and_then_loaded(cold: bool) -> None:
+    cluster = Cluster(3, offsets_topic_num_partitions="1", offsets_topic_replication_factor="3")
+    cluster.create_topic("t", replication=3)
+    old = coordinator(cluster, "g")
+    for offset in range(1, 30):
+        assert commit(cluster, old, "g", offset) is ErrorCode.NONE
+    replicas = cluster.broker(old).image.topics_by_name[OFFSETS_TOPIC].partition(0).replicas
+    heir = next(n for n in replicas if n != old)
+    log = log_on(cluster, heir)
+    cluster.until(lambda: log.high_watermark >= 29)
+    log.active.trusted_from = log.active.size  # as after a restart: an earlier life wrote it
+    disk = cluster.sim.nodes[heir].machine.disk
+    disk.rot(log.active.path, 100)
+    disk.cold_read_rate = float(cold)
+    cluster.sim.nodes[old].kill()
+    cluster.until(lambda: cluster.partition(heir, OFFSETS_TOPIC).is_leader)
+    assert coordinator(cluster, "g", heir) == heir
+    assert cluster.broker(heir).replicas.repairs.mended == 1
+    assert fetch(cluster, heir, "g") == (ErrorCode.NONE, 29)
+    assert commit(cluster, heir, "g", 30) is ErrorCode.NONE

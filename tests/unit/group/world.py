@@ -148,8 +148,8 @@ class MemoryLog:
         self.log_end_offset += view.header.last_offset_delta + 1
         return self.log_end_offset
 
-    def read(self, offset: int, max_bytes: int) -> Buffer | None:
-        return None if self.cold else self.read_job(offset, max_bytes)()
+    def read(self, offset: int, max_bytes: int, *, block: bool = False) -> Buffer | None:
+        return None if self.cold and not block else self.read_job(offset, max_bytes)()
 
     def read_job(self, offset: int, max_bytes: int) -> Callable[[], Buffer]:
         def job() -> Buffer:
