@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -40,9 +41,10 @@ from barnabas.broker.partition import Partition
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.broker.slices import Slices
 from barnabas.limits import SLICE_MS, UNSENT_BYTES_TOTAL
+from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Ports
 from barnabas.replication.sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey
-from barnabas.types import DEBUGGING_REPLICA
+from barnabas.types import DEBUGGING_REPLICA, Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
@@ -466,11 +468,14 @@ class FetchService:
         """Bring bytes into memory by reading them once where that may block."""
         fetch.busy = True
         fetch.cold_reads += 1
-        jobs = [
-            watched.partition.log.read_job(watched.fetch_offset, max(size, 0), up_to=up_to)
-            for watched, size, up_to in cold
-            if watched.partition is not None and watched.partition.log is not None
-        ]
+        jobs: list[Callable[[], Buffer]] = []
+        for watched, size, up_to in cold:
+            log = None if watched.partition is None else watched.partition.log
+            if log is not None:
+                with suppress(
+                    KafkaError, CorruptLogError, OSError
+                ):  # told by the look that follows
+                    jobs.append(log.read_job(watched.fetch_offset, max(size, 0), up_to=up_to))
 
         def read() -> None:
             for job in jobs:

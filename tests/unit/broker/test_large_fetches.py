@@ -237,6 +237,32 @@ def test_a_fault_in_the_middle_is_told_and_ends_the_session(
     assert len(told(shared, shared.ask(request(shared)))) == 2 * MANY
 
 
+@pytest.mark.parametrize("session", [(0, 0), (0, -1)])
+def test_a_partition_that_loses_its_offset_before_its_bytes_are_read_says_so_alone(
+    session: tuple[int, int],
+) -> None:
+    """They were not in memory when it was looked at, and DeleteRecords came before the disk was asked."""
+    cluster = Cluster(1)
+    for name in "ab":
+        cluster.create_topic(name, MANY, 1)
+    cluster.until(lambda: not len(cluster.broker().replicas.waiting))
+    asked = request(cluster, session=session)
+    for value in (b"x", b"y", b"z"):
+        cluster.produce([value], topic="a", index=0)
+    cluster.produce([b"news"], topic="b", index=249)
+    disk = cluster.sim.nodes[1].machine.disk
+    disk.cold_read_rate, before = 1.0, disk.totals["cold_reads"]
+    answer = cluster.ask_later(asked)
+    cluster.until(lambda: disk.totals["cold_reads"] > before)
+    assert cluster.broker().slices.under_way
+    cluster.partition(1, "a", 0).delete_records(2)
+    cluster.until(lambda: answer.is_there)
+    data = told(cluster, answer.value)
+    assert data.pop(("a", 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert {found.error_code for found in data.values()} == {0}
+    assert values(data) == {("b", 249): [b"news"]}
+
+
 def test_partitions_that_are_not_here_have_their_error(shared: Cluster) -> None:
     asked = request(shared)
     partitions = list(asked.topics[0].partitions)
