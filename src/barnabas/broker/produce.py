@@ -29,10 +29,10 @@ class ProduceWait:
 
     __slots__ = (
         "_deadlines",
-        "_failed",
         "_finish",
         "_response",
         "bucket",
+        "failed",
         "parked",
         "remaining",
         "slots",
@@ -42,7 +42,8 @@ class ProduceWait:
         self, response: ProduceResponse, deadlines: Deadlines, finish: Finish | None
     ) -> None:
         """`finish` gets a response with an error before it goes out (to name new leaders)."""
-        self._failed = False
+        self.failed = False
+        """Whether some of it was refused or lost."""
         self._response = response
         self._deadlines = deadlines
         self._finish = finish
@@ -64,7 +65,7 @@ class ProduceWait:
 
     def start(self, deadline_ms: float, *, failed: bool) -> Parked:
         """All its batches are appended or refused (`failed`: some were refused)."""
-        self._failed = self._failed or failed
+        self.failed = self.failed or failed
         self._deadlines.add(self, deadline_ms)
         return self.parked
 
@@ -72,7 +73,7 @@ class ProduceWait:
         answer = self.slots[slot][1]
         answer.error_code = code
         if code:
-            self._failed = True
+            self.failed = True
             answer.base_offset = (
                 -1 if code is ErrorCode.NOT_LEADER_OR_FOLLOWER else answer.base_offset
             )
@@ -86,6 +87,6 @@ class ProduceWait:
 
     def _complete(self) -> None:
         if not self.parked.done:
-            if self._failed and self._finish is not None:
+            if self.failed and self._finish is not None:
                 self._finish(self._response)
             self.parked.complete(self._response)

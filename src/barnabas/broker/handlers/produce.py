@@ -192,6 +192,8 @@ def _outcome(
     if waiting is not None and waiting.remaining:
         deadline_ms = broker.ports.clock.now_ms() + max(request.timeout_ms, 0)
         return waiting.start(deadline_ms, failed=refused)
+    # All that waited may have been settled, by another leadership, while the rest was appended.
+    refused = refused or (waiting is not None and waiting.failed)
     if refused and ctx.api_version >= LEADERS_SINCE:
         add_produce_leaders(broker, response)
     return response
