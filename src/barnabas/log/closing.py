@@ -65,6 +65,8 @@ class Closing:
                 self.fail(directory, result)
             elif directory.is_online:
                 then()
+            else:  # it failed elsewhere: nobody waits for it
+                self.over(directory)
 
         queue = f"close {directory.path} {lane}"
         directory.silence.run(self._ports.background, queue, job, finish)
@@ -106,7 +108,8 @@ class _Lanes:
     def _go_on(self, lane: int) -> None:
         """Close the next few, as far as this turn allows."""
         closing, directory = self._closing, self._directory
-        if not directory.is_online:  # by another lane
+        if not directory.is_online:  # by another lane, or elsewhere
+            closing.over(directory)
             return
         until_ms = closing.now_ms() + SLICE_MS / 2
         jobs: list[Job] = []

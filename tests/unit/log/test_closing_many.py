@@ -91,6 +91,22 @@ def test_a_disk_that_fails_half_way_leaves_the_other_directory_its_proof() -> No
     assert world.logs.directories[1].is_online
 
 
+def test_a_directory_that_fails_elsewhere_meanwhile_does_not_hold_up_the_end() -> None:
+    world = DirectoriesWorld()
+    for at in range(MANY):
+        home = world.logs.directories[at % 2].directory_id
+        fill(world.logs.create(TopicPartition("t", at), TOPIC_ID, home), 2)
+    done: list[bool] = []
+    world.logs.shutdown(5, lambda: done.append(True))
+    assert world.logs.closing is not None
+    while not world.logs.closing.closed:
+        world.world.step()
+    world.logs.fail(world.logs.directories[0], "removing old files failed")
+    world.run_ms(5_000)
+    assert done == [True]
+    assert [proof(world, path) for path in PATHS] == [None, 5]
+
+
 def test_an_end_without_logs_is_an_end() -> None:
     world = filled(0)
     world.stop(broker_epoch=3)
