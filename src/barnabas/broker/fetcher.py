@@ -460,6 +460,12 @@ def _parts_of(response: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:
             yield (topic_id, data.partition_index), data
 
 
+def on_start_moved(fetcher: Fetcher, key: Key) -> None:
+    """Retention took the first records of a log: its leader is told with the next request."""
+    if key in fetcher._plan.wanted:
+        fetcher._want(key, *fetcher.followed[key])
+
+
 def _is_unflushed(partition: Partition) -> bool:
     log = partition.log
     return log is not None and log.written_end < log.log_end_offset

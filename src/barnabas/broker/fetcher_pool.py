@@ -12,7 +12,7 @@ answer.
 from __future__ import annotations
 
 from barnabas.broker.fetch_plan import Key
-from barnabas.broker.fetcher import Fetcher, FetcherContext
+from barnabas.broker.fetcher import Fetcher, FetcherContext, on_start_moved
 from barnabas.broker.partition import Partition
 from barnabas.wire.errors import KafkaError
 
@@ -113,6 +113,12 @@ class FetcherPool:
         fetcher = self._home.get((partition.topic_id, partition.index))
         if fetcher is not None:
             fetcher.on_flushed((partition.topic_id, partition.index))
+
+    def on_start_moved(self, partition: Partition) -> None:
+        """Retention took the first records of the partition."""
+        fetcher = self._home.get((partition.topic_id, partition.index))
+        if fetcher is not None:
+            on_start_moved(fetcher, (partition.topic_id, partition.index))
 
     def pump(self) -> None:
         """Send what the changes since the last call ask for; drop fetchers that follow nothing."""

@@ -348,9 +348,10 @@ class Partition(Replica):
         return proposal is not None
 
     def on_isr_changed(self) -> None:
-        """The ISR, or who may be in it, changed: the high watermark may move, and others may want to
-        join who were caught up all the time."""
+        """The ISR, or who may be in it, changed: the watermarks may move, and others may want to join
+        who were caught up all the time."""
         self.advance_high_watermark()
+        self._low_watermark_waiters.look()
         self.maybe_expand_isr()
 
     def maybe_expand_isr(self) -> None:
@@ -437,3 +438,10 @@ class Partition(Replica):
     def __repr__(self) -> str:
         role = "leads" if self.leader else "follows" if self.log else "offline"
         return f"Partition({self.name} {role} in epoch {self.leader_epoch}, {self.log!r})"
+
+
+def on_start_moved(partition: Partition) -> None:
+    """Retention took the first records: told with the next answers."""
+    for watcher in (*partition.append_watchers, *partition.high_watermark_watchers):
+        watcher.session.mark(watcher)
+    partition._low_watermark_waiters.look()

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from barnabas.broker.fetcher_pool import FetcherPool
 from barnabas.broker.isr_changes import IsrChanges
-from barnabas.broker.partition import Partition
+from barnabas.broker.partition import Partition, on_start_moved
 from barnabas.broker.repairs import Repairs
 from barnabas.broker.replica_changes import Key, ReplicaChanges
 from barnabas.broker.topic_configs import TopicConfigs
@@ -107,6 +107,7 @@ class ReplicaTable:
         self.repairs = repairs
         self.on_log_corrupt = logs.on_corrupt = repairs.report
         logs.flushes.on_flushed = partial(_on_flushed, self)
+        logs.on_start_moved = partial(_on_start_moved, self)
 
     # -- looking up ------------------------------------------------------------------------------
 
@@ -415,6 +416,14 @@ def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:
     if partition is not None:
         partition.on_flushed()
         table.fetchers.on_flushed(partition)
+
+
+def _on_start_moved(table: ReplicaTable, name: TopicPartition) -> None:
+    """By retention: followers learn it of their leader, and the leader of its followers."""
+    partition = table.by_name.get(name)
+    if partition is not None:
+        on_start_moved(partition)
+        table.fetchers.on_start_moved(partition)
 
 
 def _set_min_isr(partition: Partition, least: int) -> None:

@@ -59,6 +59,8 @@ class LogDirectories:
             None
         )
         """Told of corrupt batches that the upkeep of the logs comes upon."""
+        self.on_start_moved: Callable[[TopicPartition], None] = lambda name: None
+        """Told of logs of which retention took segments."""
         self.files = OpenFiles(ports.disk)
         self.directories = [
             LogDirectory(ports.disk, path, DIRECTORY_LOST if meta is None else meta.directory_id)
@@ -374,6 +376,7 @@ class LogDirectories:
             if old:
                 self.ports.log("info", "log.retention", partition=str(partition), segments=len(old))
                 self.remove_later(log)
+                self.on_start_moved(partition)
 
     def remove_later(self, log: PartitionLog) -> None:
         """Its files that are named ``.deleted`` go after ``file.delete.delay.ms``."""

@@ -188,6 +188,45 @@ def test_deleted_records_are_gone_on_every_replica(three: Cluster) -> None:
     assert code(refused.error_code) == "OFFSET_OUT_OF_RANGE"
 
 
+@pytest.mark.parametrize("first", ["follower", "leader"])
+def test_deletion_is_answered_where_retention_moved_an_idle_logs_start(first: str) -> None:
+    """One replica's retention goes first; nothing else would tell the other of it, or of its own."""
+    cluster = Cluster(2)
+    cluster.create_topic("t", 1, 2, internal_segment_bytes="400", retention_ms="60000")
+    leader, (follower,) = cluster.leader("t"), followers(cluster)
+    logs = [cluster.partition(n).log for n in cluster.ids]
+    for _ in range(12):
+        cluster.produce([b"record"] * 3, node=leader)
+    cluster.run(61_000)
+    cluster.produce([b"keeps"], node=leader)
+    cluster.until(lambda: all(log is not None and log.high_watermark == 37 for log in logs))
+    cluster.broker(follower if first == "follower" else leader).logs.apply_retention()
+    cluster.run(2_000)
+    asked = DeleteRecordsTopic(
+        name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=10)]
+    )
+    request = DeleteRecordsRequest(topics=[asked], timeout_ms=5_000)
+    answer = cluster.ask(request, leader).topics[0].partitions[0]
+    assert code(answer.error_code) == "NONE" and answer.low_watermark >= 10
+
+
+def test_deletion_waits_no_longer_for_a_replica_that_is_gone(three: Cluster) -> None:
+    three.produce([b"a"])
+    leader, gone = three.leader("t"), followers(three)[0]
+    for (
+        other
+    ) in three.ids:  # it is fenced after a while: the other follower has answered long before
+        if other != gone:
+            three.sim.network.cut(f"n{gone}", f"n{other}")
+            three.sim.network.cut(f"n{other}", f"n{gone}")
+    asked = DeleteRecordsTopic(
+        name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)]
+    )
+    request = DeleteRecordsRequest(topics=[asked], timeout_ms=60_000)
+    answer = three.ask(request, leader).topics[0].partitions[0]
+    assert code(answer.error_code) == "NONE" and answer.low_watermark == 1
+
+
 def test_a_full_disk_takes_the_directory_not_the_node() -> None:
     cluster = Cluster(3, log_dirs="/data,/second")
     cluster.create_topic("t", 6, 3, min_insync_replicas="1")
