@@ -239,6 +239,10 @@ class ReplicaTable:
         partition = self.by_id.get((topic.id, index))
         if partition is None:
             partition = self._create(topic, state)
+        elif state.directory_of(self.node_id) == DIRECTORY_UNASSIGNED:
+            # Taken away and given back before its turn: the metadata do not know any more where its log is.
+            if partition.name not in self.logs.futures.logs:
+                self._check_directory(partition, state)
         if state.leader == self.node_id:
             # Of the same image, and first: how few members may commit is not older than who they are.
             _set_min_isr(partition, self.configs.of(topic.name).min_isr)

@@ -6,9 +6,15 @@ from random import Random
 
 import pytest
 
-from barnabas.broker.replica_changes import KNOWN_SLICE, NEW_SLICE, ReplicaChanges
+from barnabas.broker.replica_changes import KNOWN_SLICE, NEW_SLICE, Key, ReplicaChanges
+from barnabas.metadata.topic import PartitionState
 from barnabas.record.builder import build_batch
-from barnabas.types import Uuid
+from barnabas.types import TopicPartition, Uuid
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from tests.unit.broker.world import Cluster
@@ -137,3 +143,42 @@ def test_thousands_of_deletions_are_followed_in_slices() -> None:
     cluster.ask(DeleteTopicsRequest(topics=wanted, timeout_ms=5000))
     cluster.until(lambda: not replicas.by_id)
     assert not replicas.by_name and not cluster.broker().logs.logs
+
+
+def test_a_replica_given_back_before_it_went_says_again_where_its_log_is() -> None:
+    """The metadata forgot its directory. Were that not told, its failure would move no leadership."""
+    cluster = Cluster(3, directories=2)
+    cluster.create_topic("t", replication=1)
+    keeps = cluster.leader("t")
+    node, third = (n for n in cluster.ids if n != keeps)
+    reassign(cluster, keeps, node)
+    cluster.run(1_000)
+    known = state(cluster).directory_of(node)
+    home = cluster.broker(node).logs.directory_of(TopicPartition("t", 0))
+    assert home is not None and known == home.directory_id
+    waiting, held = cluster.broker(node).replicas.waiting, list[Key]()
+    waiting.add, add = held.extend, waiting.add  # type: ignore[method-assign,assignment]
+    reassign(cluster, keeps, third)
+    reassign(cluster, keeps, node, done=False)
+    assert state(cluster).directory_of(node) != known
+    waiting.add = add  # type: ignore[method-assign]
+    waiting.add(dict.fromkeys(held))
+    cluster.broker(node).replicas.fetchers.pump()
+    cluster.until(lambda: state(cluster).directory_of(node) == known)
+    cluster.until(lambda: set(state(cluster).isr) == {keeps, node})
+
+
+def state(cluster: Cluster) -> PartitionState:
+    return cluster.broker().image.topics_by_name["t"].partition(0)
+
+
+def reassign(cluster: Cluster, *replicas: int, done: bool = True) -> None:
+    partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
+    topic = ReassignableTopic(name="t", partitions=[partition])
+    answer = cluster.ask(AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=5_000))
+    assert not answer.error_code and not answer.responses[0].partitions[0].error_code
+    cluster.until(lambda: replicas[-1] in state(cluster).replicas)
+    if done:
+        cluster.until(
+            lambda: set(state(cluster).replicas) == set(replicas) == {*state(cluster).isr}
+        )
