@@ -12,6 +12,7 @@ Behaviour: Kafka's AbstractFetcherThread and ReplicaFetcherThread. A partition w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.client.connection import ChannelError
 from barnabas.config.settings import ReplicationSettings
 from barnabas.limits import SLICE_MS
+from barnabas.log.partition_log import PartitionLog
 from barnabas.ports import Ports, Wakeup
 from barnabas.record.batch import CorruptBatchError
 from barnabas.replication.follower import (
@@ -113,16 +115,17 @@ class Fetcher:
         log = partition.log
         if log is None:
             return
-        if log.last_epoch < 0 and log.log_end_offset > log.log_start_offset:
-            # Nothing tells where this log parts from the leader's: trust what was committed.
-            partition.truncate(log.high_watermark)
+        is_ready = _trust_committed(partition, log)
         state = FollowerState(partition.leader_epoch, log.log_end_offset, log.last_epoch)
         key = (partition.topic_id, partition.index)
         self.followed[key] = Followed(partition, state)
         self._delayed.pop(key, None)
         if _is_unflushed(partition):  # it led a moment ago
             self._unflushed[key] = None
-        self._want(key, partition, state)
+        if is_ready:
+            self._want(key, partition, state)
+        else:
+            self._delay(key, state, self.context.settings.fetch_backoff_ms)
 
     def remove(self, key: Key) -> None:
         if self.followed.pop(key, None) is not None:
@@ -310,7 +313,7 @@ class Fetcher:
             else:
                 self._append(key, followed, data)
         except KafkaError as error:
-            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR and not partition.is_online:
                 self._fail(key, state, str(error))
             else:
                 self._on_bad_data(key, state, partition, error)
@@ -419,7 +422,7 @@ class Fetcher:
             if followed is None or followed.state.is_ready(now_ms):
                 del self._delayed[key]
                 if followed is not None:
-                    self._want(key, *followed)
+                    _want_again(self, key, followed)
             elif followed.state.phase is Phase.FETCHING:
                 until = followed.state.delayed_until_ms
                 earliest = until if earliest is None else min(earliest, until)
@@ -464,6 +467,29 @@ def on_start_moved(fetcher: Fetcher, key: Key) -> None:
     """Retention took the first records of a log: its leader is told with the next request."""
     if key in fetcher._plan.wanted:
         fetcher._want(key, *fetcher.followed[key])
+
+
+def _want_again(fetcher: Fetcher, key: Key, followed: Followed) -> None:
+    """A delay is over."""
+    partition, state = followed
+    if state.last_fetched_epoch >= 0:
+        fetcher._want(key, partition, state)
+    else:
+        with suppress(KafkaError):  # its directory failed just now
+            fetcher.add(partition)
+
+
+def _trust_committed(partition: Partition, log: PartitionLog) -> bool:
+    """Where nothing tells in which epoch the log parts from the leader's, keep what was committed. False
+    where a batch has to be mended before that. Raises KAFKA_STORAGE_ERROR."""
+    if log.last_epoch < 0 and log.log_end_offset > log.log_start_offset:
+        try:
+            partition.truncate(log.high_watermark)
+        except KafkaError:
+            if partition.log is None:
+                raise
+            return False
+    return True
 
 
 def _is_unflushed(partition: Partition) -> bool:

@@ -77,7 +77,10 @@ class OutOfRange:
             elif action.start_at is not None:
                 partition.start_over_at(action.start_at)
         except KafkaError as error:
-            fail(str(error))
+            if partition.log is None:
+                fail(str(error))
+            else:  # a batch is being mended
+                resume(self._backoff_ms)
             return
         state.moved_to(log.log_end_offset, log.last_epoch)
         resume(0.0)

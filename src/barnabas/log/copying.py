@@ -8,6 +8,7 @@ Source: ``ReplicaAlterLogDirsThread`` of Apache Kafka 4.3 for behaviour; KIP-113
 
 from __future__ import annotations
 
+from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition_log import PartitionLog
 from barnabas.record.batch import HEADER_SIZE, read_header
 from barnabas.types import Buffer
@@ -24,7 +25,10 @@ def align(source: PartitionLog, copy: PartitionLog) -> None:
         own_epoch, own_end = copy.epoch_end_offset(epoch)
         shared = own_end if own_epoch != epoch else min(end, own_end)
         before = copy.log_end_offset
-        copy.truncate_to(max(min(shared, before), copy.log_start_offset))
+        try:
+            copy.truncate_to(max(min(shared, before), copy.log_start_offset))
+        except CorruptLogError:  # nobody needs what the copy has
+            copy.truncate_fully_and_start_at(source.log_start_offset)
         if copy.log_end_offset == before and copy.last_epoch == last:
             copy.truncate_fully_and_start_at(source.log_start_offset)
     if not source.log_start_offset <= copy.log_end_offset <= source.log_end_offset:

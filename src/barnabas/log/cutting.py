@@ -34,7 +34,9 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     if offset <= log.log_start_offset:
         truncate_fully_and_start_at(log, offset)
         return True
-    end, _ = log.segments[log.segment_index(offset)].end_before(offset)
+    segment = log.segments[log.segment_index(offset)]
+    committed = log.high_watermark if log.high_watermark > log.log_start_offset else -1
+    end, position = segment.end_before(offset, committed)
     if end <= log.log_start_offset:
         truncate_fully_and_start_at(log, log.log_start_offset)
         return True
@@ -48,9 +50,8 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     log.index_segments()
     if log.segments:
         active = log.active
-        sound_end, position = active.end_before(end)
-        if position < active.size:
-            active.cut(position, sound_end)
+        if active is segment and position < active.size:
+            active.cut(position, end)
         active.finish()
         transactions.truncate_aborted(log.files, active.transaction_index_path, end)
     log.log_end_offset = end

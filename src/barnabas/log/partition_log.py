@@ -342,7 +342,9 @@ class PartitionLog(SegmentedLog):
     # -- cutting ---------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop everything from `offset` on (the whole batch that holds it). Whether anything went."""
+        """Drop everything from `offset` on (the whole batch that holds it). Whether anything went. Raises
+        :class:`CorruptLogError`, with nothing dropped, where a batch that rotted below the high watermark
+        hides where to cut: it has to be mended first."""
         return cutting.truncate_to(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -269,17 +270,15 @@ class Segment:
                 return batch
         return None
 
-    def end_before(self, offset: int) -> tuple[int, int]:
+    def end_before(self, offset: int, keep: int = -1) -> tuple[int, int]:
         """(offset, position) behind the last batch that ends at or before `offset`; the segment's
-        beginning where none does. A corrupt batch is behind it, too."""
-        end, position = self.base_offset, 0
-        try:
-            for batch in self._from_floor(offset - 1):
-                if batch.header.next_offset > offset:
-                    break
-                end, position = batch.header.next_offset, batch.position + batch.header.size
-        except CorruptLogError:
-            pass  # what cannot be read does not end before anything
+        beginning where none does. A corrupt batch is behind it, too. Raises :class:`CorruptLogError`
+        where what stands below offset `keep` would be behind it for that."""
+        end, position, fault = _end_before(self, self._from_floor(offset - 1), offset)
+        if fault is not None and not position:  # it may stand well behind the beginning
+            end, position, fault = _end_before(self, self.headers(), offset)
+        if fault is not None and end < min(keep, offset):
+            raise fault
         return end, position
 
     def position_of(self, offset: int) -> int:
@@ -445,7 +444,8 @@ class Segment:
         self._checked_to = min(self._checked_to, position)
         if self.size == 0:
             self.first_timestamp, self._max_timestamp = None, -1
-        self.find_end()
+        with suppress(CorruptLogError):  # a batch before it rotted: told when it is read
+            self.find_end()
 
     def _forget_recent(self, position: int) -> None:
         at = bisect_left(self._recent_positions, position)
@@ -513,6 +513,22 @@ def _probe(segment: Segment, offset: int) -> int | None:
             return position
         position += header.size
     return None
+
+
+def _end_before(
+    segment: Segment, batches: Iterator[Located], offset: int
+) -> tuple[int, int, CorruptLogError | None]:
+    """Offset and position behind the last of `batches` that ends at or before `offset`, and what ended
+    the search before one that does not."""
+    end, position = segment.base_offset, 0
+    try:
+        for batch in batches:
+            if batch.header.next_offset > offset:
+                break
+            end, position = batch.header.next_offset, batch.position + batch.header.size
+    except CorruptLogError as error:
+        return end, position, error
+    return end, position, None
 
 
 def indexing_of(segment: Segment) -> Indexing:

@@ -21,7 +21,7 @@ from barnabas.metadata.topic import PartitionState
 from barnabas.record.builder import build_batch
 from barnabas.sim.process import SimProcess
 from barnabas.types import Endpoint, TopicPartition, Uuid
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchPartition
 from barnabas.wire.messages.fetch_response import (
     EpochEndOffset,
@@ -239,6 +239,52 @@ def test_a_diverging_epoch_cuts_and_goes_on(world: World) -> None:
     assert world.log().log_end_offset == 2
     asked = world.asked()[0]
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (2, 0)
+
+
+def test_a_cut_that_a_rotten_batch_refuses_is_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is being mended; nothing is wrong with the directory."""
+    world.answer(data(0, b"a", b"b", epoch=0), data(1))
+    world.answer(data(0, b"c", base=2, epoch=3), data(1))
+    refuse(monkeypatch)
+    diverging = EpochEndOffset(epoch=0, end_offset=2)
+    world.answer(data(0, diverging_epoch=diverging))
+    assert world.log().log_end_offset == 3 and 0 not in world.asked()
+    monkeypatch.undo()
+    world.answer()
+    advance(world.ports, 1100)
+    world.answer()
+    assert world.asked()[0].fetch_offset == 3
+    world.answer(data(0, diverging_epoch=diverging))
+    assert world.log().log_end_offset == 2
+
+
+def test_a_log_without_epochs_is_not_followed_before_it_could_be_cut(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.answer(data(0, b"a", high_watermark=1), data(1))
+    world.answer(data(0, b"b", base=1, high_watermark=1), data(1))
+    world.log().epochs.clear()
+    refuse(monkeypatch)
+    world.follow(epoch=1)
+    world.answer()
+    assert set(world.asked()) == {1}
+    monkeypatch.undo()
+    assert world.log().log_end_offset == 2
+    world.answer()
+    advance(world.ports, 1100)
+    world.answer()
+    assert world.asked()[0].fetch_offset == world.log().log_end_offset == 1
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that rotted hides where to cut."""
+
+    def truncate(partition: Partition, offset: int) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a batch rotted")
+
+    monkeypatch.setattr(Partition, "truncate", truncate)
 
 
 def test_out_of_range_asks_the_leader_and_begins_anew(world: World) -> None:

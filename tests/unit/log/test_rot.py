@@ -6,8 +6,16 @@ import random
 
 import pytest
 
+from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from tests.model.log.log_model import DIRECTORY, LogModel
+from barnabas.log.files import OpenFiles
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.record.builder import build_batch
+from barnabas.sim.disk import SimDisk
+from tests.model.log.log_model import DIRECTORY, PARTITION, ROOT, LogModel
+
+BATCH_BYTES = len(build_batch([(b"k", b"  0")], timestamp_ms=0))
 
 
 def written(seed: int) -> LogModel:
@@ -116,3 +124,84 @@ def test_an_index_whose_last_entry_rotted_never_changes_the_batches() -> None:
         model.reopen(clean=False)
         assert {p: len(model.device.file(p).data) for p in logs} == logs
         assert model.content() == [entry.data for entry in model.entries]
+
+
+# -- a cut that meets rot ----------------------------------------------------------------------------
+
+
+def hundred(segment_bytes: int = 1 << 20) -> tuple[SimDisk, PartitionLog]:
+    """Batches of one record, 95 of them in the first leader epoch; index entries every few batches."""
+    disk = SimDisk(random.Random(1))
+    log = opened(disk, segment_bytes)
+    for at in range(100):
+        batch = build_batch([(b"k", b"%3d" % at)], timestamp_ms=at)
+        log.append_as_leader(batch, leader_epoch=at // 95, wall_ms=at)
+    return disk, log
+
+
+def opened(disk: SimDisk, segment_bytes: int = 1 << 20) -> PartitionLog:
+    config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=1000)
+    process = disk.open_for_process()
+    process.make_dirs(ROOT)
+    return open_log(process, OpenFiles(process), DIRECTORY, PARTITION, config, clean=True).log
+
+
+def rot_at(disk: SimDisk, log: PartitionLog, offset: int) -> None:
+    """The format of the batch at `offset` is another."""
+    segment = log.segments[log.segment_index(offset)]
+    position = segment.position_of(offset)
+    disk.rot(segment.path, position + 16)
+
+
+def restarted(disk: SimDisk, log: PartitionLog, high_watermark: int) -> PartitionLog:
+    segment_bytes = log.config.segment_bytes
+    log.close()
+    disk.process_died()
+    log = opened(disk, segment_bytes)
+    log.move_high_watermark(high_watermark)
+    return log
+
+
+def test_a_cut_behind_rot_that_this_process_wrote_ends_where_it_was_asked_to() -> None:
+    disk, log = hundred()
+    log.move_high_watermark(95)
+    rot_at(disk, log, 90)
+    assert log.truncate_to(95)
+    assert log.log_end_offset == log.high_watermark == 95
+    assert log.size == 95 * BATCH_BYTES
+    log.append_as_leader(build_batch([(b"k", b"v")], timestamp_ms=1), leader_epoch=2, wall_ms=1)
+    log = restarted(disk, log, 95)
+    assert log.log_end_offset == 96
+    with pytest.raises(CorruptLogError):
+        log.read(90, 1)
+
+
+@pytest.mark.parametrize("offset", range(80, 90))
+def test_a_cut_that_cannot_see_its_end_for_rot_takes_nothing_that_is_committed(offset: int) -> None:
+    disk, log = hundred()
+    log = restarted(disk, log, 90)
+    rot_at(disk, log, offset)
+    size = log.size
+    try:
+        log.truncate_to(95)
+    except CorruptLogError as fault:
+        assert fault.position == log.active.position_of(offset - 1) + BATCH_BYTES
+        assert (log.log_end_offset, log.size, log.last_epoch) == (100, size, 1)
+        log.move_high_watermark(offset)  # now nothing behind the rot is committed
+        log.truncate_to(95)
+        assert log.log_end_offset == offset
+    else:  # an index entry stands between
+        assert log.log_end_offset == 95
+
+
+def test_a_cut_at_a_segments_beginning_leaves_the_one_before_alone() -> None:
+    disk, log = hundred(700)
+    cut = log.bases[-2]
+    log = restarted(disk, log, cut)
+    segment = log.segments[-3]
+    size = segment.size
+    rot_at(disk, log, cut - 1)
+    assert log.truncate_to(cut)
+    assert log.log_end_offset == cut and segment.size == size
+    with pytest.raises(CorruptLogError):
+        log.read(cut - 1, 1)
