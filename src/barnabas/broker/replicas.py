@@ -278,7 +278,11 @@ class ReplicaTable:
         except KafkaError as error:
             self.ports.log("error", "replica.offline", partition=str(name), reason=error.message)
         partition = Partition(self, topic.name, topic.id, state.partition, log)
-        partition.min_isr = self.configs.of(topic.name).min_isr
+        config, partition.min_isr = self.configs.of(topic.name)
+        if log is not None and log.config is not config:
+            log.reconfigure(
+                config
+            )  # it was opened before the metadata were known, or is another topic's copy
         self.by_id[topic.id, state.partition] = partition
         self.by_name[name.topic, name.partition] = partition
         if log is not None:
