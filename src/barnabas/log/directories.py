@@ -113,7 +113,7 @@ class LogDirectories:
 
     def _open_directory(self, directory: LogDirectory) -> None:
         directory.load()
-        opened = 0
+        found_here = set[TopicPartition]()
         for found in directory.partitions():
             log = self._open_log(directory, found.partition, found.topic_id)
             other = self.logs.get(found.partition)
@@ -123,15 +123,16 @@ class LogDirectories:
                 _keep_one(self, directory, log, other)
                 if not directory.is_online:
                     return
-            opened += 1
+            found_here.add(found.partition)
         self.futures.open(directory)
+        _check_all_are_there(self, directory, found_here)
         self.cleaner.load(directory)
         directory.forget_old_checkpoints()
         self.ports.log(
             "info",
             "log.directory_open",
             path=directory.path,
-            logs=opened,
+            logs=len(found_here),
             clean=directory.was_clean,
         )
 
@@ -154,15 +155,20 @@ class LogDirectories:
         log.move_high_watermark(directory.high_watermarks.get(partition, 0))
         if topic_id is None and log.log_end_offset > 0:
             directory.on_lost_topic_id(str(partition))
-        if opened.fault:
+        fault = opened.fault
+        if directory.was_clean:
+            closed_at = directory.recovery_points.get(partition, 0)
+            if log.log_end_offset < closed_at:
+                fault = fault or f"it ends at {log.log_end_offset} and was closed at {closed_at}"
+        if fault:
             # Shorter than it was when it closed cleanly: what the controller is told must not say so.
-            directory.previous_broker_epoch = -1
+            directory.distrust()
             self.ports.log(
                 "warning",
                 "log.cut",
                 partition=str(partition),
                 bytes=opened.cut_bytes,
-                reason=opened.fault,
+                reason=fault,
             )
         return log
 
@@ -474,6 +480,20 @@ def _keep_one(
         logs.adopt(directory, log)
     else:
         logs.old_files.set_astray(directory, log)
+
+
+def _check_all_are_there(
+    logs: LogDirectories, directory: LogDirectory, found: set[TopicPartition]
+) -> None:
+    """Every log that a clean shutdown closed here has to be found; one that is gone as a whole would be made
+    anew, empty. Blocks."""
+    if not directory.was_clean:
+        return
+    for partition, closed_at in sorted(directory.recovery_points.items()):
+        if closed_at and partition not in found and partition not in logs.futures.logs:
+            directory.distrust()
+            reason = f"it was closed at {closed_at} and is gone"
+            logs.ports.log("warning", "log.missing", partition=str(partition), reason=reason)
 
 
 def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> None:

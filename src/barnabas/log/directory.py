@@ -98,6 +98,12 @@ class LogDirectory:
             self.disk.remove(path)
             self.disk.sync_dir(self.path)
 
+    def distrust(self) -> None:
+        """A log is shorter than it was when it closed: neither this start nor a later one may vouch for
+        it, also where this process ends before it is in the cluster. Blocks."""
+        self.previous_broker_epoch = -1
+        self.mark_open()
+
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         try:
             return checkpoints.read_offsets(self.disk, f"{self.path}/{name}")

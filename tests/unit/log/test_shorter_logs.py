@@ -1,0 +1,71 @@
+"""A log that closed cleanly and is shorter when it opens: no start vouches for it, however it came to be."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
+from barnabas.log.files import LOG
+from barnabas.types import TopicPartition
+from tests.unit.log.directories_world import PATHS, DirectoriesWorld
+from tests.unit.log.test_directories import TOPIC_ID, fill
+
+T0 = TopicPartition("t", 0)
+HERE = f"{PATHS[0]}/{T0}"
+
+
+class Closed:
+    """A log of several segments, the last of which has several batches, in a directory with a proof."""
+
+    def __init__(self) -> None:
+        self.world = DirectoriesWorld()
+        log = self.world.logs.create(T0, TOPIC_ID, self.world.logs.directories[0].directory_id)
+        fill(log, 60)
+        assert len(log.segments) > 1
+        self.end, self.last, self.size = log.log_end_offset, log.active.path, log.active.size
+        self.last_batch = log.active.end_before(self.end - 1)[1]
+        assert 0 < self.last_batch < self.size
+        self.world.stop()
+
+    def shorten(self, how: str) -> None:
+        """Behind the back of everybody."""
+        names = self.world.disk.names
+        if how == "a whole log":
+            for path in [HERE, *self.world.disk.below(HERE)]:
+                del names[path]
+        elif how == "a segment":
+            for path in [path for path in names if path.startswith(self.last.removesuffix(LOG))]:
+                del names[path]
+        else:
+            left = {"a torn batch": self.size - 5, "a whole batch": self.last_batch}
+            self.world.disk.file(self.last).truncate(left.get(how, 0))
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["a torn batch", "a whole batch", "the last batches", "a segment", "a whole log"],
+)
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+def test_what_is_missing_is_told_with_every_start(how: str, ending: str) -> None:
+    closed = Closed()
+    world = closed.world
+    closed.shorten(how)
+    world.start(writing=False)
+    found = world.logs.logs.get(T0)
+    assert found is None or found.log_end_offset < closed.end
+    assert world.logs.previous_broker_epoch == -1
+    # The controller was not there: this process ends before it has told anybody.
+    assert f"{PATHS[0]}/{CLEAN_SHUTDOWN_FILE}" not in world.disk.names
+    getattr(world, ending)()
+    world.start(writing=False)
+    assert world.logs.previous_broker_epoch == -1
+
+
+def test_what_is_whole_is_vouched_for_with_every_start() -> None:
+    closed = Closed()
+    world = closed.world
+    for _ in range(2):
+        world.start(writing=False)
+        assert world.logs.previous_broker_epoch == 5
+        assert world.logs.logs[T0].log_end_offset == closed.end
+        world.kill()
