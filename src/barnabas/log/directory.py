@@ -6,6 +6,7 @@ A directory that fails goes offline with a reason and takes only its own logs al
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -68,8 +69,8 @@ class LogDirectory:
         self.in_checkpoints: set[TopicPartition] = set()
         """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
         self.silence = Silence()
-        self._lowered = 0
-        """How often a recovery point was lowered: an older checkpoint must not come after that."""
+        self._written: Counter[str] = Counter()
+        """How often each checkpoint was written anew at once: a job from before must not come after that."""
 
     @property
     def is_online(self) -> bool:
@@ -199,13 +200,13 @@ class LogDirectory:
         else:
             entries = self.log_start_entries()
         self.in_checkpoints.update(entries)
-        lowered = self._lowered
+        written = self._written[name]
 
         def job() -> None:
             checkpoints.write_offsets(self.disk, path + NEXT_SUFFIX, entries)
 
         def finish() -> None:
-            if self.is_online and (name != checkpoints.RECOVERY_POINT or lowered == self._lowered):
+            if self.is_online and written == self._written[name]:
                 self.disk.rename(path + NEXT_SUFFIX, path)
 
         return CheckpointJob(job, finish)
@@ -213,8 +214,7 @@ class LogDirectory:
     def lower_recovery_points(self) -> None:
         """A log is about to write below the recovery point that the checkpoint has: make a lower one
         durable first. Blocks."""
-        self._lowered += 1
-        self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
+        self._replace(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
         for log in self.all_logs.values():
             log.checkpointed_recovery_point = log.recovery_point
 
@@ -230,21 +230,25 @@ class LogDirectory:
     def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         checkpoints.write_offsets(self.disk, f"{self.path}/{name}", offsets)
 
+    def _replace(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        self._written[name] += 1
+        self.write_offsets(name, offsets)
+
     def write_all_checkpoints(self) -> None:
         self.lower_recovery_points()
-        self.write_offsets(checkpoints.HIGH_WATERMARK, self.high_watermark_entries())
-        self.write_offsets(checkpoints.LOG_START, self.log_start_entries())
+        self._replace(checkpoints.HIGH_WATERMARK, self.high_watermark_entries())
+        self._replace(checkpoints.LOG_START, self.log_start_entries())
         self.in_checkpoints = set(self.all_logs)
 
     def closing_job(self, broker_epoch: int | None) -> Callable[[], None]:
         """A job that writes the last of all checkpoints, and then the proof of a clean shutdown for
         `broker_epoch` (None: the one that is there stays). All its logs are closed."""
-        self._lowered += 1
         contents = (
             (checkpoints.RECOVERY_POINT, self.recovery_point_entries()),
             (checkpoints.HIGH_WATERMARK, self.high_watermark_entries()),
             (checkpoints.LOG_START, self.log_start_entries()),
         )
+        self._written.update([name for name, _ in contents])
 
         def job() -> None:
             for name, entries in contents:
