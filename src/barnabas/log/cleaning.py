@@ -14,7 +14,6 @@ from typing import Protocol, TypeVar
 
 from barnabas.config.settings import LogManagerSettings
 from barnabas.log import checkpoints, cleaner
-from barnabas.log.checkpoints import MalformedCheckpoint
 from barnabas.log.compaction import KEY_COST
 from barnabas.log.compactor import Compactor, HelpedCompactor, LocalCompactor
 from barnabas.log.config import FOREVER_MS
@@ -77,13 +76,8 @@ class LogCleaner:
         self._had_helper = False
 
     def load(self, directory: LogDirectory) -> None:
-        """Where compaction of the directory's logs, which are open, has come. Raises ``OSError``."""
-        path = f"{directory.path}/{checkpoints.CLEANER}"
-        try:
-            known = checkpoints.read_offsets(self._ports.disk, path)
-        except MalformedCheckpoint:
-            return  # compaction begins anew: that costs time only
-        self.first_dirty.update({tp: at for tp, at in known.items() if tp in directory.logs})
+        """Where compaction of the directory's logs, which are open, has come."""
+        self.first_dirty.update(directory.compacted())
 
     def start(self) -> None:
         if self.settings.cleaner:
@@ -240,16 +234,31 @@ class LogCleaner:
             helped=isinstance(work.compactor, HelpedCompactor),
             took_ms=round(self._ports.clock.now_ms() - work.started_ms),
         )
-        here = work.directory.logs
-        entries = {tp: at for tp, at in self.first_dirty.items() if tp in here}
-        path = f"{work.directory.path}/{checkpoints.CLEANER}"
-        disk = self._ports.disk
 
-        def done(_: None) -> None:
-            self._round = None
-            self._tick()
+        def saved() -> None:
+            if self._round is work:
+                self._round = None
+                self._tick()
 
-        self._run(work, lambda: checkpoints.write_offsets(disk, path, entries), done)
+        self._save(work.directory, saved)
+
+    def _save(self, directory: LogDirectory, done: Callable[[], None]) -> None:
+        """Say durably how far the directory's logs are compacted; also where the round was given up
+        meanwhile, since its gaps are there."""
+        write = directory.compaction_job(self.first_dirty)
+
+        def finish(result: object) -> None:
+            try:
+                if isinstance(result, BaseException):
+                    raise result
+                if not write.finish():  # a log was cut, or made anew
+                    self._save(directory, done)
+                    return
+            except OSError as error:
+                self._logs.fail(directory, f"writing {checkpoints.CLEANER} failed: {error}")
+            done()
+
+        self._ports.background.run(f"clean {directory.path}", write.job, finish)
 
     def _give_up(self, work: Round) -> None:
         self._round = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -35,7 +35,8 @@ class CheckpointJob(NamedTuple):
 
     job: Callable[[], None]
     """Blocks; for another thread."""
-    finish: Callable[[], None]
+    finish: Callable[[], bool]
+    """On the owner's: puts it in its place. False where something newer stands there."""
 
 
 class PartitionDirectory(NamedTuple):
@@ -65,6 +66,7 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self._compacted_to: dict[TopicPartition, int] = {}
+        """What the checkpoint of compaction says."""
         self._is_checkpoint_lost = False
         self.in_checkpoints: set[TopicPartition] = set()
         """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
@@ -87,6 +89,7 @@ class LogDirectory:
         self.log_starts = self._offsets(checkpoints.LOG_START)
         self._compacted_to = self._offsets(checkpoints.CLEANER)
         self.in_checkpoints = {*self.recovery_points, *self.high_watermarks, *self.log_starts}
+        self.in_checkpoints.update(self._compacted_to)
         path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
         self.was_clean = self.disk.exists(path)
         if self.was_clean:
@@ -188,7 +191,6 @@ class LogDirectory:
     def checkpoint_job(self, name: str) -> CheckpointJob:
         """The present offsets as a job that writes them durably beside the file, and what to do then on
         the owner's thread: put them in its place, unless something newer stands there."""
-        path = f"{self.path}/{name}"
         if name == checkpoints.RECOVERY_POINT:
             entries = self.recovery_point_entries()
             logs = self.all_logs
@@ -199,21 +201,51 @@ class LogDirectory:
             entries = self.high_watermark_entries()
         else:
             entries = self.log_start_entries()
+        return self._job(name, entries)
+
+    def compaction_job(self, first_dirty: Mapping[TopicPartition, int]) -> CheckpointJob:
+        """How far its logs were compacted, likewise."""
+        entries = _still_compacted(first_dirty, self.logs)
+        job, place = self._job(checkpoints.CLEANER, entries)
+
+        def finish() -> bool:
+            if not place():
+                return False
+            self._compacted_to = entries
+            return True
+
+        return CheckpointJob(job, finish)
+
+    def _job(self, name: str, entries: dict[TopicPartition, int]) -> CheckpointJob:
+        path = f"{self.path}/{name}"
         self.in_checkpoints.update(entries)
         written = self._written[name]
 
         def job() -> None:
             checkpoints.write_offsets(self.disk, path + NEXT_SUFFIX, entries)
 
-        def finish() -> None:
-            if self.is_online and written == self._written[name]:
-                self.disk.rename(path + NEXT_SUFFIX, path)
+        def finish() -> bool:
+            if not self.is_online:
+                return True
+            if written != self._written[name]:
+                return False
+            self.disk.rename(path + NEXT_SUFFIX, path)
+            return True
 
         return CheckpointJob(job, finish)
 
+    def compacted(self) -> dict[TopicPartition, int]:
+        """How far the checkpoint says that logs were compacted which are here."""
+        return _still_compacted(self._compacted_to, self.logs)
+
     def lower_recovery_points(self) -> None:
         """A log is about to write below the recovery point that the checkpoint has: make a lower one
-        durable first. Blocks."""
+        durable first. What is written there was not compacted, either. Blocks."""
+        compacted = self.compacted()
+        self._written[checkpoints.CLEANER] += 1  # one under way may speak of what is cut
+        if compacted != self._compacted_to:
+            self.write_offsets(checkpoints.CLEANER, compacted)
+            self._compacted_to = compacted
         self._replace(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
         for log in self.all_logs.values():
             log.checkpointed_recovery_point = log.recovery_point
@@ -224,6 +256,7 @@ class LogDirectory:
         stale = any(
             log.checkpointed_recovery_point > log.recovery_point for log in self.all_logs.values()
         )
+        stale = stale or self.compacted() != self._compacted_to
         if stale or not self.in_checkpoints <= self.all_logs.keys():
             self.write_all_checkpoints()
 
@@ -287,6 +320,17 @@ def future_partition_of(name: str) -> TopicPartition | None:
 def deleted_partition_of(name: str) -> TopicPartition | None:
     """The partition whose log was deleted, or moved away, and has this name since."""
     return _partition_before(name, DELETE_SUFFIX)
+
+
+def _still_compacted(
+    offsets: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]
+) -> dict[TopicPartition, int]:
+    """Not where a log was cut since, or ends: what is written there has no gaps."""
+    return {
+        name: min(offset, logs[name].lowest_cut, logs[name].log_end_offset)
+        for name, offset in offsets.items()
+        if name in logs
+    }
 
 
 def _partition_before(name: str, suffix: str) -> TopicPartition | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from barnabas.log import checkpoints
@@ -33,3 +35,57 @@ def test_one_under_way_does_not_come_after_that_of_a_topic_made_anew(name: str) 
     new = world.logs.logs[T0]
     assert new.topic_id == OTHER_ID
     assert (new.log_start_offset, new.high_watermark) == (0, 0)
+
+
+def compacted(world: DirectoriesWorld) -> PartitionLog:
+    """A log of which compaction has written the most anew, and said so."""
+    world.config = replace(
+        world.config, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01
+    )
+    log = create(world, TOPIC_ID)
+    fill(log, 80, b"k")
+    world.run_ms(100_000)
+    assert world.logs.cleaner.rounds and world.logs.directories[0].compacted()[T0] > 50
+    return log
+
+
+def lose_a_batch_inside(world: DirectoriesWorld, log: PartitionLog) -> int:
+    """A device loses the end of one of several unsynced segments; its offset. What follows is there."""
+    first, second = log.segments[:2]
+    _, position = first.end_before(second.base_offset - 1)
+    lost = second.base_offset - 1
+    world.kill()
+    world.disk.file(first.path).truncate(position)
+    return lost
+
+
+@pytest.mark.parametrize("how", ["made anew", "cut", "cut while another is compacted"])
+def test_what_was_compacted_before_excuses_no_gap_in_what_is_written_now(how: str) -> None:
+    world = DirectoriesWorld()
+    log = compacted(world)
+    if how == "made anew":
+        world.logs.delete(T0)
+        log = create(world, OTHER_ID)
+    else:
+        log.truncate_fully_and_start_at(0)
+    if how == "cut while another is compacted":
+        directory = world.logs.directories[0]
+        job, finish = directory.compaction_job(world.logs.cleaner.first_dirty)
+        job()
+        assert finish()
+    fill(log, 20, b"k")
+    lost = lose_a_batch_inside(world, log)
+    world.start()
+    assert world.logs.logs[T0].log_end_offset == lost
+
+
+def test_how_far_a_log_is_compacted_is_said_again_where_another_was_cut_meanwhile() -> None:
+    world = DirectoriesWorld()
+    log = compacted(world)
+    directory, other = world.logs.directories[0], TopicPartition("t", 1)
+    fill(world.logs.create(other, TOPIC_ID, directory.directory_id), 5, b"k")
+    job, finish = directory.compaction_job({T0: 40})
+    job()
+    directory.lower_recovery_points()
+    assert not finish() and directory.compacted()[T0] > 50
+    assert log.log_end_offset == 80
