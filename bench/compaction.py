@@ -47,7 +47,7 @@ def written(directory: str, records: int, per_batch: int) -> PartitionLog:
         log.append_as_leader(build_batch(pairs, timestamp_ms=NOW), leader_epoch=1, wall_ms=NOW)
     log.roll()
     log.flush()
-    log.checkpointed_recovery_point = log.recovery_point
+    log.compactable_to = log.recovery_point
     log.high_watermark = log.log_end_offset
     return log
 

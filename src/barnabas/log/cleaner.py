@@ -4,7 +4,8 @@ A round reads the dirty part into a map of keys, then writes the log's inactive 
 fill a segment. New files are ``.cleaned`` until they are whole and durable and take the old ones' place
 (:mod:`barnabas.log.swapping`).
 
-Only what the checkpointed recovery point vouches for is compacted: recovery takes a gap for a loss.
+Only what the recovery point vouches for whose checkpoint is in its place is compacted: recovery takes a gap
+for a loss. (File systems keep names in order: no swap reaches the device before that checkpoint.)
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Cleaned(NamedTuple):
 def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
     """What a round on `log` would do, from offset `first_dirty` of its checkpoint on."""
     config = log.config
-    bound = min(log.last_stable_offset, log.active.base_offset, log.checkpointed_recovery_point)
+    bound = min(log.last_stable_offset, log.active.base_offset, log.compactable_to)
     sources, dirty, clean, oldest = [], 0, 0, -1
     first_dirty = max(first_dirty, log.bases[0])
     for at, segment in enumerate(log.segments[:-1]):

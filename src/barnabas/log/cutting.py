@@ -100,6 +100,7 @@ def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
     log.cuts += 1
     log.lowest_cut = min(log.lowest_cut, offset)
     log.recovery_point = min(log.recovery_point, offset)
+    log.compactable_to = min(log.compactable_to, offset)
     if offset < log.checkpointed_recovery_point:
         log.checkpointed_recovery_point = offset
         if log.on_recovery_point_lowered is not None:

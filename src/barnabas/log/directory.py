@@ -192,21 +192,17 @@ class LogDirectory:
         """The present offsets as a job that writes them durably beside the file, and what to do then on
         the owner's thread: put them in its place, unless something newer stands there."""
         if name == checkpoints.RECOVERY_POINT:
-            entries = self.recovery_point_entries()
-            logs = self.all_logs
-            for partition, offset in entries.items():
-                log = logs[partition]
-                log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, offset)
-        elif name == checkpoints.HIGH_WATERMARK:
+            return _recovery_point_job(self)
+        if name == checkpoints.HIGH_WATERMARK:
             entries = self.high_watermark_entries()
         else:
             entries = self.log_start_entries()
-        return self._job(name, entries)
+        return self.job_of(name, entries)
 
     def compaction_job(self, first_dirty: Mapping[TopicPartition, int]) -> CheckpointJob:
         """How far its logs were compacted, likewise."""
         entries = _still_compacted(first_dirty, self.logs)
-        job, place = self._job(checkpoints.CLEANER, entries)
+        job, place = self.job_of(checkpoints.CLEANER, entries)
 
         def finish() -> bool:
             if not place():
@@ -216,7 +212,8 @@ class LogDirectory:
 
         return CheckpointJob(job, finish)
 
-    def _job(self, name: str, entries: dict[TopicPartition, int]) -> CheckpointJob:
+    def job_of(self, name: str, entries: dict[TopicPartition, int]) -> CheckpointJob:
+        """`entries` as `checkpoint_job` says."""
         path = f"{self.path}/{name}"
         self.in_checkpoints.update(entries)
         written = self._written[name]
@@ -248,7 +245,7 @@ class LogDirectory:
             self._compacted_to = compacted
         self._replace(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
         for log in self.all_logs.values():
-            log.checkpointed_recovery_point = log.recovery_point
+            log.checkpointed_recovery_point = log.compactable_to = log.recovery_point
 
     def forget_old_checkpoints(self) -> None:
         """What the files say of logs that are gone, or of more than recovery found, must not be
@@ -298,6 +295,23 @@ class LogDirectory:
     def __repr__(self) -> str:
         state = self.offline_reason or f"{len(self.logs)} logs"
         return f"LogDirectory({self.path}, {state})"
+
+
+def _recovery_point_job(directory: LogDirectory) -> CheckpointJob:
+    entries, logs = directory.recovery_point_entries(), dict(directory.all_logs)
+    for partition, offset in entries.items():
+        log = logs[partition]
+        log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, offset)
+    job, place = directory.job_of(checkpoints.RECOVERY_POINT, entries)
+
+    def finish() -> bool:
+        if not place():
+            return False
+        for partition, offset in entries.items():
+            logs[partition].compactable_to = offset
+        return True
+
+    return CheckpointJob(job, finish)
 
 
 def partition_of(name: str) -> TopicPartition | None:

@@ -80,6 +80,8 @@ class PartitionLog(SegmentedLog):
         """Everything below is on the device."""
         self.checkpointed_recovery_point = 0
         """What a start after a crash may be told at most."""
+        self.compactable_to = 0
+        """What it is told at least, by the checkpoint in its place: compaction may leave gaps below."""
         self.on_recovery_point_lowered: Callable[[], None] | None = None
         """Called before anything below `checkpointed_recovery_point` is written anew; it has to make a
         lower one durable."""

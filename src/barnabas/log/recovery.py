@@ -102,7 +102,7 @@ def open_log(
     """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps. Blocks
     on the disk. Raises ``OSError``, and what `before_cut` raises."""
     log = PartitionLog(disk, files, directory, partition, config, topic_id)
-    log.checkpointed_recovery_point = recovery_point
+    log.checkpointed_recovery_point = log.compactable_to = recovery_point
     if not disk.exists(directory):
         disk.make_dirs(directory)
         cutting.start_empty(log, log_start_offset)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.log import checkpoints
+from barnabas.log import checkpoints, cleaner
 from barnabas.log.partition_log import PartitionLog
 from barnabas.types import TopicPartition, Uuid
 from tests.unit.log.directories_world import DirectoriesWorld
@@ -89,3 +89,17 @@ def test_how_far_a_log_is_compacted_is_said_again_where_another_was_cut_meanwhil
     directory.lower_recovery_points()
     assert not finish() and directory.compacted()[T0] > 50
     assert log.log_end_offset == 80
+
+
+def test_compaction_waits_until_the_recovery_point_is_in_its_place() -> None:
+    world = DirectoriesWorld()
+    log = create(world, TOPIC_ID)
+    fill(log, 80)
+    log.flush()
+    world.logs.checkpoint(checkpoints.RECOVERY_POINT)
+    # With the power lost now recovery would begin at 0 and take what compaction left out for lost.
+    assert not cleaner.make_plan(log, 0, 1000).sources
+    world.run_ms(500)
+    assert cleaner.make_plan(log, 0, 1000).sources[-1].end_offset == log.active.base_offset
+    log.truncate_to(31)
+    assert cleaner.make_plan(log, 0, 1000).sources[-1].end_offset <= 31

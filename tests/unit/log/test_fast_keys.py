@@ -123,7 +123,7 @@ def files_of(make: Callable[[int], KeyMap], run: bytes, rounds: int, full: int) 
     log.append_as_follower(run)
     log.roll()
     log.flush()
-    log.checkpointed_recovery_point = log.high_watermark = log.log_end_offset
+    log.compactable_to = log.high_watermark = log.log_end_offset
     for number in range(rounds):
         plan = cleaner.make_plan(log, 0, NOW + number * 1000)
         known = cleaner.build_map(plan, full, make)
