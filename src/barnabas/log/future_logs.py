@@ -7,7 +7,8 @@ current one's place.
 Invariants: a partition has at most one current log and at most one future one, in different
 directories; whatever a crash interrupts, opening finds exactly one valid log. The swap first renames the
 current directory to ``-delete``, durably, then the future one to the plain name: a partition without a
-current log whose ``-delete`` directory is there was between the two, and its future log is whole.
+current log whose ``-delete`` directory is there was between the two, and its future log is whole, provided
+that every directory was looked at.
 
 Source: ``LogManager.replaceCurrentWithFutureLog`` of Apache Kafka 4.3 for behaviour.
 """
@@ -68,16 +69,23 @@ class FutureLogs:
 
     def settle(self) -> None:
         """After every directory was opened: finish the swaps that a crash interrupted, then remove what
-        deleted partitions and ended moves left behind. Blocks."""
+        deleted partitions and ended moves left behind. Blocks.
+
+        While a directory is away the current log may be in it, and what was deleted another, older one: such
+        a copy stays one. Where the controller had agreed to the move, `replace_missing` follows when the
+        replica takes up its role; else a start with every directory decides."""
         owner = self._owner
         online = [directory for directory in owner.directories if directory.is_online]
         leftovers = {directory: directory.leftovers() for directory in online}
         deleted = {deleted_partition_of(name) for names in leftovers.values() for name in names}
+        unclear = set[TopicPartition | None]()
         for partition, log in sorted(self.logs.items()):
             home, current = self._home[partition], owner.directory_of(partition)
             try:
                 if current is home:
                     self.drop(partition)
+                elif current is None and partition in deleted and owner.any_offline:
+                    unclear.add(partition)
                 elif current is None and partition in deleted:
                     self._promote(partition, home, log)
                     self._disk.sync_dir(home.path)
@@ -86,7 +94,8 @@ class FutureLogs:
         for directory, names in leftovers.items():
             try:
                 for name in names:
-                    self._disk.remove_tree(f"{directory.path}/{name}")
+                    if deleted_partition_of(name) not in unclear:
+                        self._disk.remove_tree(f"{directory.path}/{name}")
             except OSError as error:
                 owner.fail(directory, f"removing old files failed: {error}")
 

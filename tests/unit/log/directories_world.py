@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
@@ -42,12 +42,14 @@ class DirectoriesWorld:
         self.offline: list[tuple[str, list[TopicPartition]]] = []
         self.start()
 
-    def start(self, *, writing: bool = True) -> None:
+    def start(self, *, writing: bool = True, unreadable: Sequence[str] = ()) -> None:
         """A new process opens them; `writing`: it is in the cluster and takes up roles."""
         self.process = self.machine.start_process()
         disk = self.process.disk
-        identities = {}
+        identities = dict[str, MetaProperties | None].fromkeys(unreadable)
         for number, path in enumerate(PATHS):
+            if path in identities:
+                continue
             disk.make_dirs(path)
             identities[path] = MetaProperties("c", NodeId(1), Uuid(bytes(15) + bytes([number + 7])))
         self.logs = LogDirectories(

@@ -109,6 +109,41 @@ def test_a_log_that_begins_inside_a_batch_is_copied_from_that_batch_on() -> None
     assert copy.segments[0].base_offset == 0
 
 
+def test_a_copy_stays_one_while_the_current_log_may_be_where_nobody_can_look() -> None:
+    world = DirectoriesWorld()
+    source, copy = begin(world)
+    copy_all(source, copy)
+    moved = world.logs.futures.replace_current(T0)  # what is left in the first directory waits
+    back = world.logs.futures.create(T0, world.logs.directories[0], moved)
+    copy_all(moved, back, runs=1)
+    assert 0 < back.log_end_offset < moved.log_end_offset
+    world.kill()
+    world.disk.fail_call(1, for_good=True, prefix=PATHS[1])
+    world.start(unreadable=[PATHS[1]])
+    assert T0 not in world.logs.logs and T0 in world.logs.futures.logs
+    world.kill()
+    world.disk.fail_call(0)
+    world.start()
+    assert world.logs.logs[T0].log_end_offset == 12
+    assert world.logs.directory_of(T0) is world.logs.directories[1]
+    assert [name for name in names(world, PATHS[0]) if name.endswith("-delete")] == []
+
+
+def test_a_swap_that_was_interrupted_is_finished_when_every_directory_is_back() -> None:
+    world = DirectoriesWorld()
+    source, copy = begin(world)
+    copy_all(source, copy)
+    copy.flush()
+    world.logs.old_files.set_aside(world.logs.directories[0], source)
+    world.kill()
+    other = "/disk3/logs"
+    world.start(unreadable=[other])
+    assert T0 not in world.logs.logs
+    world.kill()
+    world.start()
+    assert world.logs.logs[T0].log_end_offset == 12
+
+
 def test_a_deleted_partition_takes_its_copy_along() -> None:
     world = DirectoriesWorld()
     source, copy = begin(world)
