@@ -194,8 +194,9 @@ class ControllerRuntime:
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """The committed state in chunks of values; it stays that of this moment while the log goes
-        on. None within a metadata transaction."""
-        return snapshot_values(self.image)
+        on. None within a metadata transaction, and while what was committed waits for the end of an
+        append: the quorum counts it as applied already."""
+        return None if self._appending else snapshot_values(self.image)
 
     def _answer_committed(self) -> None:
         waiting = self._waiting

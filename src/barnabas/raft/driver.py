@@ -217,7 +217,7 @@ class QuorumReplica:
     @property
     def log_end_offset(self) -> int:
         """Proposals that still wait for the end of the turn included."""
-        return self.machine.log.end_offset + len(self._proposals.values)
+        return self.machine.log.end_offset + len(self._proposals)
 
     @property
     def log_start_offset(self) -> int:

@@ -3,11 +3,13 @@ linger, where one is set.
 
 Offsets are given out at once, so nothing else may be appended while proposals wait: the replica
 drains them before every step of the machine that could append or end the leadership. A batch that is full
-goes at once.
+goes in the next turn; nothing is appended within `add`: a step may commit or end the leadership, and whoever
+proposes has not taken note of its offset yet.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from barnabas.ports import Ports, Wakeup
@@ -40,8 +42,12 @@ class Proposals:
         self._linger_ms = linger_ms
         self._step = step
         self._wakeup: Wakeup | None = None
+        self._full: deque[list[Buffer]] = deque()
+        """Batches that take no more."""
+        self._in_full = 0
+        """Records in them."""
         self.values: list[Buffer] = []
-        """What waits."""
+        """What waits in the last batch; it is never empty where there are full ones."""
         self._bytes = 0
         self._is_held = False
         self.is_draining = False
@@ -73,12 +79,25 @@ class Proposals:
         if size > self._bytes_max or not values:
             raise BatchTooLargeError(f"{len(values)} values of {size} bytes, {self._bytes_max} fit")
         if self._bytes + size > self._bytes_max:
-            self.drain()
-        if not self.values and not self._is_held:
+            self._close_batch()
+        elif not self.values and not self._is_held:
             self._drain_later()
         self.values += values
         self._bytes += size
-        return self._machine.log.end_offset + len(self.values) - 1
+        return self._machine.log.end_offset + self._in_full + len(self.values) - 1
+
+    def __len__(self) -> int:
+        """Records that wait."""
+        return self._in_full + len(self.values)
+
+    def _close_batch(self) -> None:
+        """What follows stands in another one. The end of the turn, or of the step, takes all; where they
+        linger, full ones go before."""
+        self._full.append(self.values)
+        self._in_full += len(self.values)
+        self.values, self._bytes = [], 0
+        if self._linger_ms:
+            self._ports.wakeups.call_soon(self._drain_full)
 
     def _drain_later(self) -> None:
         if self._linger_ms:
@@ -107,6 +126,8 @@ class Proposals:
 
     def drop(self) -> None:
         """This replica leads no more: what still waits will never have been in the log."""
+        self._full.clear()
+        self._in_full = 0
         self.values, self._bytes = [], 0
         self._disarm()
 
@@ -116,13 +137,24 @@ class Proposals:
             self._wakeup = None
 
     def drain(self) -> None:
-        """Append what waits as one batch."""
+        """Append what waits: one batch, mostly."""
         if self._wakeup is not None:
             self._disarm()
+        if self._full:
+            self._drain_full()
         if self.values:
             values, self.values = self.values, []
             self._bytes = 0
-            machine = self._machine
-            wall_ms = self._ports.clock.wall_ms()
-            batch = data_batch(values, machine.log.end_offset, machine.epoch, wall_ms)
-            self._step(on.Propose(batch, len(values)))
+            self._propose(values)
+
+    def _drain_full(self) -> None:
+        while self._full:  # a step may end the leadership, and with it what waits
+            values = self._full.popleft()
+            self._in_full -= len(values)
+            self._propose(values)
+
+    def _propose(self, values: list[Buffer]) -> None:
+        machine = self._machine
+        wall_ms = self._ports.clock.wall_ms()
+        batch = data_batch(values, machine.log.end_offset, machine.epoch, wall_ms)
+        self._step(on.Propose(batch, len(values)))

@@ -51,11 +51,12 @@ def test_without_a_linger_nothing_waits() -> None:
 
 
 def test_a_full_batch_waits_for_nothing() -> None:
-    _, replica = quorum_of(append_linger_ms=LINGER_MS, batch_bytes_max=1000)
+    quorum, replica = quorum_of(append_linger_ms=LINGER_MS, batch_bytes_max=1000)
     end = end_of_log(replica)
     replica.append([b"x" * 600])
     assert end_of_log(replica) == end
     assert replica.append([b"y" * 600]) == end + 1
+    quorum.world.run(quorum.world.now_ms)
     assert end_of_log(replica) == end + 1  # the first has gone, the second waits
 
 
