@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from crc32c import crc32c
 
+from barnabas.log.config import FOREVER_MS
 from barnabas.log.epoch_runs import EpochRuns
 from barnabas.log.segment import Indexed, Segment, indexing_of, note_indexed
 from barnabas.record.batch import CRC_FROM, HEADER, HEADER_SIZE, LENGTH_PREFIX, MAGIC
@@ -17,17 +18,23 @@ WINDOW_BYTES = 1024 * 1024
 
 
 def check_plain(
-    segment: Segment, position: int, least: int, most: int, epochs: EpochRuns
+    segment: Segment,
+    position: int,
+    least: int,
+    most: int,
+    epochs: EpochRuns,
+    reach: int = FOREVER_MS,
 ) -> tuple[int, int]:
-    """Pass the sound batches without a producer from `position` on, whose offsets begin at `least` and end
-    before `most`; their index entries are made and `epochs` is told. The position behind them, and the
-    offset."""
+    """Pass the sound batches without a producer from `position` on, whose offsets begin at `least` (at
+    `reach` at the latest, and from there on without a gap, where one is given) and end before `most`;
+    their index entries are made and `epochs` is told. The position behind them, and the offset."""
     ahead = WINDOW_BYTES
     while segment.size - position >= HEADER_SIZE:
         window = memoryview(segment.file().read_at(position, ahead))
-        size, least = _check_window(segment, window, position, least, most, epochs)
+        size, least = _check_window(segment, window, position, least, most, epochs, reach)
         position += size
         if size:
+            reach = least if reach < FOREVER_MS else reach
             ahead = WINDOW_BYTES
             continue
         whole = LENGTH_PREFIX + HEADER.unpack_from(window)[1]
@@ -38,7 +45,13 @@ def check_plain(
 
 
 def _check_window(
-    segment: Segment, window: memoryview, start: int, least: int, most: int, epochs: EpochRuns
+    segment: Segment,
+    window: memoryview,
+    start: int,
+    least: int,
+    most: int,
+    epochs: EpochRuns,
+    reach: int,
 ) -> tuple[int, int]:
     """As `check_plain`, within what was read at `start`: how many bytes were passed, and the offset."""
     _, interval, since, stamp, stamp_offset = indexing_of(segment)
@@ -57,6 +70,7 @@ def _check_window(
             or length < HEADER_SIZE - LENGTH_PREFIX
             or end > total
             or base < least
+            or base > reach
             or delta < 0
             or next_offset > most
             or producer >= 0
@@ -74,6 +88,8 @@ def _check_window(
             since = 0
         since += end - at
         at, least = end, next_offset
+        if reach < FOREVER_MS:
+            reach = least
     if at and segment.first_timestamp is None:
         segment.first_timestamp = unpack(window, 0)[8]
     note_indexed(segment, Indexed(entries, since, stamp, stamp_offset))

@@ -69,13 +69,15 @@ BeforeCut = Callable[[Segment, int, int], None]
 class Seen:
     """What the batches behind the recovery point say besides their bytes, so that they are read once."""
 
-    __slots__ = ("compacted_to", "epochs", "from_offset", "has_producers")
+    __slots__ = ("compacted_to", "epochs", "from_offset", "has_gaps", "has_producers")
 
-    def __init__(self, from_offset: int, compacted_to: int = 0) -> None:
+    def __init__(self, from_offset: int, compacted_to: int = 0, has_gaps: bool = True) -> None:
         self.from_offset = from_offset
         """All batches that end behind it were seen."""
         self.compacted_to = compacted_to
         """Between segments that begin up to here offsets may be missing."""
+        self.has_gaps = has_gaps
+        """Whether offsets may be missing between batches."""
         self.epochs = EpochRuns()
         self.has_producers = False
 
@@ -96,10 +98,12 @@ def open_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
     compacted_to: int = 0,
+    has_gaps: bool = True,
     topic_id: Uuid | None = None,
     before_cut: BeforeCut | None = None,
 ) -> Opened:
-    """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps. Blocks
+    """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps
+    between segments; a log that never `has_gaps` between batches ends before the first one. Blocks
     on the disk. Raises ``OSError``, and what `before_cut` raises."""
     log = PartitionLog(disk, files, directory, partition, config, topic_id)
     log.checkpointed_recovery_point = log.compactable_to = recovery_point
@@ -121,7 +125,7 @@ def open_log(
     epochs_usable = log.epochs.load()
     # After a crash nobody knows what was made durable besides what the recovery point says.
     log.new_files = log.new_directory = log.epochs.is_dirty = not clean
-    seen = None if clean else Seen(recovery_point, compacted_to)
+    seen = None if clean else Seen(recovery_point, compacted_to, has_gaps)
     cut = Cut() if seen is None else _recover(log, seen, before_cut)
     later_cut = _find_end(log, log_start_offset)
     if later_cut is not None:
@@ -232,18 +236,26 @@ def _recover_segment(
     start, next_offset, indexed_to = _position_of_recovery_point(segment, recovery_point)
     _note_before(segment, start, indexed_to)
     end, least, fault = start, next_offset, ""
+    exact = seen is not None and not seen.has_gaps
+    reach = max(next_offset, recovery_point) if exact else FOREVER_MS
     note = segment.note
     try:
         if seen is not None:
             most = FOREVER_MS if following is None else following
-            end, next_offset = check_plain(segment, start, next_offset, most, seen.epochs)
+            end, next_offset = check_plain(segment, start, next_offset, most, seen.epochs, reach)
             least = next_offset
+            if exact and end > start:
+                reach = least
         for header, position in segment.headers(end, crc=True):
             base = header[0]  # by index: a log may have a million batches
             last = base + header[6]
             if base < least or segment.would_overflow(last):
                 raise CorruptLogError(segment.path, position, "the offsets do not ascend")
+            if base > reach:  # no CRC covers offsets
+                raise CorruptLogError(segment.path, position, "offsets are missing")
             least = last + 1
+            if exact:
+                reach = least
             if following is not None and least > following:
                 break
             size = header[1] + LENGTH_PREFIX

@@ -9,6 +9,7 @@ Source: KIP-630; Kafka's ``KafkaRaftLog``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from barnabas.log.errors import CorruptLogError
@@ -18,7 +19,15 @@ from barnabas.raft.batches import ControlRecord
 from barnabas.raft.damage import DamagedLogError, marked_offset, sound_controls
 from barnabas.raft.election_state import FILE_NAME, ElectionState, QuorumStateError
 from barnabas.raft.log_shape import LogShape
-from barnabas.raft.replica_log import DIRECTORY, MetadataLog, RaftLog, scan
+from barnabas.raft.replica_log import (
+    DIRECTORY,
+    EPOCH_MAX,
+    UNKNOWN,
+    MetadataLog,
+    RaftLog,
+    UnsoundError,
+    scan,
+)
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.snapshots import SnapshotFile
 from barnabas.raft.state_machine import OffsetAndEpoch
@@ -67,15 +76,15 @@ def open_replica(
         raise snapshots.CorruptSnapshotError(
             f"{path} begins at offset {log.start_offset} and has no snapshot of what was before"
         )
-    try:
-        shape, controls = scan(log)
-    except CorruptLogError:
-        if latest is None or latest.offset <= log.start_offset:
-            raise
-        # What lies behind the snapshot was checked when the log was opened: the damage is before it.
-        log.delete_before(latest.offset)
-        earliest = latest
-        shape, controls = scan(log)
+    election, epoch_max = _election(disk, path)
+
+    def check(error: UnsoundError) -> None:
+        if not cut_damage and error.offset < (synced := marked_offset(disk, path)):
+            if _votes_alone(disk, settings, path, known):
+                raise DamagedLogError(path, 0, error.offset, synced) from error
+
+    shape, controls, earliest, unsound = _scan_sound(log, earliest, latest, epoch_max, check)
+    fault = fault or unsound
     if latest is not None and _contradicts(shape, latest):
         log.restart_at(latest.offset)
         earliest = latest
@@ -92,14 +101,50 @@ def open_replica(
         for offset, (_, message) in enumerate(records, base_offset):
             if latest is None or offset >= latest.offset:
                 _note(history, message, offset)
-    state_path = f"{path}/{FILE_NAME}"
-    election = ElectionState()
-    if disk.exists(state_path):
-        try:
-            election = ElectionState.from_json(disk.read_file(state_path))
-        except QuorumStateError as error:
-            raise QuorumStateError(f"{state_path}: {error}; {WITHOUT_IT}") from error
     return Opened(path, log, shape, history, election, file, controls, fault)
+
+
+def _scan_sound(
+    log: RaftLog,
+    earliest: OffsetAndEpoch | None,
+    latest: OffsetAndEpoch | None,
+    epoch_max: int,
+    before_cut: Callable[[UnsoundError], None],
+) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]], OffsetAndEpoch | None, str]:
+    """(shape, control batches, earliest snapshot, why it was cut) of the log without what is not sound: up to
+    the latest snapshot where the damage is before it, else what stands behind the damage."""
+    fault = ""
+    while True:
+        before = earliest.epoch if earliest and earliest.offset == log.start_offset > 0 else UNKNOWN
+        try:
+            return *scan(log, before, epoch_max), earliest, fault
+        except UnsoundError as error:
+            if latest is None or latest.offset <= error.offset:
+                before_cut(error)
+                log.truncate_to(error.offset)
+                if log.end_offset > error.offset:
+                    raise CorruptLogError(DIRECTORY, 0, str(error)) from error
+                fault = fault or str(error)
+                continue
+        except CorruptLogError:
+            # What lies behind the snapshot was checked when the log was opened: the damage is before it.
+            if latest is None or latest.offset <= log.start_offset:
+                raise
+        log.delete_before(latest.offset)
+        earliest = latest
+
+
+def _election(disk: Disk, path: str) -> tuple[ElectionState, int]:
+    """What was persisted, and the last epoch of which this replica heard: it is persisted before any of its
+    records. Who wiped the file (Kafka's advice where voters changed) says nothing of that."""
+    state_path = f"{path}/{FILE_NAME}"
+    if not disk.exists(state_path):
+        return ElectionState(), EPOCH_MAX
+    try:
+        election = ElectionState.from_json(disk.read_file(state_path))
+    except QuorumStateError as error:
+        raise QuorumStateError(f"{state_path}: {error}; {WITHOUT_IT}") from error
+    return election, election.epoch
 
 
 def _open_log(

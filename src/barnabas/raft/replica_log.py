@@ -21,6 +21,7 @@ from barnabas.ports import Disk
 from barnabas.raft.batches import ControlRecord, control_records
 from barnabas.raft.log_shape import LogShape
 from barnabas.record.batch import CONTROL, HEADER_SIZE, LENGTH_PREFIX, MAGIC, CorruptBatchError
+from barnabas.record.builder import ControlType
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Buffer, TopicPartition
 
 DIRECTORY = f"{METADATA_TOPIC}-0"
@@ -29,6 +30,8 @@ TAIL_BYTES_MAX = 64 * 1024
 """What was appended last is kept in memory up to this size: followers ask for it next, and it is applied."""
 TAIL_APPENDS_MAX = 16
 """So many appends at most."""
+EPOCH_MAX = (1 << 31) - 1
+UNKNOWN = -1
 _HEAD = Struct(">qiibIhi")
 """A batch's header up to the last offset delta."""
 
@@ -115,6 +118,7 @@ class MetadataLog:
             clean=False,
             recovery_point=recovery_point,
             log_start_offset=start_offset,
+            has_gaps=False,
             topic_id=METADATA_TOPIC_ID,
             before_cut=before_cut,
         )
@@ -228,39 +232,88 @@ class MetadataLog:
         return f"MetadataLog({self._log!r})"
 
 
-def scan(log: RaftLog) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]]]:
+class UnsoundError(ValueError):
+    """No CRC covers offsets and epochs: from `offset` on the log is not what a quorum can have written."""
+
+    def __init__(self, offset: int, why: str) -> None:
+        super().__init__(f"the metadata log is sound up to offset {offset}: {why}")
+        self.offset = offset
+
+
+def scan(
+    log: RaftLog, epoch_before: int = UNKNOWN, epoch_max: int = EPOCH_MAX
+) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]]]:
     """The shape of a log that was just opened, without its snapshots, and its control batches by base
-    offset. Raises :class:`CorruptBatchError`, :class:`CorruptLogError`."""
-    shape = LogShape(log.start_offset, log.start_offset)
-    controls: list[tuple[int, list[ControlRecord]]] = []
-    before = -1
+    offset. The record before its start is of `epoch_before`, where that is known; `epoch_max` is the last
+    epoch of which this replica heard. Raises :class:`CorruptBatchError`, :class:`CorruptLogError`,
+    :class:`UnsoundError`."""
+    found = _Scan(log.start_offset, epoch_before)
+    shape, before = found.shape, -1
     while before < shape.end_offset < log.end_offset:
         before = shape.end_offset
-        _scan_piece(memoryview(log.read(before, SCAN_BYTES, log.end_offset)), shape, controls)
-    return shape, controls
+        found.pass_batches(memoryview(log.read(before, SCAN_BYTES, log.end_offset)))
+    if shape.last_epoch > epoch_max and found.epoch_is_one_batch():
+        raise UnsoundError(shape.epochs[-1][1], f"epoch {shape.last_epoch} was not reached yet")
+    return shape, found.controls
 
 
-def _scan_piece(
-    data: memoryview, shape: LogShape, controls: list[tuple[int, list[ControlRecord]]]
-) -> None:
-    """Headers only, which were checked when the log was opened: there may be a million of them."""
-    unpack, position, total = _HEAD.unpack_from, 0, len(data)
-    end, known = shape.end_offset, -1
-    while total - position >= HEADER_SIZE:
-        base, length, epoch, magic, _, attributes, last_delta = unpack(data, position)
-        stop = position + LENGTH_PREFIX + length
-        if magic != MAGIC or length < HEADER_SIZE - LENGTH_PREFIX or base < 0 or last_delta < 0:
-            raise CorruptBatchError(position, "no batch of format v2")
-        if stop > total:
-            break
-        if base + last_delta >= end:
-            if epoch != known:
-                if end > shape.end_offset:
-                    shape.append(shape.end_offset, end, known)
-                known = epoch
-            end = base + last_delta + 1
-            if attributes & CONTROL:
-                controls.append((base, control_records(data[position:stop])))
-        position = stop
-    if end > shape.end_offset:
-        shape.append(shape.end_offset, end, known)
+class _Scan:
+    """What the batches up to here said. In a quorum's log offsets have no gap, epochs do not descend, and
+    each begins with the record of its leader."""
+
+    def __init__(self, start_offset: int, epoch_before: int) -> None:
+        self.shape = LogShape(start_offset, start_offset)
+        self.controls: list[tuple[int, list[ControlRecord]]] = []
+        self._epoch = epoch_before
+
+    def pass_batches(self, data: memoryview) -> None:
+        """Headers only, which were checked when the log was opened: there may be a million of them."""
+        shape, known = self.shape, self._epoch
+        unpack, position, total = _HEAD.unpack_from, 0, len(data)
+        end = shape.end_offset
+        while total - position >= HEADER_SIZE:
+            base, length, epoch, magic, _, attributes, last_delta = unpack(data, position)
+            stop = position + LENGTH_PREFIX + length
+            if magic != MAGIC or length < HEADER_SIZE - LENGTH_PREFIX or base < 0 or last_delta < 0:
+                raise CorruptBatchError(position, "no batch of format v2")
+            if stop > total:
+                break
+            if base + last_delta >= end:
+                if base > end:
+                    raise UnsoundError(end, f"the next batch begins at {base}")
+                records = control_records(data[position:stop]) if attributes & CONTROL else []
+                if epoch != known:
+                    if end > shape.end_offset:
+                        shape.append(shape.end_offset, end, known)
+                    self._check_epoch(known, epoch, end, records)
+                    known = epoch
+                end = base + last_delta + 1
+                if records:
+                    self.controls.append((base, records))
+            position = stop
+        if end > shape.end_offset:
+            shape.append(shape.end_offset, end, known)
+        self._epoch = known
+
+    def _check_epoch(
+        self, before: int, epoch: int, offset: int, records: list[ControlRecord]
+    ) -> None:
+        """`epoch` begins at `offset`."""
+        if epoch < 0:
+            raise UnsoundError(offset, f"epoch {epoch}")
+        if before == UNKNOWN:
+            return
+        if epoch > before:
+            if not records or records[0][0] != ControlType.LEADER_CHANGE:
+                raise UnsoundError(offset, f"nobody was elected in epoch {epoch}")
+        elif self.shape.epochs:  # the first of a log is looked at with the snapshot
+            from_offset = self.shape.epochs[-1][1] if self.epoch_is_one_batch() else offset
+            raise UnsoundError(from_offset, f"epoch {epoch} follows epoch {before}")
+
+    def epoch_is_one_batch(self) -> bool:
+        """Whether the last epoch so far has its leader's record and nothing else: if one of two neighbours
+        rotted, it is that one."""
+        if not self.controls:
+            return False
+        (base, records), (_, start) = self.controls[-1], self.shape.epochs[-1]
+        return base == start and base + len(records) == self.shape.end_offset

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from barnabas.raft.damage import DamagedLogError, marked_offset
+from barnabas.raft.election_state import FILE_NAME
 from barnabas.raft.opening import open_replica
 from barnabas.raft.recovery import assess, recover
+from barnabas.raft.replica_log import DIRECTORY
+from barnabas.record.batch import HEADER, HEADER_SIZE, LENGTH_PREFIX
 from barnabas.sim.world import START_WALL_MS
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
 
@@ -28,6 +31,16 @@ def lone_voter(*, values: int = 20, every_ms: float = 200.0, **settings: int) ->
 
 def content(node: QuorumNode, path: str = LOG) -> bytes:
     return bytes(node.machine.disk.content(path))
+
+
+def batches(node: QuorumNode) -> dict[int, int]:
+    """Where each batch stands, by base offset."""
+    data, at, found = content(node), 0, {}
+    while at + HEADER_SIZE <= len(data):
+        base, length = HEADER.unpack_from(data, at)[:2]
+        found[base] = at
+        at += LENGTH_PREFIX + length
+    return found
 
 
 def test_the_only_voter_does_not_start_without_what_was_on_its_disk() -> None:
@@ -135,3 +148,88 @@ def test_who_was_alone_once_opens_by_the_voters_of_its_log() -> None:
     opened = open_replica(node.machine.disk.open_for_process(), node.settings, "/data")
     assert opened.fault
     assert list(opened.history.voters) == [1, 2]
+
+
+BITS_WITHOUT_CRC = [(7, 0), (7, 1), (6, 0), (4, 4), (12 + 3, 0), (12 + 3, 3), (12, 6)]
+"""(byte of the header, bit): in the base offset, in the epoch."""
+
+
+@pytest.mark.parametrize("offset", [0, 10, 20])
+@pytest.mark.parametrize("byte, bit", BITS_WITHOUT_CRC)
+def test_a_bit_that_no_crc_covers_rots_and_nothing_committed_is_lost(
+    offset: int, byte: int, bit: int
+) -> None:
+    """Of a follower that lacks the last values, too: it must not be elected for them."""
+    quorum = Quorum(3)
+    quorum.start()
+    for number in range(20):
+        quorum.commit(b"%d" % number)
+    quorum.settle()
+    leader = quorum.elect()
+    victim = next(node for node in quorum.up() if node is not leader)
+    victim.kill()
+    victim.machine.disk.rot(LOG, batches(victim)[offset] + byte, bit)
+    for number in range(20, 25):
+        quorum.commit(b"%d" % number)
+    leader.kill()
+    victim.start()
+    quorum.commit(b"after")
+    quorum.settle()
+    for node in quorum.up():
+        assert node.journal.values == [*(b"%d" % number for number in range(25)), b"after"]
+    assert not quorum.halts
+
+
+@pytest.mark.parametrize("byte, bit", [(7, 1), (12 + 3, 0), (12 + 3, 3)])
+def test_the_only_voter_does_not_start_where_no_crc_covers_what_rotted(byte: int, bit: int) -> None:
+    node = lone_voter()
+    node.machine.disk.rot(LOG, batches(node)[10] + byte, bit)
+    with pytest.raises(DamagedLogError):
+        node.start()
+
+
+def test_the_first_record_of_an_epoch_that_rotted_is_of_none_that_was_heard_of() -> None:
+    """At the end of the log nothing contradicts it but what was persisted."""
+    node = lone_voter(values=1)
+    node.start()
+    node.quorum.elect()  # its record is the last one
+    node.kill()
+    at = batches(node)
+    node.machine.disk.rot(LOG, at[max(at)] + 12 + 3, 3)
+    disk = node.machine.disk.open_for_process()
+    opened = open_replica(disk, node.settings, "/data", cut_damage=True)
+    assert opened.shape.end_offset == max(at)
+    assert "was not reached yet" in opened.fault
+
+
+@pytest.mark.parametrize("left", ["nothing", "an older one"])
+def test_a_log_is_opened_whatever_became_of_the_election_file(left: str) -> None:
+    """Apache Kafka starts with the epoch of its log where the file is gone or older: somebody wiped it, or
+    put a copy in its place."""
+    quorum = Quorum()
+    quorum.start()
+    old = {}
+    for number in range(3):
+        leader = quorum.elect()
+        assert leader.replica is not None
+        quorum.commit(b"%d" % number)
+        quorum.settle()
+        epoch = leader.replica.epoch
+        if not number:
+            path = f"/data/{DIRECTORY}/{FILE_NAME}"
+            old = {node.id: bytes(node.machine.disk.content(path)) for node in quorum.up()}
+        leader.replica.resign("test")
+        quorum.run_until(lambda e=epoch: quorum.elect().replica.epoch > e)  # type: ignore[misc,union-attr]
+    quorum.commit(b"3")
+    quorum.settle()
+    for node in quorum.nodes.values():
+        node.kill()
+        disk = node.machine.disk.open_for_process()
+        disk.remove(path)
+        if left != "nothing":
+            disk.write_atomic(path, old[node.id])
+        node.start()
+    quorum.commit(b"4")
+    quorum.settle()
+    for node in quorum.up():
+        assert node.journal.values == [b"%d" % number for number in range(5)]
