@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from barnabas.log.errors import CorruptLogError
 from barnabas.raft.batches import committed_batches
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.snapshots import CorruptSnapshotError, SnapshotFile
@@ -122,7 +123,7 @@ class Applier:
                     self._advancing = False
             if self._leader != self.announced:
                 self._announce()
-        except (OSError, CorruptBatchError) as error:
+        except (OSError, CorruptBatchError, CorruptLogError) as error:
             if self._on_failed is None:
                 raise
             self._on_failed(error)

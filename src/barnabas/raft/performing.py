@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from errno import EIO
 from typing import Any
 
+from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Ports
 from barnabas.raft import effects as do
 from barnabas.raft import events as on
@@ -30,9 +32,11 @@ from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.transport import Transport
 from barnabas.raft.watching import LeaderWatch
 from barnabas.raft.wire_form import request_to_wire, response_from_wire
+from barnabas.record.batch import CorruptBatchError
 from barnabas.wire.schema import Message
 
 Step = Callable[[on.Event], None]
+_DISK_FAULTS = (OSError, CorruptLogError, CorruptBatchError)
 
 
 class Performer:
@@ -113,7 +117,7 @@ class Performer:
             while self._effects and not self._waiting_for_disk and not self._closed:
                 effect = self._effects.popleft()
                 _PERFORM[type(effect)](self, effect)
-        except OSError as error:
+        except _DISK_FAULTS as error:
             self._failed(error)
         finally:
             self._performing = False
@@ -166,7 +170,16 @@ class Performer:
         else:
             self._ports.background.run("raft-election", job, self._check)
 
+    def _damaged(self, offset: int) -> OSError:
+        """The log does not end at `offset`, where the machine decided: what a fetch or a vote says of it would
+        not be true."""
+        end = self._log.end_offset
+        why = f"the metadata log ends at {end}, not at {offset}: it is damaged"
+        return OSError(EIO, why, self._directory)
+
     def _append(self, effect: do.Append) -> None:
+        if self._log.end_offset != effect.base_offset:
+            raise self._damaged(effect.base_offset)
         self._log.append(effect.records)
         self._note_append(effect.base_offset)
 
@@ -177,6 +190,8 @@ class Performer:
     def _append_control(self, effect: do.AppendControl) -> None:
         wall_ms = self._ports.clock.wall_ms()
         batch = control_batch(effect.records, effect.base_offset, effect.epoch, wall_ms)
+        if self._log.end_offset != effect.base_offset:
+            raise self._damaged(effect.base_offset)
         self._log.append(batch)
         self._note_append(effect.base_offset)
 
@@ -184,6 +199,8 @@ class Performer:
         self._log_generation += 1
         self._ports.log("info", "raft.truncate", node=self._settings.node_id, offset=effect.offset)
         self._log.truncate_to(effect.offset)
+        if self._log.end_offset != effect.offset:
+            raise self._damaged(effect.offset)
         self._mark.cut(effect.offset)
 
     def _sync(self, effect: do.Sync) -> None:
@@ -202,9 +219,13 @@ class Performer:
         if self._syncing:
             self._sync_again = True
             return
-        self._syncing = True
         end, generation = self._log.end_offset, self._log_generation
-        job, on_synced = self._log.sync_job()
+        try:
+            job, on_synced = self._log.sync_job()
+        except _DISK_FAULTS as error:  # it writes indexes, and not only `perform` comes by here
+            self._failed(error)
+            return
+        self._syncing = True
 
         def done(result: object) -> None:
             self._syncing = False

@@ -202,6 +202,33 @@ def test_the_first_record_of_an_epoch_that_rotted_is_of_none_that_was_heard_of()
     assert "was not reached yet" in opened.fault
 
 
+def test_a_log_that_cannot_be_cut_where_it_should_be_ends_the_node() -> None:
+    """A header rotted below the cut: the log ends there, not where the machine decided."""
+    quorum = Quorum(5)
+    quorum.start()
+    old = quorum.elect()
+    for number in range(30):
+        quorum.commit(b"%d" % number)
+    quorum.settle()
+    for node in quorum.nodes:
+        if node != old.id:
+            quorum.network.cut(f"n{node}", f"n{old.id}")
+            quorum.network.cut(f"n{old.id}", f"n{node}")
+    assert old.replica is not None
+    old.replica.append([b"never committed"])
+    quorum.world.run(quorum.world.now_ms + 8_000)
+    quorum.commit(b"by another")
+    old.replica.log.partition_log.active._forget_recent(0)  # type: ignore[attr-defined]
+    old.machine.disk.rot(LOG, batches(old)[20] + 16, 2)
+    quorum.network.heal()
+    quorum.world.run(quorum.world.now_ms + 5_000)
+    assert not old.is_up
+    assert "is damaged" in quorum.halts[0]
+    old.start()
+    quorum.settle()
+    assert old.journal.values == [*(b"%d" % number for number in range(30)), b"by another"]
+
+
 @pytest.mark.parametrize("left", ["nothing", "an older one"])
 def test_a_log_is_opened_whatever_became_of_the_election_file(left: str) -> None:
     """Apache Kafka starts with the epoch of its log where the file is gone or older: somebody wiped it, or

@@ -6,6 +6,9 @@ old log and shuts down. A replica whose disk fails ends its node; after a restar
 
 from __future__ import annotations
 
+from errno import ENOSPC
+from typing import Any
+
 import pytest
 
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
@@ -68,3 +71,20 @@ def test_whatever_the_disk_refuses_nothing_acknowledged_is_lost(once: bool) -> N
         if finished:
             break
     assert failures > 10
+
+
+def test_what_the_disk_refuses_while_a_sync_is_prepared_ends_the_node() -> None:
+    """An index that is written then; a leader comes by there behind its answers, outside of any step."""
+    quorum = Quorum(11)
+    quorum.start()
+    leader = quorum.elect()
+    assert leader.replica is not None
+
+    def sync_job() -> Any:
+        raise OSError(ENOSPC, "No space left on device", "an index")
+
+    leader.replica.log.sync_job = sync_job  # type: ignore[method-assign]
+    leader.replica.append([b"1"])
+    quorum.world.run(quorum.world.now_ms + 100)
+    assert not leader.is_up
+    assert quorum.halts
