@@ -27,6 +27,10 @@ from barnabas.record.builder import ControlType
 from barnabas.types import METADATA_TOPIC
 from barnabas.wire.messages.leader_change_message import LeaderChangeMessage, Voter
 
+EPOCHS_SKIPPED = 1_000
+"""The lost majority may have had leaders of whom the survivor never heard: brokers have their records, and
+follow no older epoch."""
+
 
 class RecoveryRefusedError(ValueError):
     """One sentence: why this directory cannot be made the quorum."""
@@ -73,7 +77,8 @@ class Assessment:
         elif self.may_lack_committed:
             said.append(
                 f"Voters {list(self.absent)} are a majority without this node: whatever they"
-                f" committed from offset {self.end.offset} on is lost."
+                f" committed from offset {self.end.offset} on is lost. A broker that has applied some of"
+                " it ends when it hears of this quorum, and follows once it is started again."
             )
         else:
             said.append("Every majority had this node: nothing that was committed is missing.")
@@ -133,13 +138,13 @@ def recover(
     opened = open_replica(disk, settings, directory, cut_damage=True)  # `assess` has asked
     try:
         assessment = _assess(disk, opened, settings)
-        epoch = max(opened.election.epoch, opened.shape.last_epoch) + 1
+        epoch = max(opened.election.epoch, opened.shape.last_epoch) + EPOCHS_SKIPPED
+        content = ElectionState(epoch).to_json(assessment.kraft_version, [settings.node_id])
+        disk.write_atomic(f"{opened.directory}/{FILE_NAME}", content)
         _append(opened, settings, assessment, epoch, wall_ms, reason)
         job, on_synced = opened.log.sync_job()
         job()
         on_synced()
-        content = ElectionState(epoch).to_json(assessment.kraft_version, [settings.node_id])
-        disk.write_atomic(f"{opened.directory}/{FILE_NAME}", content)
         mark(disk, opened.directory, opened.log.end_offset)
     finally:
         opened.log.close(clean=True)

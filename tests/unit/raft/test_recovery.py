@@ -46,6 +46,37 @@ def test_the_survivor_of_a_dynamic_quorum_leads_alone_and_others_join_it() -> No
     assert {change.version for change in leader_changes(opened)} == {0}
 
 
+@pytest.mark.parametrize("elections, values", [(1, 1), (5, 0)])
+def test_brokers_follow_whatever_epochs_the_lost_majority_had(elections: int, values: int) -> None:
+    """The survivor heard of none of them; a broker may have records of the very next one."""
+    quorum = Quorum(3, observers=1, first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    quorum.settle()
+    broker = quorum.nodes[4]
+    survivor = next(n for n in quorum.up() if n not in (quorum.elect(), broker))
+    survivor.kill()
+    for _ in range(elections):
+        leader = quorum.elect().replica
+        assert leader is not None
+        epoch = leader.epoch
+        leader.resign("test")
+        quorum.run_until(lambda e=epoch: (a := quorum.active()) is not None and a.replica.epoch > e)  # type: ignore[misc,union-attr]
+    for _ in range(values):
+        quorum.commit(b"lost")
+    quorum.settle()
+    for node in quorum.nodes.values():
+        node.kill()
+    disk = survivor.machine.disk.open_for_process()
+    recover(disk, survivor.settings, "/data", START_WALL_MS, "test")
+    survivor.start()
+    broker.start()
+    for number in range(3):
+        quorum.commit(b"new %d" % number)
+    quorum.settle()
+    assert broker.journal.values == survivor.journal.values == [b"1", b"new 0", b"new 1", b"new 2"]
+
+
 def leader_changes(opened: Opened) -> list[LeaderChangeMessage]:
     """All that stand in its log. Apache Kafka 4.3 reads version 0 and dies of the other."""
     found = [message for _, records in opened.controls for _, message in records]
