@@ -171,7 +171,7 @@ class Performer:
             self._ports.background.run("raft-election", job, self._check)
 
     def _damaged(self, offset: int) -> OSError:
-        """The log does not end at `offset`, where the machine decided: what a fetch or a vote says of it would
+        """The log does not end at `offset`, where the machine decided: what fetches and votes say of it would
         not be true."""
         end = self._log.end_offset
         why = f"the metadata log ends at {end}, not at {offset}: it is damaged"

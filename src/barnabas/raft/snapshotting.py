@@ -9,6 +9,7 @@ Source: KIP-630.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from barnabas.ports import Ports
 from barnabas.raft import events as on
@@ -151,12 +152,13 @@ class Snapshotting:
         self._ports.wakeups.call_soon(self._go_on)
 
     def _on_frozen(self, result: object) -> None:
-        writer, self._writer = self._writer, None
+        writer = self._writer
         if writer is None or self._applier.stopped:
             return
         if isinstance(result, BaseException):
             self._give_up(result)
             return
+        self._writer = None
         self.taken += 1
         self._ports.log("info", "raft.snapshot", node=self._settings.node_id, id=str(writer.id))
         latest = self._machine.log.latest_snapshot
@@ -172,8 +174,11 @@ class Snapshotting:
 
     def _give_up(self, error: BaseException) -> None:
         """The disk refused: the next time may do better; the log keeps everything until then."""
-        self._writer = self._chunks = None
+        writer, self._writer, self._chunks = self._writer, None, None
         self._ports.log("error", "raft.snapshot_failed", reason=str(error))
+        if writer is not None:
+            with suppress(OSError, ValueError):  # on a full disk the log needs the room
+                writer.abandon()
 
     def clean(self) -> None:
         """Delete old snapshots by size and age, and with them the log that lies before the oldest one
@@ -185,7 +190,11 @@ class Snapshotting:
         total = self._log.size + sum(
             disk.size(f"{directory}/{snapshots.file_name(snapshot)}") for snapshot in known
         )
-        while oldest < len(known) - 1 and self._may_go(known[oldest], total):
+        # What ends below the log's start is of no use: a fetched snapshot replaced the log meanwhile.
+        start = self._log.start_offset
+        while oldest < len(known) - 1 and (
+            known[oldest].offset < start or self._may_go(known[oldest], total)
+        ):
             total -= disk.size(f"{directory}/{snapshots.file_name(known[oldest])}")
             oldest += 1
         if oldest == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.raft.log_shape import Fit
 from barnabas.raft.replica_log import DIRECTORY
 from barnabas.raft.snapshots import file_name, snapshots_in
 from barnabas.raft.state_machine import OffsetAndEpoch
@@ -152,3 +153,38 @@ def test_what_a_fetched_snapshot_makes_superfluous_goes() -> None:
         assert late.installed == 1
         quorum.world.run(quorum.world.now_ms + 100)
         assert len(kept(late)) <= 2 and log_start(late) >= kept(late)[0].offset
+
+
+def test_a_snapshot_below_the_logs_start_is_no_earliest_one() -> None:
+    """It is this replica's own, and the one fetched since replaced the log: whoever stood at the log's start
+    was sent the same snapshot again and again."""
+    quorum, node = alone(
+        bytes_between_snapshots=4_000, snapshot_interval_ms_max=0, retention_bytes=MUCH
+    )
+    while len(kept(node)) < 3:
+        write(quorum, 1)
+        quorum.world.run(quorum.world.now_ms + 50)
+    assert node.replica is not None
+    shape, snapshotting = node.replica.machine.log, node.replica._snapshotting
+    latest, first = shape.latest_snapshot, kept(node)[0]
+    assert latest is not None
+    node.replica.log.delete_before(latest.offset)
+    shape.advance_start(node.replica.log.start_offset, latest)
+    snapshotting._may_go = lambda snapshot, total: snapshot == first  # type: ignore[method-assign]
+    snapshotting.clean()
+    assert shape.earliest_snapshot is not None
+    assert shape.earliest_snapshot.offset >= shape.start_offset
+    assert shape.check(latest.offset, latest.epoch).fit is Fit.VALID
+
+
+def test_a_snapshot_that_does_not_fit_gives_its_room_back() -> None:
+    quorum, node = alone(bytes_between_snapshots=12_000, snapshot_interval_ms_max=0)
+    write(quorum, 60)
+    disk = node.machine.disk
+    disk.capacity_bytes = disk.used_bytes() + 7_000
+    for _ in range(30):
+        write(quorum, 1)
+        quorum.world.run(quorum.world.now_ms + 20)
+    assert node.process is not None
+    assert any("snapshot_failed" in line for line in node.process.log_lines)
+    assert not [name for name in disk.names if name.endswith(".part")]
