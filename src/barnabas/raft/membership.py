@@ -245,8 +245,13 @@ def on_upgrade(m: Machine, event: on.UpgradeKraftVersion) -> None:
     if not isinstance(state, Leader):
         _answer(m, event.ticket, ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {m.leader_id} leads")
         return
-    if event.level == present:
+    offset = m.history.voters_offset
+    if event.level == present and (offset is None or offset < m.high_watermark):
         _answer(m, event.ticket, ErrorCode.NONE)
+        return
+    if event.level == present:
+        why = "the last change of voters is not committed yet"
+        _answer(m, event.ticket, ErrorCode.REQUEST_TIMED_OUT, why)
         return
     own = VoterNode(m.me, dict(m.settings.listeners), KRAFT_VERSIONS)
     known = {**m.static_updates, m.me.id: own}

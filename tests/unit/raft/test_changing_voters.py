@@ -144,6 +144,34 @@ def test_a_static_quorum_becomes_dynamic() -> None:
     assert voters_of(quorum, leader.id) == sorted(set(quorum.nodes) - {follower.id})
 
 
+def test_an_upgrade_that_is_not_committed_yet_is_not_there() -> None:
+    """Whoever asks again was told that it is, and it was cut off later."""
+    quorum = Quorum()
+    quorum.start()
+    quorum.commit(b"1")
+    leader = quorum.elect()
+    assert leader.replica is not None
+    quorum.world.run(quorum.world.now_ms + 6_000)
+    for node in set(quorum.nodes) - {leader.id}:
+        quorum.network.cut(f"n{node}", f"n{leader.id}")
+        quorum.network.cut(f"n{leader.id}", f"n{node}")
+    answers: list[messages.Response] = []
+
+    def keep(response: messages.Response) -> messages.Response:
+        answers.append(response)
+        return response
+
+    leader.replica.upgrade_kraft_version(1, keep)  # type: ignore[arg-type]
+    quorum.world.run(quorum.world.now_ms + 100)
+    assert not answers
+    leader.replica.upgrade_kraft_version(1, keep)  # type: ignore[arg-type]
+    assert [answer.error for answer in answers] == [ErrorCode.REQUEST_TIMED_OUT]
+    quorum.world.run(quorum.world.now_ms + 20_000)
+    quorum.network.heal()
+    quorum.settle()
+    assert [n.replica.kraft_version for n in quorum.up() if n.replica is not None] == [0, 0, 0]
+
+
 def test_a_node_that_lost_its_disk_joins_again_by_itself() -> None:
     quorum = Quorum(first_voters=3)
     for node in quorum.nodes.values():
