@@ -334,8 +334,12 @@ class QuorumReplica:
             proposals.drop()
         if self._performer.perform(effects) and not self._closed:
             if proposals.values or self._applier.is_due():
-                with proposals:
-                    self._applier.run()
+                try:
+                    with proposals:
+                        self._applier.run()
+                except Exception:  # a fault of the state machine; it votes and follows all the same
+                    self._alarm.arm(machine.wakes_at_ms())
+                    raise
             if proposals.is_draining:
                 return  # within another step, whose end follows
             if self._performer.tick_is_due:

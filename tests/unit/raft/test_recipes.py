@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.raft.recipes import (
@@ -389,3 +391,18 @@ def test_a_snapshot_carries_keys_and_sessions() -> None:
     assert quorum.nodes[late].installed or quorum.stores[late].tree.entries
     assert quorum.stores[late].tree.entries == store.tree.entries
     assert quorum.stores[late].tree.sessions == store.tree.sessions
+
+
+@pytest.mark.parametrize(
+    "command",
+    [{"do": "put", "key": "/k", "value": "abc"}, {"do": "open", "timeout_ms": float("inf")}],
+    ids=["no bytes", "no end"],
+)
+def test_no_command_stops_the_replicas(command: dict[str, Any]) -> None:
+    """Once it is committed it comes to all of them, after every start."""
+    quorum = StoreQuorum()
+    store = quorum.stores[quorum.leader()]
+    assert isinstance(quorum.result(lambda done: store.propose(command, done)), RefusedError)
+    quorum.result(lambda done: store.put("/after", b"1", done))
+    quorum.settle()
+    assert all("/after" in other.tree.entries for other in quorum.stores.values())

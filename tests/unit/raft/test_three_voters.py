@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.raft import effects as do
+from barnabas.raft import events as on
+from barnabas.raft.alarm import NEVER
+from barnabas.raft.states import Leader
 from tests.unit.raft.quorum_world import Quorum
 
 
@@ -68,3 +72,47 @@ def test_a_leader_that_shuts_down_hands_over_at_once() -> None:
     leader.kill()
     took = quorum.run_until(lambda: quorum.active() is not None)
     assert took < 300
+
+
+def test_a_silent_host_keeps_no_leader_busy() -> None:
+    """It is owed a BeginQuorumEpoch, which cannot be sent before the last one has timed out."""
+    quorum = Quorum()
+    quorum.start()
+    leader = quorum.elect()
+    assert leader.replica is not None
+    silent = next(node for node in quorum.nodes if node != leader.id)
+    for node in set(quorum.nodes) - {silent}:
+        quorum.network.cut(f"n{node}", f"n{silent}")
+        quorum.network.cut(f"n{silent}", f"n{node}")
+    quorum.world.run(quorum.world.now_ms + 5_000)
+    machine, ticks = leader.replica.machine, 0
+    step = machine.step
+
+    def counted(event: on.Event, now_ms: float) -> tuple[do.Effect, ...]:
+        nonlocal ticks
+        ticks += isinstance(event, on.Tick)
+        return step(event, now_ms)
+
+    machine.step = counted  # type: ignore[method-assign]
+    quorum.world.run(quorum.world.now_ms + 10_000)
+    assert isinstance(machine.state, Leader)
+    assert ticks < 300
+
+
+def test_a_fault_of_the_state_machine_stops_no_timers() -> None:
+    quorum = Quorum()
+    quorum.start()
+    leader = quorum.elect()
+    assert leader.replica is not None
+    follower = next(node for node in quorum.up() if node is not leader)
+    assert follower.replica is not None
+
+    def fails(batches: object) -> None:
+        raise ZeroDivisionError
+
+    follower.journal.on_commit = fails  # type: ignore[method-assign]
+    follower.replica._alarm.at_ms = NEVER
+    leader.replica.append([b"1"])
+    with pytest.raises(ZeroDivisionError):
+        quorum.world.run(quorum.world.now_ms + 1_000)
+    assert follower.replica._alarm.at_ms < NEVER

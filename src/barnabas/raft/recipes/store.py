@@ -252,9 +252,16 @@ class Store:
     def on_commit(self, batches: Sequence[CommittedBatch]) -> None:
         for batch in batches:
             for offset, value in enumerate(batch.values, batch.base_offset):
-                applied = self.tree.apply(decode(value), offset)
+                applied = self._applied(value, offset)
                 self._tell(applied.changes)
                 self._answer(offset, batch.epoch, applied)
+
+    def _applied(self, value: Buffer, offset: int) -> Applied:
+        try:
+            command = decode(value)
+        except (TypeError, ValueError) as error:  # it is committed: on every replica alike
+            return Applied(RefusedError("malformed", str(error)))
+        return self.tree.apply(command, offset)
 
     def _answer(self, offset: int, epoch: int, applied: Applied) -> None:
         while self._waiting and self._waiting[0].offset <= offset:

@@ -100,7 +100,7 @@ class Tree:
             return _COMMANDS[command["do"]](self, command, offset)
         except RefusedError as refusal:
             return Applied(refusal)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             return Applied(RefusedError("malformed", str(error)))
 
     def _create(self, command: Mapping[str, Any], offset: int) -> Applied:
