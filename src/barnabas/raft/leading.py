@@ -45,6 +45,9 @@ FETCH_BYTES_MAX = 8 * 1024 * 1024
 WAIT_MS_MAX = 30_000
 """How long a fetch is held, whatever was asked for."""
 
+BEGIN_LOOK_MS = 50
+"""When to look again at a voter that is to be told who leads, and cannot be just now."""
+
 
 class NotLeadingError(Exception):
     """Asked to append without leading."""
@@ -409,7 +412,7 @@ def deadline_ms(m: Machine, state: Leader) -> float:
         due = min(due, parked.deadline_ms)
     if len(board.voters) > 1 or m.me.id not in board.voters:
         due = min(due, board.check_deadline_ms)
-    interval_ms, soon_ms = _begin_interval(m), m.now + 1
+    interval_ms, soon_ms = _begin_interval(m), m.now + BEGIN_LOOK_MS
     for node_id, progress in board.voters.items():
         if node_id != m.me.id:
             last = max(progress.begin_sent_ms, progress.last_fetch_ms or progress.begin_sent_ms)

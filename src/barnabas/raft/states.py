@@ -322,7 +322,7 @@ class Resigned(_Bound):
         return Follower(epoch, deadline_ms, leader_id, endpoint)
 
     def to_observer(self, deadline_ms: float) -> Observer:
-        return Observer(self.epoch, deadline_ms)
+        return Observer(self.epoch, deadline_ms, voted=self.me)
 
 
 @dataclass(frozen=True, slots=True)

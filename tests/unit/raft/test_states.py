@@ -11,7 +11,14 @@ from barnabas.raft import states
 from barnabas.raft.machine import Machine
 from barnabas.raft.moves import STATES, mermaid, moves
 from barnabas.raft.quorum_math import Tally
-from barnabas.raft.states import Follower, IllegalMoveError, Prospective, Unattached, Voted
+from barnabas.raft.states import (
+    Follower,
+    IllegalMoveError,
+    Prospective,
+    Resigned,
+    Unattached,
+    Voted,
+)
 from barnabas.raft.voters import ReplicaKey
 from barnabas.types import Endpoint
 from tests.unit.raft.chaos import Chaos
@@ -55,6 +62,11 @@ def test_a_replica_votes_once_in_an_epoch() -> None:
     standing = Voted(5, 0.0, ReplicaKey(2)).to_prospective(Tally(frozenset({1, 2})), 0.0)
     with pytest.raises(IllegalMoveError):
         standing.to_voted(ReplicaKey(3), 0.0)
+
+
+def test_who_led_voted_for_itself_whatever_becomes_of_it() -> None:
+    resigned = Resigned(5, 0.0, ReplicaKey(2))
+    assert resigned.to_observer(0.0).voted == ReplicaKey(2)
 
 
 def test_nobody_is_a_candidate_without_the_pre_vote_or_leads_without_votes() -> None:
