@@ -98,15 +98,16 @@ def sound_controls(disk: Disk, directory: str) -> Iterator[tuple[int, list[Contr
     for name in sorted(name for name in disk.list_dir(directory) if name.endswith(LOG)):
         file = disk.open(f"{directory}/{name}")
         try:
-            position = 0
-            while data := file.read_at(position, READ_BYTES):
+            position, want = 0, READ_BYTES
+            while data := file.read_at(position, want):
                 read = 0
                 for run in iter_runs(data):
                     read = run.position + run.size
                     if run.is_control:
                         yield run.base_offset, control_records(data[run.position : read])
-                if not read:
+                if not read and len(data) < want:
                     return
+                want = READ_BYTES if read else want * 4  # a batch may be larger
                 position += read
         except CorruptBatchError:
             return

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.raft.damage import DamagedLogError, marked_offset
+from barnabas.raft.batches import control_batch, data_batch
+from barnabas.raft.damage import DamagedLogError, marked_offset, sound_controls
 from barnabas.raft.election_state import FILE_NAME
 from barnabas.raft.opening import open_replica
 from barnabas.raft.recovery import assess, recover
 from barnabas.raft.replica_log import DIRECTORY
 from barnabas.record.batch import HEADER, HEADER_SIZE, LENGTH_PREFIX
+from barnabas.record.builder import ControlType
 from barnabas.sim.world import START_WALL_MS
+from barnabas.wire.messages.voters_record import VotersRecord
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
 
 LOG = "/data/__cluster_metadata-0/00000000000000000000.log"
@@ -260,3 +263,13 @@ def test_a_log_is_opened_whatever_became_of_the_election_file(left: str) -> None
     quorum.settle()
     for node in quorum.up():
         assert node.journal.values == [b"%d" % number for number in range(5)]
+
+
+def test_voters_behind_a_large_batch_are_seen() -> None:
+    disk = Quorum(1).nodes[1].machine.disk.open_for_process()
+    disk.make_dirs("/d")
+    voters = VotersRecord(version=0, voters=[])
+    file = disk.open(f"/d/{0:020d}.log", create=True)
+    large = data_batch([bytes(5 << 20)] * 2, 0, 1, 0)
+    file.append([large, control_batch([(ControlType.KRAFT_VOTERS, voters)], 2, 1, 0)])
+    assert [base for base, _ in sound_controls(disk, "/d")] == [2]
