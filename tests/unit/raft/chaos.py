@@ -13,6 +13,7 @@ from collections import Counter
 from barnabas.raft import messages
 from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.states import Leader
+from barnabas.record.batch import HEADER, HEADER_SIZE, LENGTH_PREFIX
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_response import VoteResponse
 from barnabas.wire.schema import Message
@@ -184,8 +185,37 @@ class Chaos:
         if power_loss and sum(n.machine.off for n in self.quorum.nodes.values()) > 0:
             return
         self.totals["power losses" if power_loss else "kills"] += 1
+        may_rot = self._is_spare(node)
         node.kill(power_loss=power_loss)
+        if may_rot and self.rng.random() < 0.5:
+            self._rot(node)
         self.world.after(self.rng.uniform(1, 3000), node.start)
+
+    def _is_spare(self, node: QuorumNode) -> bool:
+        """Whether all others have what `node` has, on disk, so that it may lose all of it."""
+        logs = [n.replica.machine.log for n in self.quorum.up() if n.replica is not None]
+        if self.quorum.is_dynamic or len(logs) < len(self.quorum.nodes) or node.replica is None:
+            return False
+        own = node.replica.machine.log
+        return all(
+            log.synced_offset >= own.end_offset and log.last_epoch == own.last_epoch for log in logs
+        )
+
+    def _rot(self, node: QuorumNode) -> None:
+        """A bit flips in one segment: mostly in a batch's offset or epoch, which no CRC covers."""
+        disk = node.machine.disk
+        logs = [name for name in sorted(disk.names) if name.endswith(".log") and disk.content(name)]
+        if not logs:
+            return
+        path, starts, at = logs[self.rng.randrange(len(logs))], [0], 0
+        data = disk.content(path)
+        while at + HEADER_SIZE <= len(data):
+            starts.append(at)
+            at += LENGTH_PREFIX + HEADER.unpack_from(data, at)[1]
+        byte = [0, 4, 6, 7, 7, 12, 15, 15, 30][self.rng.randrange(9)]
+        position = min(starts[self.rng.randrange(len(starts))] + byte, len(data) - 1)
+        disk.rot(path, position, self.rng.randrange(8))
+        self.totals["bits rotted"] += 1
 
     def _cut(self, nodes: list[QuorumNode], node: QuorumNode) -> None:
         self.totals["isolations"] += 1
