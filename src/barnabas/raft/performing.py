@@ -170,16 +170,9 @@ class Performer:
         else:
             self._ports.background.run("raft-election", job, self._check)
 
-    def _damaged(self, offset: int) -> OSError:
-        """The log does not end at `offset`, where the machine decided: what fetches and votes say of it would
-        not be true."""
-        end = self._log.end_offset
-        why = f"the metadata log ends at {end}, not at {offset}: it is damaged"
-        return OSError(EIO, why, self._directory)
-
     def _append(self, effect: do.Append) -> None:
         if self._log.end_offset != effect.base_offset:
-            raise self._damaged(effect.base_offset)
+            raise _damaged(self._directory, self._log.end_offset, effect.base_offset)
         self._log.append(effect.records)
         self._note_append(effect.base_offset)
 
@@ -191,7 +184,7 @@ class Performer:
         wall_ms = self._ports.clock.wall_ms()
         batch = control_batch(effect.records, effect.base_offset, effect.epoch, wall_ms)
         if self._log.end_offset != effect.base_offset:
-            raise self._damaged(effect.base_offset)
+            raise _damaged(self._directory, self._log.end_offset, effect.base_offset)
         self._log.append(batch)
         self._note_append(effect.base_offset)
 
@@ -200,7 +193,7 @@ class Performer:
         self._ports.log("info", "raft.truncate", node=self._settings.node_id, offset=effect.offset)
         self._log.truncate_to(effect.offset)
         if self._log.end_offset != effect.offset:
-            raise self._damaged(effect.offset)
+            raise _damaged(self._directory, self._log.end_offset, effect.offset)
         self._mark.cut(effect.offset)
 
     def _sync(self, effect: do.Sync) -> None:
@@ -341,6 +334,13 @@ class Performer:
 
     def _halt(self, effect: do.Halt) -> None:
         self.halt(effect.reason)
+
+
+def _damaged(directory: str, end: int, offset: int) -> OSError:
+    """The log does not end at `offset`, where the machine decided: what fetches and votes say of it would
+    not be true."""
+    why = f"the metadata log ends at {end}, not at {offset}: it is damaged"
+    return OSError(EIO, why, directory)
 
 
 _PERFORM: dict[type, Callable[[Performer, Any], None]] = {
