@@ -10,7 +10,8 @@ since the last one that :meth:`ProcessDisk.sync_dir` made durable. Syncing a *fi
 
 Faults: :meth:`SimDisk.fail_call` makes the n-th call from now fail, once or for good;
 `capacity_bytes` fills the disk; :meth:`SimDisk.rot` flips a bit behind everybody's back;
-`cold_read_rate` makes reads that may not block come back empty-handed. What happened is in `totals`.
+`cold_read_rate` makes reads that may not block come back empty-handed, as those of a file do after a power
+loss until somebody has waited for it. What happened is in `totals`.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class SimDisk:
                 node = self.names[path]
                 if node is not None:
                     node.lose_power(self.rng, self.totals)
+                    node.is_cold = True
 
     def _lose_names(self) -> None:
         if self._journal:
@@ -284,11 +286,12 @@ class SimFile:
 
     def read_at(self, position: int, size: int) -> bytes:
         self._check()
+        self._node.is_cold = False
         return bytes(self._node.data[position : position + size])
 
     def try_read_at(self, position: int, size: int) -> bytes | None:
         rate = self._disk.cold_read_rate
-        if rate and self._disk.rng.random() < rate:
+        if self._node.is_cold or (rate and self._disk.rng.random() < rate):
             self._disk.totals["cold_reads"] += 1
             return None
         self._check()

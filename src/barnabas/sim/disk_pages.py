@@ -21,13 +21,15 @@ SECTOR = 512
 class PagedFile:
     """Bytes, and the last synced content of every page that changed since."""
 
-    __slots__ = ("_dirty", "_synced_pages", "damage", "data", "synced_size")
+    __slots__ = ("_dirty", "_synced_pages", "damage", "data", "is_cold", "synced_size")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.synced_size = 0
         self.damage: dict[int, tuple[int, int]] = {}
         """Position of a byte that rotted → (what it is now, what was written)."""
+        self.is_cold = False
+        """Nothing of it is in memory: the machine was started anew, and nobody has waited for it since."""
         self._dirty: set[int] = set()
         self._synced_pages: dict[int, bytes] = {}
 

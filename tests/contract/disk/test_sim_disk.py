@@ -145,3 +145,18 @@ def test_one_seed_gives_one_outcome() -> None:
         return data, dict(disk.totals)
 
     assert play() == play()
+
+
+def test_after_a_power_loss_a_file_is_not_in_memory_until_somebody_has_waited_for_it() -> None:
+    disk, process = device()
+    file = process.open("/d/f", create=True)
+    file.append([b"abc"])
+    file.sync()
+    process.sync_dir("/d")
+    assert file.try_read_at(0, 3) == b"abc"
+    disk.process_died()
+    assert disk.open_for_process().open("/d/f").try_read_at(0, 3) == b"abc"
+    disk.process_died(power_loss=True)
+    file = disk.open_for_process().open("/d/f")
+    assert file.try_read_at(0, 3) is None
+    assert file.read_at(0, 3) == file.try_read_at(0, 3) == b"abc"
