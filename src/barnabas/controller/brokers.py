@@ -88,14 +88,14 @@ def register(
     _check_registration(cluster, request, standing)
     broker = request.broker_id
     known = cluster.image.brokers.get(broker)
-    reason = _registration_reason(known, request)
+    reason = _registration_reason(cluster, known, request)
     record = _registration_record(cluster, request, cluster.next_offset(), reason)
     response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
     if known is not None and known.incarnation == request.incarnation_id:
         record.broker_epoch = response.broker_epoch = known.epoch
         record.fenced = known.fenced
         record.in_controlled_shutdown = known.in_controlled_shutdown
-    elif known is not None:
+    elif known is not None or cluster.image.replicas_on(broker):
         return _replace(cluster, known, request, record, reason)
     return Decision(response, [record], reason)
 
@@ -190,9 +190,11 @@ def _check_directories(cluster: Cluster, request: BrokerRegistrationRequest) -> 
 
 
 def _registration_reason(
-    known: BrokerRegistration | None, request: BrokerRegistrationRequest
+    cluster: Cluster, known: BrokerRegistration | None, request: BrokerRegistrationRequest
 ) -> str:
     if known is None:
+        if cluster.image.replicas_on(request.broker_id):
+            return f"broker {request.broker_id} registers after it was unregistered"
         return f"broker {request.broker_id} registers for the first time"
     if known.incarnation == request.incarnation_id:
         return f"broker {request.broker_id} registers again with the same incarnation"
@@ -235,31 +237,33 @@ def _registration_record(
 
 def _replace(
     cluster: Cluster,
-    known: BrokerRegistration,
+    known: BrokerRegistration | None,
     request: BrokerRegistrationRequest,
     record: RegisterBrokerRecord,
     reason: str,
 ) -> Decision[BrokerRegistrationResponse]:
     """The end of the former incarnation: it leaves the ISRs, and after an unclean shutdown the ELRs
-    as well (KIP-966), before the new one is registered. With many partitions that takes several
+    as well (KIP-966), before the new one is registered. So it is where the former one was unregistered:
+    who comes under its id may have nothing of what it had. With many partitions that takes several
     slices; should the controller change in between, the broker registers again and all is the
     same."""
-    unclean = request.previous_broker_epoch != known.epoch
-    gone = known.id if unclean and cluster.image.metadata_version >= levels.ELR_SINCE else None
+    broker = request.broker_id
+    unclean = known is None or request.previous_broker_epoch != known.epoch
+    gone = broker if unclean and cluster.image.metadata_version >= levels.ELR_SINCE else None
 
     def decide(keys: list[int]) -> list[Record]:
-        with cluster.leaving([known.id], reason):
+        with cluster.leaving([broker], reason):
             return list(isr_updates(cluster, keys, reason, unclean_shutdown=gone))
 
     response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
-    replicas = cluster.image.replicas_on(known.id)
-    records, work = in_steps(replicas, led_first(cluster, known.id), decide)
+    replicas = cluster.image.replicas_on(broker)
+    records, work = in_steps(replicas, led_first(cluster, broker), decide)
     if work is None:
         return Decision(response, [record, *records], reason)
-    cluster.departing[known.id] = reason
+    cluster.departing[broker] = reason
 
     def register_now(at: Cluster) -> Decision[BrokerRegistrationResponse]:
-        at.departing.pop(known.id, None)
+        at.departing.pop(broker, None)
         record.broker_epoch = response.broker_epoch = at.next_offset()
         return Decision(response, [record], reason)
 

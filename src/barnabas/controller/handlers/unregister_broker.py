@@ -1,6 +1,7 @@
 """UnregisterBroker.
 
-Behaviour: removes a broker's registration; it leaves every ISR and ELR. A live broker registers again.
+Behaviour: removes a broker's registration; it leaves every ISR, and who registers under its id next leaves
+every ELR. A live broker registers again.
 
 Version notes: one version.
 """
