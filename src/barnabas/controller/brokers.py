@@ -318,6 +318,9 @@ def _heartbeat_fenced(
         return Decision(
             _answer(fenced=True), reason=f"broker {known.id} has no log directory that works"
         )
+    if known.id in cluster.departing:
+        why = f"broker {known.id} waits until it has left: {cluster.departing[known.id]}"
+        return Decision(_answer(fenced=True), reason=why)
     if request.current_metadata_offset < known.epoch:
         return Decision(
             _answer(fenced=True),

@@ -257,6 +257,35 @@ def beat(world: World, **wishes: Any) -> BrokerHeartbeatRequest:
     )
 
 
+def led(world: World, broker: int) -> list[int]:
+    """Positions of the partitions of t that the broker leads."""
+    leaders = world.image.topics_by_name["t"].leader
+    return [index for index, leader in enumerate(leaders) if leader == broker]
+
+
+def test_who_is_back_while_it_is_fenced_with_others_gets_what_it_led() -> None:
+    world = World()
+    world.join(1, 2, 3)
+    world.create("many", [[1, 2]] * (4 * SLICE))
+    world.create("t", [[3]] * 100)
+    for broker in (2, 3):
+        world.ports.network.refusing.add(Endpoint("h", 9000 + broker))
+        world.controller.on_connection_closed(500 + broker)
+    world.ports.wakeups.soon.pop(0)()
+    world.ports.network.refusing.clear()
+    box: list[Any] = []
+    world.start(world.registration(3, 7003)).attach(box.append)
+    world.quorum.commit()
+    assert set(world.controller.cluster.departing) == {2, 3}, "2 is not fenced yet"
+    again = BrokerHeartbeatRequest(
+        broker_id=3, broker_epoch=box[0].broker_epoch, current_metadata_offset=1_000_000
+    )
+    assert world.ask(again, connection=503).is_fenced
+    world.settle()
+    assert not world.ask(again, connection=503).is_fenced
+    assert len(led(world, 3)) == 100
+
+
 def test_registration_in_slices_is_answered_when_leadership_is_lost() -> None:
     world = big_world(2 * SLICE)
     world.controller.on_connection_closed(501)
