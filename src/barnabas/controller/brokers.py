@@ -9,7 +9,7 @@ predecessor's connection is closed replaces it at once (see docs/divergence.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.controller.cluster import Cluster
@@ -333,7 +333,7 @@ def _heartbeat_fenced(
 
 
 def _heartbeat_active(
-    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest, _: Sessions
+    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest, sessions: Sessions
 ) -> Decision[BrokerHeartbeatResponse]:
     if _lost_all(known, request):
         reason = f"broker {known.id} lost all its log directories"
@@ -355,8 +355,21 @@ def _heartbeat_active(
             return list(isr_updates(cluster, keys, f"broker {known.id} shuts down"))
 
     replicas = cluster.image.replicas_on(known.id)
-    records, work = in_steps(replicas, led_first(cluster, known.id), decide)
+    records, steps = in_steps(replicas, led_first(cluster, known.id), decide)
+    work = None if steps is None else noted(cluster, sessions, [known.id], steps)
     return Decision(_answer(fenced=False), [record, *records], reason, work)
+
+
+def noted(
+    cluster: Cluster, sessions: Sessions, leaving: Iterable[int], steps: Iterator[Decision[None]]
+) -> Iterator[Decision[None]]:
+    """`steps`, and where in the log each is: others must have replayed the last one before the `leaving`
+    brokers stop."""
+    for step in steps:
+        if step.size:
+            for session in filter(None, map(sessions.get, leaving)):
+                session.shutdown_offset = cluster.next_offset() + step.size - 1
+        yield step
 
 
 def _heartbeat_leaving(

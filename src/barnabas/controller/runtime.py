@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from barnabas.client.channels import Channels
 from barnabas.config.node import NodeConfig
-from barnabas.controller.brokers import Standing
+from barnabas.controller.brokers import Standing, noted
 from barnabas.controller.cluster import Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.fencing import Fencing
@@ -229,7 +229,8 @@ class ControllerRuntime:
         self.liveness.on_activation()
         self.rebalance.on_activation()
         self.leader_search.on_activation()
-        self.begin(sweep(self.cluster))
+        leaving = [b.id for b in self.image.brokers.values() if b.in_controlled_shutdown]
+        self.begin(noted(self.cluster, self.sessions, leaving, sweep(self.cluster)))
 
     def _resign(self, reason: str) -> None:
         self.active_epoch = None

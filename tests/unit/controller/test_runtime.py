@@ -263,6 +263,29 @@ def led(world: World, broker: int) -> list[int]:
     return [index for index, leader in enumerate(leaders) if leader == broker]
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_shutdown_in_slices_waits_until_others_have_replayed_the_last_one(dies: bool) -> None:
+    world = World()
+    world.join(1, 2)
+    world.create("t", [[1, 2]] * (3 * SLICE))
+    world.start(beat(world, want_shut_down=True), connection=501)
+    world.quorum.commit()
+    if dies:
+        world.ports.wakeups.soon.clear()
+        world.failover()
+    first = world.quorum.batches[world.quorum.committed - 1].last_offset
+    world.settle()
+    assert not led(world, 1)
+    if not dies:
+        world.heartbeat(2, offset=first)
+        assert not world.heartbeat(1, want_shut_down=True).should_shut_down
+    last = world.controller.committed_offset
+    world.heartbeat(2, offset=last - 1)
+    assert not world.heartbeat(1, want_shut_down=True).should_shut_down
+    world.heartbeat(2, offset=last)
+    assert world.heartbeat(1, want_shut_down=True).should_shut_down
+
+
 def test_who_is_back_while_it_is_fenced_with_others_gets_what_it_led() -> None:
     world = World()
     world.join(1, 2, 3)
