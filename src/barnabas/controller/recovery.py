@@ -41,6 +41,8 @@ BALANCED_WAIT_MS = 30_000.0
 """How long a balanced recovery waits for replicas that are not there, before the last known leader and
 whoever else answered have to do."""
 LATEST = -1
+ASKING = -1
+"""In place of a partition's key: a survey is not ended by the answers that come while it asks."""
 
 
 class Sender(Protocol):
@@ -151,23 +153,42 @@ class Recovery:
     def __contains__(self, key: int) -> bool:
         return key in self._inquiries
 
-    def survey(self, keys: list[int], on_done: Callable[[dict[int, Inquiry]], None]) -> None:
-        """Ask how far the live replicas of partitions are, and elect nobody: `on_done` gets the
-        inquiries of those that were not under recovery, once, when all have ended."""
+    def survey(self, keys: Iterable[int], on_done: Callable[[dict[int, Inquiry]], None]) -> None:
+        """Ask how far the live replicas of partitions are, and elect nobody: `on_done` gets the inquiries,
+        once, when all have ended. One that is under way already is waited for."""
         found: dict[int, Inquiry] = {}
-        missing = [key for key in keys if key not in self._inquiries]
+        missing = dict.fromkeys((ASKING, *keys))
 
-        def then(inquiry: Inquiry) -> None:
-            found[inquiry.key] = inquiry
-            missing.remove(inquiry.key)
+        def end(key: int) -> None:
+            del missing[key]
             if not missing:
                 on_done(found)
 
-        self.begin(list(missing), then)
-        for key in [key for key in missing if key not in self._inquiries]:
-            missing.remove(key)
-        if not missing and not found:
-            on_done(found)
+        def then(inquiry: Inquiry) -> None:
+            found[inquiry.key] = inquiry
+            end(inquiry.key)
+
+        wanted = list(missing)[1:]
+        for inquiry in [self._inquiries[key] for key in wanted if key in self._inquiries]:
+            self._join(inquiry, then)
+        self.begin(wanted, then)
+        for key in [key for key in wanted if key in missing and key not in self._inquiries]:
+            end(key)  # nobody to ask
+        end(ASKING)
+
+    def _join(self, inquiry: Inquiry, then: Callable[[Inquiry], None]) -> None:
+        """`then` hears of an inquiry under way as well. It elects nobody by itself any more: who asks now
+        knows more of what is wanted, and where that comes to nothing it is begun again."""
+        former = inquiry.then
+        if former is None:
+            self._retry[inquiry.key] = self._runtime.now_ms() + RETRY_MS
+
+        def both(ended: Inquiry) -> None:
+            if former is not None:
+                former(ended)
+            then(ended)
+
+        inquiry.then = both
 
     def begin(self, keys: Iterable[int], then: Callable[[Inquiry], None] | None = None) -> None:
         """Ask for the partitions that are not being asked for already; where it is to elect, for those

@@ -15,7 +15,7 @@ from barnabas.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 Answers = Mapping[int, Inquiry]
-"""By partition key; who is not in it was not asked, or is being asked for something else."""
+"""By partition key; who is not in it was not asked."""
 
 
 def decide_after_survey(

@@ -65,6 +65,71 @@ def test_an_unclean_election_on_request_is_counted_once() -> None:
     assert topic.leader[0] == 2 and world.controller.cluster.unclean_elections == 1
 
 
+def elect_uncleanly(*indexes: int) -> ElectLeadersRequest:
+    asked = [TopicPartitions(topic="t", partitions=list(indexes))]
+    return ElectLeadersRequest(election_type=1, topic_partitions=asked)
+
+
+def leaderless(sender: ScriptSender, configs: dict[str, str]) -> World:
+    """1 and 2 live and lead nothing, for 3 was the last one in sync."""
+    world = World(sender=sender)
+    world.join(1, 2, 3)
+    world.create("t", [[1, 2, 3]], configs=configs)
+    for broker in (1, 2):
+        world.kill(broker)
+    for broker in (1, 2):
+        world.revive(broker)
+    world.kill(3)
+    assert world.partition("t").leader == -1
+    return world
+
+
+def test_an_election_on_request_takes_the_answers_that_are_awaited_already() -> None:
+    sender = ScriptSender()
+    sender.positions = {2: (5, 500)}
+    world = leaderless(sender, UNCLEAN)
+    box = begun(world, elect_uncleanly(0))
+    world.settle()
+    assert not box, "1 is slow to answer"
+    world.advance(1600)
+    assert box and world.partition("t").leader == 2
+
+
+def test_who_joins_a_recovery_and_elects_nobody_leaves_it_to_be_begun_again() -> None:
+    sender = ScriptSender()
+    sender.positions = {2: (5, 500)}
+    world = leaderless(sender, UNCLEAN)
+    key = next(iter(world.controller.recovery._inquiries))
+    told: list[Any] = []
+    world.controller.recovery.survey([key], told.append)
+    world.controller.recovery.survey([key], told.append)
+    world.advance(1600)
+    assert [set(found) for found in told] == [{key}, {key}]
+    world.advance(3000)
+    assert world.partition("t").leader == 2
+
+
+def test_a_partition_that_is_named_twice_is_asked_for_once_and_answered() -> None:
+    sender = ScriptSender()
+    world = leaderless(sender, {"min.insync.replicas": "1"})
+    sender.positions = {1: (5, 100), 2: (5, 500)}
+    box = begun(world, elect_uncleanly(0, 0))
+    world.settle()
+    assert box and world.partition("t").leader == 2
+
+
+def test_a_survey_ends_where_some_answer_at_once_and_nobody_can_be_asked_for_others() -> None:
+    sender = ScriptSender()
+    world = leaderless(sender, {"min.insync.replicas": "1"})
+    world.create("u", [[1]])
+    world.kill(1)
+    sender.positions = {2: (5, 500)}
+    keys = [world.image.topics_by_name[name].slot << 32 for name in ("t", "u")]
+    told: list[Any] = []
+    world.controller.recovery.survey(keys, told.append)
+    assert [set(found) for found in told] == [{keys[0]}]
+
+
 def test_who_waits_for_a_survey_hears_that_the_controller_resigned() -> None:
     world = World(sender=ScriptSender())
     world.join(1, 2)
