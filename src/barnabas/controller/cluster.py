@@ -100,14 +100,16 @@ class Cluster:
 
     @contextmanager
     def leaving(self, brokers: Iterable[int], reason: str) -> Iterator[None]:
-        """Within, `brokers` are departing."""
+        """Within, `brokers` are departing. That may last many turns: who has begun to take one of them out
+        for another reason in between ends it by itself."""
         added = [broker for broker in brokers if broker not in self.departing]
         self.departing.update(dict.fromkeys(added, reason))
         try:
             yield
         finally:
             for broker in added:
-                self.departing.pop(broker, None)
+                if self.departing.get(broker) is reason:
+                    del self.departing[broker]
 
     # -- brokers ---------------------------------------------------------------------------------
 

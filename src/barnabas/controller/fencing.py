@@ -25,13 +25,19 @@ class Fencing:
         self._runtime = runtime
         self._pending: dict[int, tuple[int, str]] = {}
         """Broker → (epoch, reason) of those that no work has taken up yet."""
+        self._under_way: dict[int, tuple[int, str]] = {}
+        """Those that are being fenced now."""
         self._scheduled = False
 
     def fence(self, broker: int, reason: str) -> None:
-        """Fence the broker's present incarnation; nothing to do where that has been done."""
+        """Fence the broker's present incarnation; nothing to do where that has been done or begun here. That
+        it is departing says nothing: it may be about to lose a directory, and no more."""
         runtime = self._runtime
         known = runtime.image.brokers.get(broker)
-        if known is None or known.fenced or broker in runtime.cluster.departing:
+        if known is None or known.fenced:
+            return
+        begun = self._pending.get(broker) or self._under_way.get(broker)
+        if begun is not None and begun[0] == known.epoch:
             return
         runtime.cluster.departing[broker] = reason
         self._pending[broker] = (known.epoch, reason)
@@ -42,14 +48,30 @@ class Fencing:
 
     def clear(self) -> None:
         self._pending.clear()
+        self._under_way.clear()
         self._scheduled = False
 
     def _work(self) -> Iterator[Decision[Any]]:
         """Take up all that is pending, also what comes while this goes on."""
         while self._pending:
-            taken, self._pending = self._pending, {}
-            yield from self._fence_together(taken)
+            self._under_way, self._pending = self._pending, {}
+            yield from self._fence_together(self._present())
+            self._under_way.clear()
         self._scheduled = False
+
+    def _present(self) -> dict[int, tuple[int, str]]:
+        """Of those under way who is still to be fenced: other work before this one may have done it. They are
+        departing, whatever that said."""
+        cluster = self._runtime.cluster
+        present = {}
+        for broker, (epoch, reason) in self._under_way.items():
+            known = cluster.image.brokers.get(broker)
+            if known is not None and known.epoch == epoch and not known.fenced:
+                cluster.departing[broker] = reason
+                present[broker] = (epoch, reason)
+            elif cluster.departing.get(broker) is reason:
+                del cluster.departing[broker]
+        return present
 
     def _fence_together(self, brokers: dict[int, tuple[int, str]]) -> Iterator[Decision[Any]]:
         """All at once where it is little. Else first what they lead, somebody waits for that; then

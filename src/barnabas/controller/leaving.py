@@ -38,6 +38,9 @@ def fence_by_wish(
     cluster.departing[known.id] = reason
 
     def steps() -> Iterator[Decision[None]]:
+        now = _present(cluster, known)
+        if now is not None and not now.fenced:
+            cluster.departing[known.id] = reason  # also where other work that went before ended it
         for keys in led_first(cluster, known.id):
             yield Decision(None, list(isr_updates(cluster, keys, reason)))
 

@@ -22,6 +22,7 @@ from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest, To
 from barnabas.wire.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
 )
+from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.unit.controller.harness import Committed, World, uuid
 from tests.unit.metadata.strategies import holds
 
@@ -255,6 +256,60 @@ def beat(world: World, **wishes: Any) -> BrokerHeartbeatRequest:
         current_metadata_offset=world.controller.committed_offset,
         **wishes,
     )
+
+
+def losing_a_directory(then: str) -> World:
+    """Broker 1 has lost one of its directories, and what that means is decided in slices; then something else
+    happens to it."""
+    world = World()
+    world.register(1, directories=(uuid(2001), uuid(2011)))
+    world.heartbeat(1)
+    world.join(2)
+    world.create("t", [[1, 2]] * (4 * SLICE))
+    lost = beat(world, offline_log_dirs=[uuid(2001)])
+    world.start(lost, connection=501)
+    world.ports.wakeups.soon.pop(0)()
+    assert 1 in world.controller.cluster.departing
+    if then == "loses the other one":
+        world.start(beat(world, offline_log_dirs=[uuid(2001), uuid(2011)]), connection=501)
+    elif then == "wants to be fenced, twice":
+        world.start(beat(world, want_fence=True), connection=501)
+        world.start(beat(world, want_fence=True), connection=501)
+    elif then == "dies and is unregistered":
+        world.ports.network.refusing.add(Endpoint("h", 9001))
+        world.controller.on_connection_closed(501)
+        world.start(UnregisterBrokerRequest(broker_id=1))
+    elif then == "dies":
+        world.ports.network.refusing.add(Endpoint("h", 9001))
+        world.controller.on_connection_closed(501)
+    elif then == "falls silent":
+        world.controller.liveness.on_time(world.ports.clock.at_ms + 9_500)
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "loses the other one",
+        "wants to be fenced, twice",
+        "dies and is unregistered",
+        "dies",
+        "falls silent",
+    ],
+)
+def test_what_happens_to_a_broker_while_it_loses_a_directory_happens(then: str) -> None:
+    world = losing_a_directory(then)
+    known = world.image.brokers.get(1)
+    assert known is None or known.fenced
+    assert not led(world, 1) and not world.controller.cluster.departing
+    assert not any(1 in isr for isr in world.image.topics_by_name["t"].isr)
+
+
+def test_who_loses_a_directory_in_slices_is_active_afterwards() -> None:
+    world = losing_a_directory("nothing")
+    assert world.controller.cluster.is_active(1) and not world.controller.cluster.departing
+    assert list(world.image.brokers[1].directories) == [uuid(2011)]
 
 
 def led(world: World, broker: int) -> list[int]:
