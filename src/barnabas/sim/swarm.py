@@ -24,19 +24,44 @@ RngOf = Callable[[str], Rng]
 
 SETTINGS: Mapping[str, Sequence[str | None]] = {
     "controller.quorum.append.linger.ms": (None, None, "0", "5"),
+    "controller.quorum.election.backoff.max.ms": (None, None, "100"),
+    "controller.quorum.fetch.max.bytes": (None, None, None, "400", "3000"),
     "controller.quorum.fetch.snapshot.max.bytes": (None, "300", "2000"),
     "internal.metadata.log.segment.bytes": (None, "4096", "16384"),
     "log.cleaner.backoff.ms": (None, "100", "500"),
+    "log.cleaner.delete.retention.ms": (None, None, "0", "1000"),
+    "log.cleaner.max.compaction.lag.ms": (None, None, "1000"),
+    "log.cleaner.min.compaction.lag.ms": (None, None, "500"),
     "log.flush.interval.messages": (None, None, None, "1", "20"),
+    "log.flush.interval.ms": (None, None, "500"),
+    "log.flush.scheduler.interval.ms": (None, "1000"),
+    "log.flush.start.offset.checkpoint.interval.ms": (None, "1000"),
     "log.index.interval.bytes": (None, "64"),
+    "log.index.size.max.bytes": (None, None, "96"),
+    "log.initial.task.delay.ms": ("0", "1000", "1000"),
+    "log.retention.check.interval.ms": (None, "1000", "1000"),
+    "log.segment.delete.delay.ms": (None, "0", "1000"),
     "log.roll.ms": (None, None, "500", "3000"),
     "metadata.log.max.record.bytes.between.snapshots": (None, "1500", "4000", "10000"),
     "metadata.log.max.snapshot.interval.ms": (None, None, "2000"),
+    "metadata.log.segment.ms": (None, None, "500"),
+    "metadata.max.idle.interval.ms": (None, None, None, "0", "150"),
     "metadata.max.retention.bytes": (None, "6000", "20000"),
+    "metadata.max.retention.ms": (None, None, "1000"),
     "internal.metadata.delete.delay.millis": (None, "0", "1000"),
     "num.replica.fetchers": (None, None, "2"),
+    "controlled.shutdown.enable": (None, None, None, "false"),
+    "group.coordinator.append.linger.ms": (None, "0", "30"),
+    "log.dir.failure.timeout.ms": (None, "1000"),
+    "max.incremental.fetch.session.cache.slots": (None, None, "0", "2"),
+    "offsets.load.buffer.size": (None, "100", "2000"),
+    "offsets.topic.compression.codec": (None, None, "1", "4"),
     "offsets.topic.num.partitions": ("1", "2", "3"),
+    "replica.fetch.backoff.ms": (None, "100"),
     "replica.fetch.max.bytes": (None, None, "700"),
+    "replica.fetch.min.bytes": (None, None, None, "300"),
+    "replica.fetch.response.max.bytes": (None, None, None, "1500"),
+    "replica.fetch.wait.max.ms": (None, None, "150"),
     "replica.lag.time.max.ms": ("1000", "3000"),
     "replica.high.watermark.checkpoint.interval.ms": (None, "300"),
     "log.flush.offset.checkpoint.interval.ms": (None, "1000"),
@@ -130,6 +155,8 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
     linger = _pick(rng_of, "linger", 0.0, 2.0, 20.0)
     segments = _pick(rng_of, "internal.segment.bytes", None, None, "2000", "8000")
     configs = {} if segments is None else {"internal.segment.bytes": segments}
+    if segments is not None and _pick(rng_of, "preallocate", False, False, True):
+        configs["preallocate"] = "true"
     topics = [TopicPlan("events", 3, configs=configs)]
     producers = [
         ProducerPlan("producer0", "events", (0, 2), linger_ms=linger, pause_ms=pause, value_bytes=size),
