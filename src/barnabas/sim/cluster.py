@@ -47,6 +47,8 @@ class Topology:
     """Log directories of each broker; the first one has the metadata log too."""
     features: Mapping[str, int] = field(default_factory=dict)
     """Levels other than the newest, ``metadata.version`` among them."""
+    lives_differ: bool = False
+    """Whether a process draws how its clock and its disk behave, in each of its lives anew."""
 
     @property
     def broker_ids(self) -> range:
@@ -189,6 +191,9 @@ class SimCluster:
         """Nothing more is broken: what goes on by itself, a rolling restart, ends."""
         for node_id in topology.node_ids:
             machine = self.add_machine(f"n{node_id}")
+            if topology.lives_differ:
+                machine.lives_differ = True
+                machine.disk.lives = world.rng(f"lives n{node_id}")
             self.nodes[node_id] = SimNode(self, node_id, machine)
 
     def add_machine(self, host: str) -> Machine:

@@ -27,6 +27,8 @@ from barnabas.sim.disk_pages import PagedFile
 from barnabas.types import Buffer
 
 UNBOUNDED = 1 << 40
+COLD_READ_RATES = (0.0, 0.0, 0.02, 0.3)
+"""How often what is read is not in memory, in one life of a process or another."""
 JOURNAL_MAX = 256
 """Operations on names that a power loss may undo."""
 
@@ -36,6 +38,9 @@ class SimDisk:
 
     def __init__(self, rng: Rng, *, capacity_bytes: int = UNBOUNDED) -> None:
         self.rng = rng
+        self.lives: Rng | None = None
+        """Draws what differs between lives of its processes; without it nothing is cold by itself."""
+        self.usual_cold_read_rate = 0.0
         self.capacity_bytes = capacity_bytes
         self.cold_read_rate = 0.0
         self.totals: Counter[str] = Counter()
@@ -56,6 +61,9 @@ class SimDisk:
 
     def open_for_process(self) -> ProcessDisk:
         """The view of a process that starts now."""
+        if self.lives is not None:
+            self.usual_cold_read_rate = self.lives.choice(COLD_READ_RATES)
+            self.cold_read_rate = self.usual_cold_read_rate
         self._process = ProcessDisk(self)
         return self._process
 

@@ -33,6 +33,11 @@ COUNTED = {
 SYNC_MS_MAX = 1.5
 """Of a disk that nobody slows down."""
 ROUNDING_MS = 1e-6
+LOOK_MS = (0.0, 0.0, 0.3, 2.0, 6.0)
+"""What one look at the clock costs at most, in one life or another: work is cut into slices by looks, and
+virtual time alone stands still while a turn runs."""
+AHEAD_MS_MAX = 40.0
+"""A node's clock is before virtual time by no more."""
 
 
 class Machine:
@@ -43,6 +48,8 @@ class Machine:
         self.network = network
         self.host = host
         self.disk = disk
+        self.lives_differ = False
+        """Whether each process here draws what a look at its clock takes."""
         self.off = False
         """Without power: nothing answers, not even a refusal."""
         self.clock_offset_ms = 0.0
@@ -91,7 +98,7 @@ class SimProcess:
         self.world = machine.world
         self.alive = True
         self.name = f"{machine.host}#{machine.starts}"
-        self.clock = SimClock(machine)
+        self.clock = SimClock(machine, machine.world.rng(f"{self.name}/looks"))
         self.disk = machine.disk.open_for_process()
         self.network = ProcessNetwork(self)
         self.background = SimBackground(self)
@@ -205,15 +212,24 @@ class SimProcess:
 
 
 class SimClock:
-    """A machine's clock: monotonic time with a drift, a date with an offset."""
+    """A machine's clock: monotonic time with a drift, a date with an offset. In some lives it goes on by a
+    little with each look, and waits then for virtual time to come after."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, rng: Rng) -> None:
         self._machine = machine
         self._world = machine.world
+        self._rng = rng
+        self._look_ms = rng.choice(LOOK_MS) if machine.lives_differ else 0.0
+        self._said_ms = 0.0
 
     def now_ms(self) -> float:
         machine = self._machine
-        return self._world.now_ms if machine.is_steady else machine.clock_ms()
+        now_ms = self._world.now_ms if machine.is_steady else machine.clock_ms()
+        if not self._look_ms:
+            return now_ms
+        said_ms = max(self._said_ms, now_ms) + self._rng.random() * self._look_ms
+        self._said_ms = said_ms = max(self._said_ms, min(said_ms, now_ms + AHEAD_MS_MAX))
+        return said_ms
 
     def wall_ms(self) -> int:
         return START_WALL_MS + int(self._world.now_ms + self._machine.clock_offset_ms)

@@ -131,6 +131,7 @@ def draw_topology(rng_of: RngOf, nodes: int | None) -> Topology:
         dynamic=dynamic,
         directories=_pick(rng_of, "directories", 1, 1, 2, 3),
         features=features,
+        lives_differ=True,
     )
 
 

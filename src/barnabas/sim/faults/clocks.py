@@ -62,11 +62,11 @@ def slow_disk(s: Strike) -> bool:
     usual, machine.sync_ms_max = machine.sync_ms_max, s.rng.choice([20.0, 200.0, 1000.0])
     s.note(f"the disk of node {node.id} takes up to {machine.sync_ms_max:.0f} ms")
     cold = s.rng.choice([0.0, 0.2])
-    machine.disk.cold_read_rate = cold
+    machine.disk.cold_read_rate = max(cold, machine.disk.usual_cold_read_rate)
 
     def heal() -> None:
         machine.sync_ms_max = min(usual, 1.5)
-        machine.disk.cold_read_rate = 0.0
+        machine.disk.cold_read_rate = machine.disk.usual_cold_read_rate
 
     s.repair_later(s.rng.uniform(1000, 6000), heal)
     return True
