@@ -17,12 +17,16 @@ from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.committed_metadata import LeadersGoByWhatIsCommitted
 from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
 from barnabas.sim.checkers.committed_records import CommittedRecordsStay
+from barnabas.sim.checkers.coordinator_state import CoordinatorsKnowTheirLogs
+from barnabas.sim.checkers.derived_files import DerivedFilesFit
 from barnabas.sim.checkers.feature_levels import FeatureLevels
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.checkers.high_watermark import HighWatermarkNeverGoesBack
 from barnabas.sim.checkers.images import EqualOffsetEqualImage
+from barnabas.sim.checkers.known_files import EveryFileIsKnown
 from barnabas.sim.checkers.leader_completeness import LeaderCompleteness
 from barnabas.sim.checkers.leader_in_isr import LastMembers, LeaderInIsr
+from barnabas.sim.checkers.log_configs import LogsFollowTheirConfigs
 from barnabas.sim.checkers.new_partitions import NewPartitions
 from barnabas.sim.checkers.partition_leaders import OneLeaderPerPartitionEpoch
 from barnabas.sim.checkers.partition_log_matching import PartitionLogMatching
@@ -32,6 +36,7 @@ from barnabas.sim.checkers.quorum_leaders import OneLeaderPerQuorumEpoch
 from barnabas.sim.checkers.quorum_logs import QuorumLogs
 from barnabas.sim.checkers.reassignments import ReassignmentsKeepMinIsr
 from barnabas.sim.checkers.replica_logs import ReplicaLogs
+from barnabas.sim.checkers.snapshot_files import SnapshotsSayWhatTheLogSays
 from barnabas.sim.checkers.throttled_replicas import OnlyThrottledReplicasWait
 from barnabas.sim.checkers.transaction_markers import TransactionMarkers
 from barnabas.sim.checkers.votes import OneVotePerEpoch
@@ -52,7 +57,9 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
     return [
         OneVotePerEpoch(),
         OneLeaderPerQuorumEpoch(),
-        QuorumLogs([story.quorum, LeaderCompleteness(), reassignments]),
+        QuorumLogs(
+            [story.quorum, LeaderCompleteness(), reassignments, SnapshotsSayWhatTheLogSays()]
+        ),
         EqualOffsetEqualImage(),
         OneLeaderPerPartitionEpoch(),
         LeaderInIsr(last_members),
@@ -71,4 +78,8 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
         CommittedOffsetsStay(history.commits),
         AcknowledgedTopicsStay(history),
         OnlyThrottledReplicasWait(),
+        LogsFollowTheirConfigs(),
+        DerivedFilesFit(),
+        CoordinatorsKnowTheirLogs(),
+        EveryFileIsKnown(),
     ]

@@ -1,0 +1,59 @@
+"""Invariant 11 at the end: who leads a partition of the offsets topic coordinates its groups, and knows of
+them what the log says, read anew from its first byte."""
+
+from __future__ import annotations
+
+from barnabas.broker.coordinator_shard import Shard
+from barnabas.group.machine import GroupMachine
+from barnabas.log.partition_log import PartitionLog
+from barnabas.record.decode import records_of
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.checkers.coordinators import serving
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.history import Violation
+from barnabas.types import OFFSETS_TOPIC, TopicPartition
+
+Place = tuple[str, int]
+
+
+class CoordinatorsKnowTheirLogs(Checker):
+    def finish(self, cluster: SimCluster) -> None:
+        for node in cluster.up():
+            for shard in serving(node):
+                assert node.node is not None and node.node.broker is not None
+                logs = node.node.broker.logs.logs
+                log = logs.get(TopicPartition(OFFSETS_TOPIC, shard.partition))
+                if log is not None:
+                    self._compare(node, shard, log)
+
+    def _compare(self, node: SimNode, shard: Shard[GroupMachine], log: PartitionLog) -> None:
+        where = f"{OFFSETS_TOPIC}-{shard.partition} on node {node.id}"
+        told: dict[str, dict[Place, int]] = {}
+        for segment in log.segments:
+            if node.machine.disk.is_rotten(segment.path):
+                return  # what rotted is judged by who reads it
+            for located in segment.headers():
+                header = located.header
+                if header.is_control or header.next_offset > log.high_watermark:
+                    continue
+                for record in records_of(segment.view(located)):
+                    decoded = shard.machine.decode(record.key, record.value)
+                    group = getattr(decoded, "key", None)
+                    topic = getattr(group, "topic", None)
+                    if group is None or topic is None:
+                        continue
+                    place = (topic, group.partition)
+                    known = told.setdefault(group.group, {})
+                    value = getattr(decoded, "value", None)
+                    if value is None:
+                        known.pop(place, None)
+                    else:
+                        known[place] = value.offset
+        offsets = shard.machine.offsets
+        groups = {*offsets.group_ids(), *told}
+        for group_id in sorted(groups):
+            holds = {place: v.offset for place, v in offsets.committed_items(group_id)}
+            if holds != told.get(group_id, {}):
+                raise Violation(
+                    f"{where}: of {group_id} it holds {holds}, its log says {told.get(group_id)}"
+                )

@@ -1,0 +1,35 @@
+"""Files on disk and known partitions, at the end: every partition's directory in a log directory that is
+in use belongs to a log that its broker has, and every segment in it to that log."""
+
+from __future__ import annotations
+
+from barnabas.broker.broker import Broker
+from barnabas.log.files import LOG
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.history import Violation
+
+
+class EveryFileIsKnown(Checker):
+    def finish(self, cluster: SimCluster) -> None:
+        for node in cluster.up():
+            if node.node is not None and node.node.broker is not None:
+                _check(node, node.node.broker)
+
+
+def _check(node: SimNode, broker: Broker) -> None:
+    names = node.machine.disk.names
+    for directory in broker.logs.directories:
+        if not directory.is_online:
+            continue
+        for found in directory.partitions():
+            log = directory.logs.get(found.partition)
+            path = f"{directory.path}/{found.name}"
+            if log is None:
+                raise Violation(f"node {node.id}: nobody knows the log in {path}")
+            segments = {segment.path for segment in log.segments}
+            strange = [n for n in names.below(path) if n.endswith(LOG) and n not in segments]
+            if strange or log.directory != path:
+                raise Violation(
+                    f"node {node.id}: {strange} in {path} belongs to no log ({log.directory})"
+                )

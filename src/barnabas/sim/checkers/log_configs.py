@@ -1,0 +1,22 @@
+"""What topics say of compaction and retention is what each broker does with their logs, however it came to
+them: at the end every log has the configuration that the metadata give it."""
+
+from __future__ import annotations
+
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.cluster import SimCluster
+from barnabas.sim.history import Violation
+
+
+class LogsFollowTheirConfigs(Checker):
+    def finish(self, cluster: SimCluster) -> None:
+        for node in cluster.up():
+            broker = node.node.broker if node.node is not None else None
+            if broker is None:
+                continue
+            for partition in broker.replicas.by_id.values():
+                wanted = broker.replicas.configs.log_config(partition.topic)
+                if partition.log is not None and partition.log.config != wanted:
+                    raise Violation(
+                        f"{partition.name} on node {node.id} goes by {partition.log.config}, not {wanted}"
+                    )
