@@ -15,8 +15,9 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from barnabas.sim import swarm
+from barnabas.sim import gets_on, swarm
 from barnabas.sim.checkers import all_checkers
 from barnabas.sim.checkers.high_watermark import led_partitions
 from barnabas.sim.checkers.judges import Judges
@@ -24,6 +25,7 @@ from barnabas.sim.cluster import SimCluster
 from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
+from barnabas.sim.standing import Standing
 from barnabas.sim.story import Story
 from barnabas.sim.workload import FinalRead, Workload
 from barnabas.sim.world import World
@@ -35,6 +37,8 @@ OPERATIONS_MIN = 200
 DENSE_MS_MAX = 120_000.0
 """A seed that is not dense by then makes no progress."""
 HEAL_MS = 90_000.0
+LATE_EVERY = 25
+"""After so many events the run looks again whether somebody is late: that is dear."""
 
 
 @dataclass
@@ -101,6 +105,7 @@ class Run:
         )
         self.missing = ""
         """What the run waits for, in words."""
+        self._looks = 0
         self.story = Story(self.world)
         self.checkers = all_checkers(self.history, self.story)
         self.world.note(f"seed {seed}: {drawn.topology}")
@@ -125,7 +130,33 @@ class Run:
         preferred = self.workload.prefer_leaders()
         self._until(lambda: bool(preferred), "preferred leaders to be elected")
         self._until(self._agreed, "every node to know the same metadata")
+        self._until(
+            partial(self._none, gets_on.silent_coordinator), "every coordinator to be active"
+        )
+        if self.swarm.reads_on:
+            self._until(partial(self._none, gets_on.late_group), "every group to read on")
+        if self.swarm.restarts:
+            self._restart_cleanly()
         self._read_everything()
+        cuts = gets_on.Cuts(self)
+        self._until(partial(self._none, lambda run: cuts.hanging()), "records to be deleted")
+        self._until(partial(self._none, gets_on.late_start), "followers to know where logs begin")
+        for checker in self.checkers:
+            checker.finish(self.cluster)
+
+    def _restart_cleanly(self) -> None:
+        """Everything is shut down and started once more, with nothing broken: nothing may be forgotten."""
+        standing = Standing(self.cluster)
+        self.world.totals["restarts at the end"] += 1
+        left = {node.id for node in self.cluster.up()}
+        for node in self.cluster.up():
+            node.shut_down(partial(left.discard, node.id))
+        # Not until nobody is up: a start that a fault has ordered may come only now.
+        self._until(lambda: not left, "everything to shut down")
+        self.cluster.start_all()
+        self._until(self._whole, "every ISR to be whole again")
+        standing.compare(self.cluster)
+        self._until(self._agreed, "every node to know the same metadata again")
 
     def _is_dense(self) -> bool:
         """Whether enough happened for the seed to count."""
@@ -142,6 +173,14 @@ class Run:
                 f"no progress: waited {HEAL_MS:.0f} virtual ms after healing for {what}{missing}"
             )
         self.missing = ""
+
+    def _none(self, late: Callable[[Run], str]) -> bool:
+        """Whether nobody is `late`; looks now and then."""
+        self._looks += 1
+        if self._looks % LATE_EVERY:
+            return False
+        self.missing = late(self)
+        return not self.missing
 
     def _whole(self) -> bool:
         """Whether everybody is there, and every partition has its leader and its whole ISR."""
@@ -181,15 +220,13 @@ class Run:
 
     def _read_everything(self) -> None:
         for topic, partitions in sorted(self.workload.topics.items()):
-            ends = self._ends(topic, partitions)
+            ends = self.ends(topic, partitions)
             final = FinalRead(self.cluster, topic, partitions)
             self._until(lambda f=final, e=ends: f.has_read_to(e), f"{topic} to be read")  # type: ignore[misc]
             for partition in range(partitions):
                 self.history.check_final(topic, partition, final.found[partition])
-        for checker in self.checkers:
-            checker.finish(self.cluster)
 
-    def _ends(self, topic: str, partitions: int) -> dict[int, int]:
+    def ends(self, topic: str, partitions: int) -> dict[int, int]:
         """The high watermark of each partition on its leader."""
         ends: dict[int, int] = {}
         for node in self.cluster.up():

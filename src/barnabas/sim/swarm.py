@@ -91,13 +91,22 @@ class Swarm:
     faults: Mapping[str, float]
     interval_ms: float
     """Between two faults, on the average."""
+    restarts: bool
+    """Whether everything is shut down and started once more when it has healed."""
+    reads_on: bool
+    """Whether groups are waited for until they have read everything: sessions of lost members take long."""
 
 
 def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
     """The swarm of a seed whose generators `rng_of` gives."""
     interval = rng_of("interval").choice([250.0, 500.0, 1000.0, 2000.0])
     return Swarm(
-        draw_topology(rng_of, nodes), draw_workload(rng_of, interval), draw_faults(rng_of), interval
+        draw_topology(rng_of, nodes),
+        draw_workload(rng_of, interval),
+        draw_faults(rng_of),
+        interval,
+        _pick(rng_of, "restart at the end", True, False, False, False),
+        _pick(rng_of, "groups at the end", True, False, False, False),
     )
 
 

@@ -1,0 +1,129 @@
+"""What has to get on once everything has healed: coordinators, groups, the deletion of records, and
+followers that learn where their logs begin. Each function names somebody who is late, in words; nobody is
+the empty string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from barnabas.broker.partition import Partition
+from barnabas.client.channels import ChannelError
+from barnabas.sim.cluster import SimNode
+from barnabas.types import OFFSETS_TOPIC, TopicPartition
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+
+if TYPE_CHECKING:
+    from barnabas.sim.run import Run
+
+CUT_MS = 5_000
+"""How long one request to delete records may take."""
+
+
+def _partitions(run: Run) -> Iterator[tuple[SimNode, Partition]]:
+    for node in run.cluster.up():
+        broker = node.node.broker if node.node is not None else None
+        if broker is not None:
+            for partition in broker.replicas.by_id.values():
+                yield node, partition
+
+
+def silent_coordinator(run: Run) -> str:
+    for node, partition in _partitions(run):
+        if partition.topic == OFFSETS_TOPIC and partition.is_leader:
+            assert node.node is not None and node.node.broker is not None
+            shard = node.node.broker.groups.shards.get(partition.index)
+            if shard is None or not shard.active:
+                state = "not there" if shard is None else shard.state
+                return f"of {partition.name} on node {node.id} it is {state}"
+    return ""
+
+
+def late_group(run: Run) -> str:
+    """Members read on when nobody produces any more: together they come to the end of everything."""
+    workload = run.workload
+    ends = {
+        TopicPartition(topic, p): end
+        for topic, count in workload.topics.items()
+        for p, end in run.ends(topic, count).items()
+    }
+    places: dict[str, dict[TopicPartition, int]] = {}
+    for client in workload.consumers:
+        known = places.setdefault(client.plan.group, {})
+        for tp in client.consumer.assignment:
+            known[tp] = max(known.get(tp, 0), client.consumer.position(tp) or 0)
+    for group, known in sorted(places.items()):
+        for tp, end in sorted(ends.items()):
+            if known.get(tp, -1) < end:
+                return f"{group} is at {known.get(tp)} of {end} in {tp}"
+    return ""
+
+
+class Cuts:
+    """Of each topic one partition is deleted but for its last record, as operators may; each request ends."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._left: dict[TopicPartition, str] = {}
+        self._client = run.cluster.client("cutter")
+        for topic, count in sorted(run.workload.topics.items()):
+            if run.history.promise(topic).may_be_cut:
+                ends = run.ends(topic, count)
+                partition = run.world.seed % count
+                if partition in ends:
+                    tp = TopicPartition(topic, partition)
+                    self._left[tp] = "not answered yet"
+                    self._client.tasks.start(self._cut_twice(tp, ends[partition]))
+
+    def hanging(self) -> str:
+        return "".join(f"{tp}: {why}" for tp, why in sorted(self._left.items())[:1])
+
+    async def _cut_twice(self, tp: TopicPartition, end: int) -> None:
+        """At first where the log begins anyway: there is nothing to do but to know that of all replicas."""
+        starts = [
+            p.log.log_start_offset for _, p in _partitions(self._run) if p.name == tp and p.log
+        ]
+        await self._cut(tp, max(starts, default=0))
+        await self._cut(tp, max(end - 1, 0))
+        del self._left[tp]
+
+    async def _cut(self, tp: TopicPartition, offset: int) -> None:
+        one = DeleteRecordsPartition(partition_index=tp.partition, offset=offset)
+        topics = [DeleteRecordsTopic(name=tp.topic, partitions=[one])]
+        request = DeleteRecordsRequest(topics=topics, timeout_ms=CUT_MS)
+        while True:
+            try:
+                await self._client.cluster.refresh([tp.topic], timeout_ms=CUT_MS)
+                leader = self._client.cluster.leader(tp)
+                if leader is not None:
+                    answer = await self._client.ask_node(leader, request)
+                    code = answer.topics[0].partitions[0].error_code
+                    if code in (0, 1):  # 1: retention was faster
+                        return
+                    self._left[tp] = f"error {code} for {offset}"
+            except (ChannelError, KafkaError) as error:
+                self._left[tp] = str(error)
+            await self._client.tasks.sleep(200)
+
+
+def late_start(run: Run) -> str:
+    starts: dict[TopicPartition, tuple[SimNode, int]] = {}
+    for node, partition in _partitions(run):
+        if partition.is_leader and partition.log is not None:
+            starts[partition.name] = node, partition.log.log_start_offset
+    for node, partition in _partitions(run):
+        known = starts.get(partition.name)
+        if known is not None and partition.log is not None:
+            leader, start = known
+            if not partition.log.config.compact and partition.log.log_start_offset < start:
+                return (
+                    f"{partition.name} begins at {partition.log.log_start_offset} on node {node.id}, at"
+                    f" {start} on its leader, node {leader.id}"
+                )
+    return ""
