@@ -52,6 +52,8 @@ class Promise(NamedTuple):
     """What a consumer has read stays. Not so where a replica outside the ISR may lead."""
     may_be_cut: bool = True
     """Whether operators may delete its old records."""
+    expires: bool = False
+    """Whether retention takes its old records."""
     compacts: bool = False
     """Whether a record goes when a newer one has its key."""
 

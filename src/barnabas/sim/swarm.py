@@ -78,7 +78,7 @@ RARE = {
     "rot": 3.0,
 }
 """Kinds of fault that come less often, or more, than others."""
-OFTEN = {"gives up brokers": 4.0, "switches ELR off": 4.0}
+OFTEN = {"tends offsets": 2.0, "gives up brokers": 4.0, "switches ELR off": 4.0}
 """Habits that few seeds allow come often where they are allowed."""
 
 
@@ -206,6 +206,15 @@ def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]
         found.append((
             TopicPlan("latest", 1, Promise(may_be_cut=False, compacts=True), compacts),
             ProducerPlan("latest0", "latest", (0,), pause_ms=pause, keys=_pick(rng_of, "keys", 2, 10)),
+        ))  # fmt: skip
+    if _pick(rng_of, "brief", False, False, True):
+        lasts: dict[str, str | None] = {
+            "internal.segment.bytes": "700",
+            "retention.bytes": _pick(rng_of, "brief bytes", "700", "3000"),
+        }
+        found.append((
+            TopicPlan("brief", 1, Promise(keeps=False, expires=True), lasts),
+            ProducerPlan("brief0", "brief", (0,), pause_ms=pause),
         ))  # fmt: skip
     if _pick(rng_of, "unclean", False, False, True):
         configs: dict[str, str | None] = {"unclean.leader.election.enable": "true"}

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin import BROKER, TOPIC, Admin, NewTopic
 from barnabas.client.channels import ChannelError
+from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.records import ProducerRecord
 from barnabas.sim.workload.administration import (
     ADMINISTRATION,
     NOT_WHERE_DATA_IS_LOST,
     move_replicas,
 )
-from barnabas.types import TopicPartition
+from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
@@ -229,6 +231,42 @@ async def look(o: Operator) -> None:
     await o.admin.list_groups()
 
 
+async def remake_topic(o: Operator) -> None:
+    """A topic with records goes, and another one with its name is there at once."""
+    o.made += 1
+    name = f"{o.name}-again-{o.made}"
+    configs = {"internal.segment.bytes": "300", "retention.bytes": "600"}
+    topic = NewTopic(name, 1, o.workload.replication, configs)
+    for count in (o.rng.randrange(10, 40), o.rng.randrange(0, 3)):
+        (outcome,) = await o.admin.create_topics([topic], timeout_ms=ASK_MS)
+        if outcome.error is not None and outcome.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise outcome.error
+        settings = ProducerSettings(idempotent=False, linger_ms=0.0, delivery_timeout_ms=ASK_MS)
+        producer = Producer(o.client, settings)
+        for number in range(count):
+            producer.send(ProducerRecord(name, b"%d" % number, None, 0))
+            await o.client.tasks.sleep(o.rng.uniform(1, 40))
+        await o.client.tasks.sleep(o.rng.uniform(10, 1500))
+        if count >= 10:
+            await o.admin.delete_topics([name], timeout_ms=ASK_MS)
+    o.temporary.append(name)
+
+
+async def tend_offsets(o: Operator) -> None:
+    """The groups' own topic has small segments and is compacted often, and its replicas move as well."""
+    configs: dict[str, str | None] = {
+        "internal.segment.bytes": o.rng.choice(["2000", "8000"]),
+        "min.cleanable.dirty.ratio": o.rng.choice(["0.01", "0.5"]),
+    }
+    await o.admin.alter_configs(TOPIC, OFFSETS_TOPIC, configs)
+    if o.rng.random() < 0.5:
+        brokers = list(o.workload.cluster.topology.broker_ids)
+        o.rng.shuffle(brokers)
+        count = int(o.workload.cluster.topology.settings.get("offsets.topic.num.partitions", "1"))
+        partition = o.rng.randrange(count)
+        await move_replicas(o, OFFSETS_TOPIC, partition, brokers[: o.workload.replication])
+
+
 HABITS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "creates topics": create_topic,
     "deletes topics": delete_topic,
@@ -240,5 +278,7 @@ HABITS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "configures brokers": configure_brokers,
     "deletes records": delete_records,
     "looks": look,
+    "remakes topics": remake_topic,
+    "tends offsets": tend_offsets,
     **ADMINISTRATION,
 }

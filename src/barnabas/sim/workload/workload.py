@@ -19,6 +19,8 @@ from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 
+OFFSET_MAX = (1 << 63) - 1
+
 
 @dataclass(frozen=True)
 class TopicPlan:
@@ -105,6 +107,8 @@ class Workload:
                 pass
             await self.admin.tasks.sleep(200)
         self.topics[topic.name] = self.history.topics[topic.name] = topic.partitions
+        for partition in range(topic.partitions if topic.promise.expires else 0):
+            self.history.on_cut(topic.name, partition, OFFSET_MAX)
         self.history.operations += 1
         self.cluster.world.note(f"topic {topic.name} created")
 
