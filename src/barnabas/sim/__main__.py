@@ -22,7 +22,7 @@ EXPECTED = (
     "netsplits", "rebalances", "faults", "truncations", "torn writes", "snapshots taken",
     "snapshots installed", "voter changes", "directories offline", "bits rotted",
     "whole-cluster restarts", "connections reset", "connections lost", "connections doubled",
-    "ambushes", "logs compacted",
+    "ambushes", "logs compacted", "bits rotted at rest", "restarts at the end",
 )  # fmt: skip
 """What must happen in a run of `MANY` seeds or more, or it does not try what it claims to."""
 MANY = 300

@@ -72,10 +72,12 @@ FEW_VALUES_OF_MIN_ISR = ("2", "2", "2", "1")
 RARE = {
     "restart-all": 0.3,
     "kill-all": 0.3,
-    "blackout": 1.0,
+    "blackout": 2.0,
     "roll": 0.3,
-    "voters": 4.0,
+    "power": 1.5,
+    "voters": 6.0,
     "rot": 3.0,
+    "rot-at-rest": 3.0,
 }
 """Kinds of fault that come less often, or more, than others."""
 OFTEN = {"tends offsets": 2.0, "gives up brokers": 4.0, "switches ELR off": 4.0}

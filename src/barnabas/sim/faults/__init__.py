@@ -48,8 +48,10 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "disk-failure": disks.disk_failure,
     "disk-full": disks.disk_full,
     "rot": disks.rot,
+    "rot-at-rest": disks.rot_at_rest,
+    "disk-away": disks.disk_away,
     "voters": membership.voters,
 }
 """By the name that ``--faults`` takes. False: it could not strike now."""
-LOSE_DATA = frozenset({"power", "blackout", "disk-failure", "rot", "ambush-power"})
+LOSE_DATA = frozenset({"power", "blackout", "disk-failure", "rot", "rot-at-rest", "ambush-power"})
 """Kinds that take written bytes of partitions away."""

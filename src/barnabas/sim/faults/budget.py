@@ -58,7 +58,12 @@ class Budget:
         for broker in sorted(self._hit):
             if self._is_whole(image, broker):
                 del self._hit[broker]
-        return not self._hit and all(
+        return not self._hit and self.others_have_all(node)
+
+    def others_have_all(self, node: SimNode) -> bool:
+        """Whether every partition of `node` has another copy with everything acknowledged."""
+        image = self.image()
+        return image is not None and all(
             keepers - {node.id} for replicas, keepers in _copies(image) if node.id in replicas
         )
 

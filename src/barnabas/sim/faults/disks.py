@@ -12,6 +12,9 @@ import itertools
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.strike import Strike
 
+ROTS = (".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint")
+"""What of a replica's files `rot_at_rest` hits."""
+
 
 def disk_error(s: Strike) -> bool:
     """One call fails with EIO, soon."""
@@ -87,6 +90,69 @@ def rot(s: Strike) -> bool:
     disk.rot(path, position, bit)
     s.budget.on_rot(disk, path)
     s.count("bits rotted")
+    return True
+
+
+def rot_at_rest(s: Strike) -> bool:
+    """As `rot`, after a clean shutdown and wherever in a replica: its last batches and its leader epochs,
+    too. What the next start makes of that the one after it must know as well: so there mostly are two,
+    close together."""
+    node = s.any_broker()
+    if node is None or not s.budget.may_lose_data(node):
+        return False
+
+    def flip() -> None:
+        disk = node.machine.disk
+        below = [f"{path}/" for path in _directories(s, node)]
+        paths = [
+            path
+            for path in sorted(disk.names)
+            if path.endswith(ROTS) and "/__cluster_metadata-" not in path and disk.content(path)
+            and any(path.startswith(directory) for directory in below) and "-delete/" not in path
+        ]  # fmt: skip
+        if paths and s.budget.others_have_all(node):  # the others may have gone since
+            path = s.rng.choice(paths)
+            size = len(disk.content(path))
+            # Of a log the end more often than the rest: what was written last nobody has read back yet.
+            last = s.rng.random() < 0.5
+            position = s.rng.randrange(max(0, size - 300), size) if last else s.rng.randrange(size)
+            bit = s.rng.randrange(8)
+            s.note(f"node {node.id}: at rest bit {bit} of byte {position} of {path} flips")
+            disk.rot(path, position, bit)
+            s.budget.on_rot(disk, path)
+            s.count("bits rotted at rest")
+        s.world.after(s.wait_ms(20, 200, 1500), back)
+
+    def back() -> None:
+        node.start()
+        if s.rng.random() < 0.7:  # what it has just found nobody else knows yet
+            s.world.after(s.wait_ms(1, 5, 20, 200), node.kill)
+            s.world.after(s.wait_ms(300, 1000), node.start)
+
+    s.budget.on_lost(node)
+    node.shut_down(flip)
+    return True
+
+
+def disk_away(s: Strike) -> bool:
+    """A machine comes back without one of its log directories, which it cannot read for a while. Nothing
+    in it is lost."""
+    node = s.any_broker()
+    if node is None or s.cluster.topology.directories < 2:
+        return False
+    prefix = s.rng.choice(_directories(s, node)[1:])
+
+    def away() -> None:
+        s.note(f"node {node.id}: {prefix} cannot be read from its start on")
+        node.machine.disk.fail_call(1, prefix=prefix, for_good=True)
+        s.restart_later(node)
+        s.repair_later(s.wait_ms(2000, 6000), lambda: _repair(s, node))
+
+    if s.rng.random() < 0.5:
+        node.kill()
+        away()
+    else:
+        node.shut_down(away)
     return True
 
 
