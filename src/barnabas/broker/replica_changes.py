@@ -13,7 +13,7 @@ Invariant: a replica becomes what the image says when its turn comes, not when i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import chain, islice
 
 from barnabas.metadata.image import MetadataImage
 from barnabas.ports import Ports
@@ -99,15 +99,24 @@ class ReplicaChanges:
             self._scheduled = True
             self._ports.wakeups.call_soon(self._go_on)
 
+    def _take(self, key: Key) -> bool:
+        """Out of every line; whether it waited."""
+        lines = [line for line in (self._led, self._others, self._gone) if key in line]
+        for line in lines:
+            del line[key]
+        return bool(lines)
+
     def _go_on(self) -> None:
         self._scheduled = False
         now_ms = self._ports.clock.now_ms
         until_ms = now_ms() + SLICE_MS
         left = KNOWN_SLICE
-        while left > 0 and len(self) and now_ms() < until_ms:
-            key = next(chain(self._led, self._others, self._gone))
-            for line in (self._led, self._others, self._gone):
-                line.pop(key, None)
+        # One look at the front: who looks again after each passes over all that were taken before.
+        for key in list(islice(chain(self._led, self._others, self._gone), KNOWN_SLICE)):
+            if left <= 0 or now_ms() >= until_ms:
+                break
+            if not self._take(key):
+                continue
             left -= 1 if self._is_known(key) else KNOWN_SLICE // NEW_SLICE
             self._follow(key)
         self._followed()

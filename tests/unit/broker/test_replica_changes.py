@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -109,6 +110,27 @@ def test_few_are_followed_at_once_and_many_in_slices(known: bool, slice_: int) -
     line.clear()
     cluster.run(10)
     assert len(seen) == 4 * slice_
+
+
+class Counting(dict[Key, None]):
+    """A line that counts how often it is looked through."""
+
+    looked = 0
+
+    def __iter__(self) -> Iterator[Key]:
+        self.looked += 1
+        return super().__iter__()
+
+
+def test_a_long_line_is_looked_through_once_per_turn() -> None:
+    cluster = Cluster(1)
+    seen: list[int] = []
+    line = line_of(cluster, True, seen)
+    line._gone = looks = Counting()
+    topic_id = Uuid(bytes(15) + b"x")
+    line.add([(topic_id, index) for index in range(5 * KNOWN_SLICE)])
+    cluster.until(lambda: not len(line))
+    assert seen == list(range(5 * KNOWN_SLICE)) and looks.looked <= 6
 
 
 def test_few_changes_of_what_is_here_do_not_wait_behind_many_new_ones() -> None:
