@@ -30,6 +30,8 @@ def sweep(cluster: Cluster, why: str = "a new controller") -> Iterator[Decision[
             continue
         reason = f"broker {broker} is not active"
         for keys in led_first(cluster, broker):
+            if cluster.is_active(broker):
+                break  # it came back between two steps
             with cluster.leaving([broker], reason):
                 decision = Decision(None, list(isr_updates(cluster, keys, reason)))
             if decision.size:

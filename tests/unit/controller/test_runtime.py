@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.controller.decision import Decision
 from barnabas.controller.pieces import STEP, STEPS_MAX
+from barnabas.controller.sweep import sweep
 from barnabas.metadata.bootstrap import bootstrap_records
 from barnabas.metadata.codec import encode_records
 from barnabas.metadata.image import MetadataImage
@@ -256,6 +257,23 @@ def beat(world: World, **wishes: Any) -> BrokerHeartbeatRequest:
         current_metadata_offset=world.controller.committed_offset,
         **wishes,
     )
+
+
+def test_who_comes_back_while_a_new_controller_looks_at_it_keeps_what_it_got() -> None:
+    world = World()
+    world.join(1, 3)
+    world.create("t", [[3]] * (3 * STEP))
+    world.kill(3)
+    world.ports.network.refusing.clear()
+    assert not world.register(3, incarnation=7003).error_code
+    steps = sweep(world.controller.cluster)
+    world.controller.commit(next(steps))
+    assert not world.heartbeat(3).is_fenced
+    epochs = list(world.image.topics_by_name["t"].leader_epoch)
+    for step in steps:
+        world.controller.commit(step)
+    assert list(world.image.topics_by_name["t"].leader_epoch) == epochs
+    assert len(led(world, 3)) == 3 * STEP
 
 
 def losing_a_directory(then: str) -> World:
