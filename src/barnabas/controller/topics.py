@@ -387,8 +387,11 @@ def create_partitions(
     asked = Counter(topic.name for topic in request.topics)
 
     def part(wanted: CreatePartitionsTopic) -> Part:
-        def present() -> int:
-            return len(cluster.image.topics_by_name.get(wanted.name, ()))
+        present = len(cluster.image.topics_by_name.get(wanted.name, ()))
+
+        def basis() -> tuple[Uuid, int] | None:
+            topic = cluster.image.topics_by_name.get(wanted.name)
+            return None if topic is None else (topic.id, len(topic))
 
         def decide() -> tuple[CreatePartitionsTopicResult, Iterator[Message]]:
             _check_once(asked, wanted.name)
@@ -399,7 +402,7 @@ def create_partitions(
                 name=wanted.name, error_code=error.code, error_message=error.message or None
             )
 
-        return Part(max(wanted.count - present(), 1), decide, refuse, present)
+        return Part(max(wanted.count - present, 1), decide, refuse, basis)
 
     parts = [part(wanted) for wanted in {topic.name: topic for topic in request.topics}.values()]
     return Gathering(

@@ -325,6 +325,23 @@ def test_a_large_creation_is_decided_in_slices_and_written_as_one_batch() -> Non
     assert sizes.count(4 * 401) == 1, sizes
 
 
+def test_partitions_are_added_to_the_topic_that_is_there_when_all_are_decided() -> None:
+    world = World()
+    world.join(1, 2)
+    world.create("t", [[1], [2]])
+    box: list[Any] = []
+    more = CreatePartitionsTopic(name="t", count=1002, assignments=None)
+    world.start(CreatePartitionsRequest(topics=[more])).attach(box.append)
+    world.ports.wakeups.soon.pop(0)()
+    # Between two slices the topic goes, and one of the same name and size comes.
+    world.start(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
+    again = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+    world.start(CreateTopicsRequest(topics=[again]))
+    world.settle()
+    assert not box[0].results[0].error_code
+    assert len(world.image.topics_by_name["t"]) == 1002
+
+
 def test_more_than_ten_thousand_records_are_refused_as_a_whole() -> None:
     world = World()
     world.join(1, 2, 3)
