@@ -191,7 +191,8 @@ class Broker:
             {name: (at, protocols.get(name, 0)) for name, at in self.listeners.items()},
             self.config.rack,
             [d.directory_id for d in self.logs.directories if d.is_online],
-            self.logs.previous_broker_epoch,
+            # Nobody knows whether what is in a directory that is away ended cleanly.
+            -1 if self.logs.any_offline else self.logs.previous_broker_epoch,
         )
 
     @property

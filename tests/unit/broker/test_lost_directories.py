@@ -52,3 +52,15 @@ def test_a_replica_in_a_directory_that_cannot_be_read_stays_offline(clean: bool)
     cluster.until(lambda: state(cluster, index).leader == 1)
     assert cluster.values(cluster.fetch(0, index=index)) == values
     assert not any(path.endswith("-stray") for path in disk.names)
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_clean_end_is_not_claimed_while_a_directory_is_away(is_away: bool) -> None:
+    """A replica whose directory the controller was not told is made anew: it must not be eligible then."""
+    cluster = Cluster(directories=2)
+    disk = cluster.sim.nodes[1].machine.disk
+    stop(cluster, 1)
+    if is_away:
+        disk.fail_call(1, for_good=True, prefix="/data2")
+    start(cluster, 1)
+    assert (cluster.broker(1)._identity().previous_broker_epoch == -1) is is_away
