@@ -61,7 +61,7 @@ def _steps(
                 topic = cluster.image.topics_by_id.get(Uuid(wanted.topic_id))
                 record = None
                 index = data.partition_index
-                code = _problem(topic, index, broker.id)
+                code = _problem(cluster, broker, topic, index, Uuid(directory.id))
                 if code != ErrorCode.NONE:
                     name = uuid_text(wanted.topic_id) if topic is None else topic.name
                     note(f"{name}-{index}", code.name, _why(code, broker.id))
@@ -71,13 +71,18 @@ def _steps(
                 yield record
 
 
-def _problem(topic: Topic | None, index: int, broker: int) -> ErrorCode:
+def _problem(
+    cluster: Cluster, broker: BrokerRegistration, topic: Topic | None, index: int, to: Uuid
+) -> ErrorCode:
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if not topic.has(index):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if broker not in topic.replicas[index]:
+    if broker.id not in topic.replicas[index]:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if not cluster.elr_enabled and topic.isr[index] == (broker.id,):
+        if _is_made_anew(broker, topic, index, to) and not _may_be_empty(cluster, topic, index):
+            return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
 
 
@@ -86,7 +91,22 @@ def _why(code: ErrorCode, broker: int) -> str:
         return f"Broker {broker} names a directory for a topic that does not exist."
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return f"Broker {broker} names a directory for a partition that does not exist."
+    if code == ErrorCode.KAFKA_STORAGE_ERROR:
+        return f"Broker {broker} alone was in sync, and the directory in which it was is gone."
     return f"Broker {broker} names a directory and has no replica."
+
+
+def _is_made_anew(broker: BrokerRegistration, topic: Topic, index: int, to: Uuid) -> bool:
+    """Nothing can have been moved out of a directory that is not there: the log was made anew, empty."""
+    former = topic.directories[index][topic.replicas[index].index(broker.id)]
+    return broker.has_directory(to) and not broker.has_directory(former)
+
+
+def _may_be_empty(cluster: Cluster, topic: Topic, index: int) -> bool:
+    """Without ELR the ISR keeps its last member, which would lead with nothing, cleanly, and others cut their
+    logs to that. It may where any live replica leads rather than none, and there is no other."""
+    live = map(cluster.may_lead, topic.replicas[index], topic.directories[index])
+    return cluster.rules(topic).unclean and not any(live)
 
 
 def _move(
@@ -99,8 +119,7 @@ def _move(
     if not broker.has_directory(directory):
         change.reason = f"{reason}, which is offline"
         change.without((broker.id,))
-    elif not broker.has_directory(former):
-        # Nothing can have been moved out of a directory that is not there: the log was made anew, empty.
+    elif _is_made_anew(broker, topic, index, directory):
         change.reason = f"{reason}, and {uuid_text(former)}, where it was, is gone"
         change.without((broker.id,))
         change.unclean_shutdown = (broker.id,)
