@@ -186,6 +186,34 @@ def test_the_idempotent_producer_at_full_speed(cluster: Cluster) -> None:
     assert sum(offset for _, offset in _offsets(cluster, topic, "latest")) == 50_000
 
 
+def test_configs_of_loggers_topics_and_metrics(cluster: Cluster) -> None:
+    configs = "kafka.admin.ConfigCommand"
+    loggers = (*on(cluster), "--entity-type", "broker-loggers", "--entity-name", "1")
+    said = run(configs, *loggers, "--alter", "--add-config", "raft=WARN,loop=ERROR")
+    assert "Completed updating config for broker-logger 1." in said
+    said = run(configs, *loggers, "--describe")
+    assert re.search(r"^  raft=WARN ", said, re.M) and re.search(r"^  root=INFO ", said, re.M)
+    run(configs, *loggers, "--alter", "--delete-config", "raft,loop")
+    topic = create(cluster, "--config", "cleanup.policy=compact,delete")
+    said = run(
+        configs,
+        *on(cluster),
+        "--entity-type",
+        "topics",
+        "--entity-name",
+        topic,
+        "--describe",
+        "--all",
+    )
+    assert "  retention.ms=604800000 sensitive=false synonyms={}" in said
+    metrics = (*on(cluster), "--entity-type", "client-metrics", "--entity-name", "our")
+    run(configs, *metrics, "--alter", "--add-config", "interval.ms=1000,match=[client_id=a.*]")
+    said = run(configs, *metrics, "--describe")
+    assert "  match=client_id=a.* sensitive=false" in said and "interval.ms=1000" in said
+    said = run(configs, *metrics, "--alter", "--add-config", "match=[colour=blue]", fails=True)
+    assert "Illegal client matching pattern: colour=blue" in said
+
+
 def test_the_dump_tool_reads_every_file_of_a_partition_and_of_the_metadata(
     cluster: Cluster,
 ) -> None:
@@ -214,31 +242,3 @@ def test_the_dump_tool_reads_every_file_of_a_partition_and_of_the_metadata(
     for kind in ("REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD"):
         assert f'"type":"{kind}"' in said
     assert f'"name":"{topic}"' in said
-
-
-def test_configs_of_loggers_topics_and_metrics(cluster: Cluster) -> None:
-    configs = "kafka.admin.ConfigCommand"
-    loggers = (*on(cluster), "--entity-type", "broker-loggers", "--entity-name", "1")
-    said = run(configs, *loggers, "--alter", "--add-config", "raft=WARN,loop=ERROR")
-    assert "Completed updating config for broker-logger 1." in said
-    said = run(configs, *loggers, "--describe")
-    assert re.search(r"^  raft=WARN ", said, re.M) and re.search(r"^  root=INFO ", said, re.M)
-    run(configs, *loggers, "--alter", "--delete-config", "raft,loop")
-    topic = create(cluster, "--config", "cleanup.policy=compact,delete")
-    said = run(
-        configs,
-        *on(cluster),
-        "--entity-type",
-        "topics",
-        "--entity-name",
-        topic,
-        "--describe",
-        "--all",
-    )
-    assert "  retention.ms=604800000 sensitive=false synonyms={}" in said
-    metrics = (*on(cluster), "--entity-type", "client-metrics", "--entity-name", "our")
-    run(configs, *metrics, "--alter", "--add-config", "interval.ms=1000,match=[client_id=a.*]")
-    said = run(configs, *metrics, "--describe")
-    assert "  match=client_id=a.* sensitive=false" in said and "interval.ms=1000" in said
-    said = run(configs, *metrics, "--alter", "--add-config", "match=[colour=blue]", fails=True)
-    assert "Illegal client matching pattern: colour=blue" in said
