@@ -27,7 +27,7 @@ from barnabas.sim.disk_pages import PagedFile
 from barnabas.types import Buffer
 
 UNBOUNDED = 1 << 40
-COLD_READ_RATES = (0.0, 0.0, 0.02, 0.3)
+COLD_READ_RATES = (0.0, 0.0, 0.0, 0.02, 0.3)
 """How often what is read is not in memory, in one life of a process or another."""
 JOURNAL_MAX = 256
 """Operations on names that a power loss may undo."""

@@ -37,7 +37,7 @@ LOOK_MS = (0.0, 0.0, 0.3, 2.0, 6.0)
 """What one look at the clock costs at most, in one life or another: work is cut into slices by looks, and
 virtual time alone stands still while a turn runs."""
 AHEAD_MS_MAX = 40.0
-"""A node's clock is before virtual time by no more."""
+"""A node's clock that is before virtual time by so much stands still."""
 
 
 class Machine:
@@ -218,8 +218,7 @@ class SimClock:
     def __init__(self, machine: Machine, rng: Rng) -> None:
         self._machine = machine
         self._world = machine.world
-        self._rng = rng
-        self._look_ms = rng.choice(LOOK_MS) if machine.lives_differ else 0.0
+        self._look_ms = rng.random() * rng.choice(LOOK_MS) if machine.lives_differ else 0.0
         self._said_ms = 0.0
 
     def now_ms(self) -> float:
@@ -227,9 +226,11 @@ class SimClock:
         now_ms = self._world.now_ms if machine.is_steady else machine.clock_ms()
         if not self._look_ms:
             return now_ms
-        said_ms = max(self._said_ms, now_ms) + self._rng.random() * self._look_ms
-        self._said_ms = said_ms = max(self._said_ms, min(said_ms, now_ms + AHEAD_MS_MAX))
-        return said_ms
+        if self._said_ms < now_ms:
+            self._said_ms = now_ms + self._look_ms
+        elif self._said_ms < now_ms + AHEAD_MS_MAX:
+            self._said_ms += self._look_ms
+        return self._said_ms
 
     def wall_ms(self) -> int:
         return START_WALL_MS + int(self._world.now_ms + self._machine.clock_offset_ms)

@@ -138,9 +138,12 @@ class Run:
         if self.swarm.restarts:
             self._restart_cleanly()
         self._read_everything()
-        cuts = gets_on.Cuts(self)
-        self._until(partial(self._none, lambda run: cuts.hanging()), "records to be deleted")
-        self._until(partial(self._none, gets_on.late_start), "followers to know where logs begin")
+        if self.swarm.cuts:
+            cuts = gets_on.Cuts(self)
+            self._until(partial(self._none, lambda run: cuts.hanging()), "records to be deleted")
+            self._until(
+                partial(self._none, gets_on.late_start), "followers to know where logs begin"
+            )
         for checker in self.checkers:
             checker.finish(self.cluster)
 

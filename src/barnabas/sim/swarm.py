@@ -38,7 +38,7 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "log.flush.start.offset.checkpoint.interval.ms": (None, "1000"),
     "log.index.interval.bytes": (None, "64"),
     "log.index.size.max.bytes": (None, None, "96"),
-    "log.initial.task.delay.ms": ("0", "1000", "1000"),
+    "log.initial.task.delay.ms": (None, "0", "1000"),
     "log.retention.check.interval.ms": (None, "1000", "1000"),
     "log.segment.delete.delay.ms": (None, "0", "1000"),
     "log.roll.ms": (None, None, "500", "3000"),
@@ -53,15 +53,15 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "controlled.shutdown.enable": (None, None, None, "false"),
     "group.coordinator.append.linger.ms": (None, "0", "30"),
     "log.dir.failure.timeout.ms": (None, "1000"),
-    "max.incremental.fetch.session.cache.slots": (None, None, "0", "2"),
+    "max.incremental.fetch.session.cache.slots": (None, None, None, None, "0", "2"),
     "offsets.load.buffer.size": (None, "100", "2000"),
     "offsets.topic.compression.codec": (None, None, "1", "4"),
     "offsets.topic.num.partitions": ("1", "2", "3"),
     "replica.fetch.backoff.ms": (None, "100"),
     "replica.fetch.max.bytes": (None, None, "700"),
-    "replica.fetch.min.bytes": (None, None, None, "300"),
+    "replica.fetch.min.bytes": (None, None, None, None, "300"),
     "replica.fetch.response.max.bytes": (None, None, None, "1500"),
-    "replica.fetch.wait.max.ms": (None, None, "150"),
+    "replica.fetch.wait.max.ms": (None, None, None, "150"),
     "replica.lag.time.max.ms": ("1000", "3000"),
     "replica.high.watermark.checkpoint.interval.ms": (None, "300"),
     "log.flush.offset.checkpoint.interval.ms": (None, "1000"),
@@ -97,6 +97,8 @@ class Swarm:
     """Whether everything is shut down and started once more when it has healed."""
     reads_on: bool
     """Whether groups are waited for until they have read everything: sessions of lost members take long."""
+    cuts: bool
+    """Whether records are deleted when everything has been read."""
 
 
 def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
@@ -107,8 +109,9 @@ def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
         draw_workload(rng_of, interval),
         draw_faults(rng_of),
         interval,
-        _pick(rng_of, "restart at the end", True, False, False, False),
-        _pick(rng_of, "groups at the end", True, False, False, False),
+        rng_of("restart at the end").random() < 0.12,
+        rng_of("groups at the end").random() < 0.2,
+        rng_of("cuts at the end").random() < 0.5,
     )
 
 
