@@ -38,6 +38,7 @@ class QuorumMember:
         "node",
         "quorum",
         "synced",
+        "voters",
     )
 
     def __init__(self, node: SimNode, versions: LogVersions) -> None:
@@ -51,6 +52,8 @@ class QuorumMember:
         self.led_epoch = -1
         self.durable = 0
         """What it has said to be on its disk, as an end offset."""
+        self.voters: list[int] = []
+        """By which it went at the look before; nobody where it has been started since."""
 
     @property
     def where(self) -> str:
@@ -112,6 +115,7 @@ class QuorumLogs(Checker):
         member.log = log
         if restarted:
             member.quorum, member.high_watermark, member.led_epoch = quorum, -1, -1
+            member.voters = []
         before = self.versions.committed.get(log.log_start_offset)
         if before is None and log.log_start_offset > 0:
             raise Violation(
@@ -133,6 +137,7 @@ class QuorumLogs(Checker):
                 for rule in self.rules:
                     rule.on_commit(self, member, link)
                 self._tell_committed(member.node.cluster, link, known)
+        member.voters = list(machine.voters)
 
     def _tell_committed(self, cluster: SimCluster, link: Link, before: int) -> None:
         fresh: list[Link] = []
