@@ -13,8 +13,8 @@ from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.strike import Strike
 
 ROTS = (".log", ".index", ".timeindex", ".snapshot")
-"""What of a replica's files `rot_at_rest` hits. Not its leader epochs: digits without a checksum, as in Kafka,
-so that nobody can tell another digit from the right one (seed 107236)."""
+"""What of a replica's files `rot_at_rest` hits. Not its leader epochs: digits without a checksum, as in
+Kafka, so that nobody can tell another digit from the right one (seed 107236)."""
 
 
 def disk_error(s: Strike) -> bool:
