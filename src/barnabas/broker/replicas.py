@@ -23,7 +23,7 @@ from barnabas.broker.partition import Partition, on_start_moved
 from barnabas.broker.repairs import Repairs
 from barnabas.broker.replica_changes import Key, ReplicaChanges
 from barnabas.broker.topic_configs import TopicConfigs
-from barnabas.log.directories import LogDirectories
+from barnabas.log.directories import LogDirectories, choose
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition_log import PartitionLog
 from barnabas.metadata.changes import Changes
@@ -187,9 +187,10 @@ class ReplicaTable:
         mine = [(topic.id, index) for topic, index in self.image.partitions_of(self.node_id)]
         self.waiting.add(dict.fromkeys([*self.by_id, *mine]))
         # What is left on disk is of partitions that this broker has no replica of any more.
-        known = {*self.logs.logs, *self.logs.futures.logs}
+        known = {*self.logs.logs, *self.logs.rivals, *self.logs.futures.logs}
         for name in sorted(name for name in known if not _is_mine(self, name)):
             if (name.topic, name.partition) not in self.by_name:
+                choose(self.logs, name, None)
                 self.logs.delete(name, is_stray=True)
 
     def _apply_changes(self, changes: Changes) -> None:
@@ -292,6 +293,7 @@ class ReplicaTable:
     def _open_log(
         self, name: TopicPartition, topic_id: Uuid, state: PartitionState
     ) -> PartitionLog:
+        choose(self.logs, name, topic_id)
         known = self.logs.logs.get(name)
         if known is not None:
             if known.topic_id == topic_id:

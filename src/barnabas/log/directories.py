@@ -71,6 +71,8 @@ class LogDirectories:
                 directory.offline_reason = UNREADABLE
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
+        self.rivals: dict[TopicPartition, tuple[LogDirectory, PartitionLog]] = {}
+        """Second logs under one name, of another topic: `choose` will tell whose it is."""
         self._writing = False
         self.old_files = OldFiles(ports, self.fail)
         self.futures = FutureLogs(self)
@@ -272,6 +274,10 @@ class LogDirectories:
             for segment in log.segments:
                 segment.close()
         directory.logs.clear()
+        for partition, (where, log) in list(self.rivals.items()):
+            if where is directory:
+                del self.rivals[partition]
+                log.close(clean=False)
         self.futures.on_offline(directory)
         self.old_files.forget(directory)
         self.on_offline(directory, gone)
@@ -468,18 +474,36 @@ def _keep_one(
 ) -> None:
     """A replica was made anew (`other`) while its directory was offline, and this is back with `log`, or
     the other way about. The one that has come further in leader epochs and offsets is what the broker
-    last vouched for; the other is set aside. Raises ``OSError`` where they are of two topics of one name."""
+    last vouched for; the other is set aside. Where they are of two topics of one name, the metadata will say
+    whose the replica is. Raises ``OSError`` where there are three."""
     partition, home = log.partition, logs.directory_of(log.partition)
     assert home is not None
     if log.topic_id != other.topic_id:
-        log.close(clean=False)
-        raise OSError(f"{partition} is in {directory.path} and in {home.path} at once")
-    if (log.last_epoch, log.log_end_offset) > (other.last_epoch, other.log_end_offset):
+        if partition in logs.rivals:
+            log.close(clean=False)
+            raise OSError(f"{partition} is in {directory.path} and in {home.path} at once")
+        logs.rivals[partition] = (directory, log)
+    elif (log.last_epoch, log.log_end_offset) > (other.last_epoch, other.log_end_offset):
         logs.take_out(partition)
         logs.old_files.set_astray(home, other)
         logs.adopt(directory, log)
     else:
         logs.old_files.set_astray(directory, log)
+
+
+def choose(logs: LogDirectories, partition: TopicPartition, topic_id: Uuid | None) -> None:
+    """The metadata know `partition` as one of `topic_id` (None: as none of this broker). Where two logs were
+    found under its name, the one of another topic is set aside."""
+    directory, log = logs.rivals.pop(partition, (None, None))
+    if directory is None or log is None:
+        return
+    if log.topic_id != topic_id:
+        logs.old_files.set_astray(directory, log)
+        return
+    found = logs.take_out(partition)
+    if found is not None:
+        logs.old_files.set_astray(*found)
+    logs.adopt(directory, log)
 
 
 def _check_all_are_there(

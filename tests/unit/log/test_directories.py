@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from barnabas.log.checkpoints import read_offsets
-from barnabas.log.directories import DirectoryInUse
+from barnabas.log.directories import DirectoryInUse, choose
 from barnabas.log.partition_log import PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
@@ -256,14 +256,47 @@ def test_a_replica_that_was_made_anew_elsewhere_wins_over_the_one_that_comes_bac
     assert len(values(world.logs.logs[T0])) == 5
 
 
-def test_one_name_for_two_topics_takes_the_later_directory_offline() -> None:
+OTHER_ID = Uuid(b"another-topic-id")
+
+
+@pytest.mark.parametrize("wanted", [TOPIC_ID, OTHER_ID, None])
+def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
+    wanted: Uuid | None,
+) -> None:
+    """One was made anew while the other one's directory was away (seed 300027)."""
+    world = DirectoriesWorld()
+    first, second = world.logs.directories
+    fill(world.logs.create(T0, TOPIC_ID, second.directory_id), 3)
+    fill(world.logs.create(T1, TOPIC_ID, second.directory_id), 2)
+    world.run_ms(1000)
+    world.logs.fail(second, "its disk is gone")
+    fill(world.logs.create(T0, OTHER_ID, first.directory_id), 5)
+    world.stop()
+    world.start()
+    assert [directory.is_online for directory in world.logs.directories] == [True, True]
+    assert len(values(world.logs.logs[T1])) == 2
+    choose(world.logs, T0, wanted)
+    kept = world.logs.logs[T0]
+    assert len(values(kept)) == (3 if wanted == TOPIC_ID else 5)
+    home, aside = (0, 1) if kept.topic_id == OTHER_ID else (1, 0)
+    assert world.logs.directory_of(T0) is world.logs.directories[home]
+    world.run_ms(1000)
+    names = world.process.disk.list_dir(PATHS[aside])
+    assert [name.startswith("t-0.") for name in names if name.endswith("-stray")] == [True]
+    world.stop()
+    world.start()
+    assert values(world.logs.logs[T0]) and not world.logs.rivals
+
+
+def test_a_second_log_goes_with_its_directory() -> None:
     world = DirectoriesWorld()
     first, second = world.logs.directories
     fill(world.logs.create(T0, TOPIC_ID, second.directory_id), 3)
     world.run_ms(1000)
     world.logs.fail(second, "its disk is gone")
-    world.logs.create(T0, Uuid(b"another-topic-id"), first.directory_id)
+    fill(world.logs.create(T0, OTHER_ID, first.directory_id), 5)
     world.stop()
     world.start()
-    assert [directory.is_online for directory in world.logs.directories] == [True, False]
-    assert "at once" in world.logs.directories[1].offline_reason
+    world.logs.fail(world.logs.directories[1], "its disk is gone again")
+    choose(world.logs, T0, TOPIC_ID)
+    assert world.logs.logs[T0].topic_id == OTHER_ID
