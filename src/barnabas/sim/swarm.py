@@ -122,7 +122,8 @@ def _pick(rng_of: RngOf, name: str, *choices: T) -> T:
 def draw_topology(rng_of: RngOf, nodes: int | None) -> Topology:
     """How many nodes of which roles, and their settings."""
     nodes = nodes or _pick(rng_of, "nodes", 1, 2, 3, 3, 3, 3, 3, 4, 5)
-    settings = {}
+    # Operators may take a topic's own small segments away; preallocated ones are in memory here.
+    settings = {"log.segment.bytes": "1048576"}
     for key in sorted(SETTINGS):
         value = _pick(rng_of, key, *SETTINGS[key])
         if value is not None:
