@@ -289,20 +289,24 @@ class Recovery:
         runtime.arm(self.deadline_ms())
 
     def _may_choose(self, inquiry: Inquiry) -> bool:
-        """A balanced recovery hears every replica first; for `BALANCED_WAIT_MS`, after which those that
-        answered do, the last known leader among them."""
+        """A balanced recovery hears every replica first, and waits for the furthest one where that has died
+        since; for `BALANCED_WAIT_MS`, after which who answered does, the last known leader among them."""
         runtime = self._runtime
         at = runtime.image.at(inquiry.key)
         if at is None or runtime.cluster.rules(at[0]).recovery != "balanced":
             return True
         topic, index = at
-        if all(replica in inquiry.answers for replica in topic.replicas[index]):
-            return True
+        has_all = all(replica in inquiry.answers for replica in topic.replicas[index])
+        if has_all:
+            best = max(inquiry.answers.values())
+            where = zip(topic.replicas[index], topic.directories[index], strict=True)
+            if any(inquiry.answers[b] == best and runtime.cluster.may_lead(b, d) for b, d in where):
+                return True
         now_ms = runtime.now_ms()
         if now_ms - self._since.setdefault(inquiry.key, now_ms) < BALANCED_WAIT_MS:
             return False
         last_known = topic.rare.get(index, ORDINARY).last_known_elr
-        return all(replica in inquiry.answers for replica in last_known)
+        return has_all or all(replica in inquiry.answers for replica in last_known)
 
     def deadline_ms(self) -> float | None:
         due = [inquiry.deadline_ms for inquiry in self._inquiries.values()]
