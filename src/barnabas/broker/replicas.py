@@ -281,9 +281,8 @@ class ReplicaTable:
         partition = Partition(self, topic.name, topic.id, state.partition, log)
         config, partition.min_isr = self.configs.of(topic.name)
         if log is not None and log.config is not config:
-            log.reconfigure(
-                config
-            )  # it was opened before the metadata were known, or is another topic's copy
+            # Opened before the metadata were known, or another topic's copy.
+            log.reconfigure(config)
         self.by_id[topic.id, state.partition] = partition
         self.by_name[name.topic, name.partition] = partition
         if log is not None:

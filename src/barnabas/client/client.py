@@ -81,6 +81,17 @@ class Client:
         version: int | None = None,
     ) -> Any:
         """Ask once. Raises `ChannelError`."""
+        return await self._asked(endpoint, request, timeout_ms, purpose, version)
+
+    def _asked(
+        self,
+        endpoint: Endpoint,
+        request: Message,
+        timeout_ms: float,
+        purpose: str,
+        version: int | None = None,
+    ) -> Outcome[Any]:
+        """The answer to come. (No coroutine: each fetch and produce request would be one within another.)"""
         outcome: Outcome[Any] = Outcome()
         self.channels.send(
             endpoint,
@@ -90,7 +101,7 @@ class Client:
             purpose=purpose,
             version=version,
         )
-        return await outcome
+        return outcome
 
     async def ask_node(
         self,
@@ -104,12 +115,7 @@ class Client:
         endpoint = self.cluster.brokers.get(node)
         if endpoint is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not known")
-        # Not through `send`: every fetch and produce request would be a coroutine within a coroutine.
-        outcome: Outcome[Any] = Outcome()
-        self.channels.send(
-            endpoint, request, outcome.settle, timeout_ms=timeout_ms, purpose=purpose
-        )
-        return await outcome
+        return await self._asked(endpoint, request, timeout_ms, purpose)
 
     async def ask_any(
         self,

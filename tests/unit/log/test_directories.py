@@ -232,20 +232,27 @@ def test_files_are_given_back_where_the_process_has_no_more_descriptors() -> Non
     assert len(files) < before and not world.offline
 
 
-@pytest.mark.parametrize("stale", [0, 1])
-def test_a_replica_that_was_made_anew_elsewhere_wins_over_the_one_that_comes_back(
-    stale: int,
-) -> None:
+def made_anew(stale: int, topic_id: Uuid) -> DirectoriesWorld:
+    """Started where two directories have a log of T0: the one at `stale` three batches, and, made for `topic_id`
+    while that was away, the other one five."""
     world = DirectoriesWorld()
     old, new = (world.logs.directories[at] for at in (stale, 1 - stale))
     fill(world.logs.create(T0, TOPIC_ID, old.directory_id), 3)
     fill(world.logs.create(T1, TOPIC_ID, old.directory_id), 2)
     world.run_ms(1000)
     world.logs.fail(old, "its disk is gone")
-    fill(world.logs.create(T0, TOPIC_ID, new.directory_id), 5)
+    fill(world.logs.create(T0, topic_id, new.directory_id), 5)
     world.stop()
     world.start()
     assert [directory.is_online for directory in world.logs.directories] == [True, True]
+    return world
+
+
+@pytest.mark.parametrize("stale", [0, 1])
+def test_a_replica_that_was_made_anew_elsewhere_wins_over_the_one_that_comes_back(
+    stale: int,
+) -> None:
+    world = made_anew(stale, TOPIC_ID)
     assert len(values(world.logs.logs[T0])) == 5
     assert world.logs.directory_of(T0) is world.logs.directories[1 - stale]
     assert len(values(world.logs.logs[T1])) == 2
@@ -264,16 +271,7 @@ def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
     wanted: Uuid | None,
 ) -> None:
     """One was made anew while the other one's directory was away (seed 300027)."""
-    world = DirectoriesWorld()
-    first, second = world.logs.directories
-    fill(world.logs.create(T0, TOPIC_ID, second.directory_id), 3)
-    fill(world.logs.create(T1, TOPIC_ID, second.directory_id), 2)
-    world.run_ms(1000)
-    world.logs.fail(second, "its disk is gone")
-    fill(world.logs.create(T0, OTHER_ID, first.directory_id), 5)
-    world.stop()
-    world.start()
-    assert [directory.is_online for directory in world.logs.directories] == [True, True]
+    world = made_anew(1, OTHER_ID)
     assert len(values(world.logs.logs[T1])) == 2
     choose(world.logs, T0, wanted)
     kept = world.logs.logs[T0]
@@ -289,14 +287,7 @@ def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
 
 
 def test_a_second_log_goes_with_its_directory() -> None:
-    world = DirectoriesWorld()
-    first, second = world.logs.directories
-    fill(world.logs.create(T0, TOPIC_ID, second.directory_id), 3)
-    world.run_ms(1000)
-    world.logs.fail(second, "its disk is gone")
-    fill(world.logs.create(T0, OTHER_ID, first.directory_id), 5)
-    world.stop()
-    world.start()
+    world = made_anew(1, OTHER_ID)
     world.logs.fail(world.logs.directories[1], "its disk is gone again")
     choose(world.logs, T0, TOPIC_ID)
     assert world.logs.logs[T0].topic_id == OTHER_ID
