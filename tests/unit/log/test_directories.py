@@ -233,7 +233,7 @@ def test_files_are_given_back_where_the_process_has_no_more_descriptors() -> Non
 
 
 def made_anew(stale: int, topic_id: Uuid) -> DirectoriesWorld:
-    """Started where two directories have a log of T0: the one at `stale` three batches, and, made for `topic_id`
+    """Started where two directories have a log of T0: at `stale` of three batches, and, made for `topic_id`
     while that was away, the other one five."""
     world = DirectoriesWorld()
     old, new = (world.logs.directories[at] for at in (stale, 1 - stale))
