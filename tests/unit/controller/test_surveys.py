@@ -142,3 +142,44 @@ def test_who_waits_for_a_survey_hears_that_the_controller_resigned() -> None:
     assert not box, "1 and 2 do not answer"
     world.controller.on_leader_change(2, 9)
     assert box[0].error_code == ErrorCode.NOT_CONTROLLER
+
+
+class LateSender(ScriptSender):
+    """Who has no position yet answers when `answer` is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late: list[tuple[Endpoint, Any, Any]] = []
+
+    def send(self, target: Endpoint, request: Any, on_done: Any, **_: Any) -> None:
+        if target.port - 9000 in self.positions:
+            super().send(target, request, on_done)
+        else:
+            self.late.append((target, request, on_done))
+
+    def answer(self) -> None:
+        late, self.late = self.late, []
+        for each in late:
+            self.send(*each)
+
+
+def test_a_balanced_recovery_waits_for_the_furthest_where_it_died_after_its_answer() -> None:
+    """Another one would be elected without what was committed (seed 161)."""
+    sender = LateSender()
+    world = leaderless(
+        sender, {"min.insync.replicas": "1", "unclean.recovery.strategy": "balanced"}
+    )
+    world.revive(3)  # after an unclean shutdown: nobody is eligible
+    sender.positions = {1: (0, 31), 3: (0, 40)}
+    sender.late.clear()
+    while not sender.late:  # until all three are asked again, and 2 is awaited
+        world.advance(100)
+    assert world.controller.recovery._inquiries[0].answers.keys() == {1, 3}
+    world.kill(3)
+    sender.positions[2] = (0, 30)
+    sender.answer()
+    world.settle()
+    assert world.partition("t").leader == -1, "3 may come back"
+    world.revive(3, incarnation=8000)
+    world.advance(4000)
+    assert world.partition("t").leader == 3
