@@ -197,6 +197,7 @@ class LogModel:
         end = kept[-1].header.next_offset if kept else first
         if offset <= self.log_start:
             self.entries, self.log_start, self.end = [], offset, offset
+            self.retained_away = [e for e in self.retained_away if e.base_offset < offset]
         elif end <= self.log_start:
             self.entries, self.end = [], self.log_start
         else:
@@ -208,6 +209,7 @@ class LogModel:
         self.earlier.append(list(self.entries))
         self.log.truncate_fully_and_start_at(offset)
         self.entries, self.log_start, self.end = [], offset, offset
+        self.retained_away = []
 
     def sync(self, between: Callable[[], None] | None = None) -> None:
         job, on_synced = self.log.sync_job()

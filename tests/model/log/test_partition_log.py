@@ -87,6 +87,15 @@ ENDED_BELOW_THE_LOG_START: list[tuple[Any, ...]] = [
 """The snapshot knows an open transaction, and its marker is below the log's start: after a crash it stayed
 open for ever."""
 
+CUT_BELOW_WHAT_RETENTION_TOOK: list[tuple[Any, ...]] = [
+    ("transactional", 3, 1),
+    ("advance", 1),
+    ("retain",),
+    ("sync_and_cut", 1),
+    ("follow", 7, 1),
+]
+"""The cut takes the open transaction with it, although retention had taken its batch before."""
+
 
 def play(model: LogModel, step: tuple[Any, ...]) -> None:
     match step:
@@ -137,6 +146,8 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
 @given(seed=st.integers(0, 1 << 16), steps=st.lists(STEPS, min_size=5, max_size=30))
 @example(seed=0, steps=OPEN_BEYOND_RETENTION)
 @example(seed=0, steps=ENDED_BELOW_THE_LOG_START)
+@example(seed=0, steps=CUT_BELOW_WHAT_RETENTION_TOOK)
+@example(seed=0, steps=[*CUT_BELOW_WHAT_RETENTION_TOOK[:3], ("start_over", 0), ("append", 1, 1)])
 @example(seed=0, steps=[("append", 1, 1), ("sync",), ("roll",), ("kill",), ("restart", True)])
 @example(seed=19303, steps=ROOM_GIVEN_BACK_BELOW_THE_RECOVERY_POINT)
 @example(seed=40787, steps=FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT)
