@@ -8,9 +8,12 @@ Recovery drops entries from the recovery point on and reads them anew from the b
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from itertools import pairwise
 
+from barnabas.log.changes import Changes
 from barnabas.log.checkpoints import MalformedCheckpoint, read_epochs, write_epochs
 from barnabas.ports import Disk
 
@@ -18,16 +21,21 @@ UNDEFINED = -1
 
 
 class EpochCache:
-    """The epochs of one log. `is_dirty`: the file says something else."""
+    """The epochs of one log."""
 
-    __slots__ = ("_disk", "_path", "epochs", "is_dirty", "starts")
+    __slots__ = ("_disk", "_lock", "_path", "_written", "changes", "epochs", "starts")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._path = path
         self.epochs: list[int] = []
         self.starts: list[int] = []
-        self.is_dirty = False
+        self.changes = Changes()
+        """Those that the file does not have, durably."""
+        self._written = 0
+        """How many changes the file has that was written last."""
+        self._lock = threading.Lock()
+        """Held while it is written: several syncs may be under way, each on a thread of its own."""
 
     def load(self) -> bool:
         """Read the file. False where it cannot be believed and has to be rebuilt."""
@@ -53,7 +61,7 @@ class EpochCache:
         del self.epochs[keep:], self.starts[keep:]
         self.epochs.append(epoch)
         self.starts.append(start)
-        self.is_dirty = True
+        self.changes.happened()
         return True
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
@@ -79,7 +87,7 @@ class EpochCache:
         keep = bisect_left(self.starts, offset)
         if keep < len(self.epochs):
             del self.epochs[keep:], self.starts[keep:]
-            self.is_dirty = True
+            self.changes.happened()
 
     def truncate_from_start(self, offset: int) -> None:
         """The log begins at `offset` now."""
@@ -87,18 +95,18 @@ class EpochCache:
         if at > 0 or (at == 0 and self.starts[0] < offset):
             del self.epochs[:at], self.starts[:at]
             self.starts[0] = offset
-            self.is_dirty = True
+            self.changes.happened()
 
     def clear(self) -> None:
         if self.epochs:
             self.epochs, self.starts = [], []
-            self.is_dirty = True
+            self.changes.happened()
 
     def take_over(self, other: EpochCache) -> None:
         """Say what `other` says, of the same records."""
         if (self.epochs, self.starts) != (other.epochs, other.starts):
             self.epochs, self.starts = list(other.epochs), list(other.starts)
-            self.is_dirty = True
+            self.changes.happened()
 
     def moved_to(self, path: str) -> None:
         self._path = path
@@ -106,16 +114,19 @@ class EpochCache:
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self.epochs, self.starts, strict=True))
 
-    def write(self, *, durable: bool = True) -> None:
-        """Write the file where it says something else. Blocks where `durable`."""
-        if self.is_dirty:
-            write_epochs(self._disk, self._path, self.entries(), durable=durable)
-            self.is_dirty = False
-
-    def write_job(self) -> tuple[list[tuple[int, int]], str] | None:
-        """What a sync has to write to which path; None where the file is right. The caller sets
-        `is_dirty` again where writing failed."""
-        if not self.is_dirty:
+    def write_job(self, sync: Callable[[str], None]) -> Callable[[], None] | None:
+        """A job, for any thread, that writes what is known now and makes it durable by `sync`; None
+        where the file is right. It does nothing where something newer was written meanwhile. The caller
+        tells `changes` when it is done."""
+        if not self.changes.are_pending:
             return None
-        self.is_dirty = False
-        return self.entries(), self._path
+        disk, path, entries, count = self._disk, self._path, self.entries(), self.changes.count
+
+        def job() -> None:
+            with self._lock:
+                if count >= self._written:
+                    write_epochs(disk, path, entries, durable=False)
+                    sync(path)
+                    self._written = count
+
+        return job

@@ -270,7 +270,7 @@ def _relocate(log: PartitionLog, directory: str) -> None:
     log.epochs.moved_to(f"{directory}/{LEADER_EPOCH}")
     for segment in log.segments:
         relocate(segment, directory)
-    log.new_directory = True
+    log.home_name.happened()
 
 
 def _inherit(future: PartitionLog, current: PartitionLog) -> None:

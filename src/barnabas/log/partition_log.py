@@ -20,6 +20,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from barnabas.log import cutting, retention, syncing, transactions
+from barnabas.log.changes import Changes
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.files import OpenFiles
 from barnabas.log.producer_state import ProducerStates, write_snapshot
@@ -91,12 +92,13 @@ class PartitionLog(SegmentedLog):
         (:mod:`barnabas.log.flushing`)."""
         self.last_sync_ms = 0.0
         self.rolled_since_sync = False
-        self.new_files = True
-        """Whether names were made that the device may not have."""
-        self.new_directory = True
-        """Whether the log's own directory may be such a name."""
-        self.syncs_under_way = 0
-        """Jobs of `sync_job` that are not done yet."""
+        self.rolls = 0
+        self.names = Changes()
+        """Files made, whose names the device may not have."""
+        self.names.happened()
+        self.home_name = Changes()
+        """The log's own directory likewise."""
+        self.home_name.happened()
         self.cuts = 0
         """How often the log was cut: a sync that began before says nothing of what came after."""
         self.lowest_cut = FOREVER_MS
@@ -277,7 +279,7 @@ class PartitionLog(SegmentedLog):
         if done is not None and done.aborted:
             stable, path = self.producers.stable_behind(done), self.active.transaction_index_path
             transactions.append_aborted(self.files, path, done, stable)
-            self.new_files = True  # perhaps the first of its segment
+            self.names.happened()  # perhaps the first of its segment
 
     def _is_full(self, header: BatchHeader, size: int, pending: int, wall_ms: int) -> bool:
         """Whether the batch needs a new segment, where `pending` bytes are to be written before it."""
@@ -319,6 +321,7 @@ class PartitionLog(SegmentedLog):
         self.active.finish()
         self.write_producer_snapshot(base)
         self.rolled_since_sync = True
+        self.rolls += 1
         # The indexes that were completed just now have to be synced along with what follows.
         self.recovery_point = min(self.recovery_point, max(self.log_end_offset - 1, 0))
         return self.add_segment(base)
@@ -329,7 +332,7 @@ class PartitionLog(SegmentedLog):
             self.producers.end_offset = offset
             write_snapshot(self.disk, self.directory, self.producers, durable=False)
             self.snapshot_offset = offset
-            self.new_files = True
+            self.names.happened()
 
     def add_segment(self, base_offset: int) -> Segment:
         segment = Segment(
@@ -338,7 +341,7 @@ class PartitionLog(SegmentedLog):
         segment.make(self.config.segment_bytes if self.config.preallocate else 0)
         self.segments.append(segment)
         self.index_segments()
-        self.new_files = True
+        self.names.happened()
         return segment
 
     # -- cutting ---------------------------------------------------------------------------------

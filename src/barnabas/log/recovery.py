@@ -124,7 +124,8 @@ def open_log(
     _make_missing_indexes(log, set(names))
     epochs_usable = log.epochs.load()
     # After a crash nobody knows what was made durable besides what the recovery point says.
-    log.new_files = log.new_directory = log.epochs.is_dirty = not clean
+    for changes in (log.names, log.home_name, log.epochs.changes):
+        changes.reset(pending=not clean)
     seen = None if clean else Seen(recovery_point, compacted_to, has_gaps)
     cut = Cut() if seen is None else _recover(log, seen, before_cut)
     later_cut = _find_end(log, log_start_offset)

@@ -76,7 +76,7 @@ def swap(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> N
     at = log.segments.index(old[0])
     log.segments[at : at + len(old)] = [new]
     log.index_segments()
-    log.new_files = True
+    log.names.happened()
 
 
 def finish(disk: Disk, directory: str, base: int) -> None:

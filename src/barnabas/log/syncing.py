@@ -7,9 +7,9 @@ are gone when it runs were deleted or cut meanwhile and need no sync.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.log.checkpoints import write_epochs
 from barnabas.log.files import PARTITION_METADATA, SNAPSHOT, file_name
 from barnabas.ports import Disk
 
@@ -22,8 +22,10 @@ Job = Callable[[], None]
 
 def is_dirty(log: PartitionLog) -> bool:
     """Whether anything may not be on the device that matters: an empty log is made again."""
-    changed = log.recovery_point < log.log_end_offset or log.epochs.is_dirty or log.new_files
-    return changed and log.log_end_offset > 0
+    if log.log_end_offset == 0:
+        return False
+    changes = log.epochs.changes.are_pending or log.names.are_pending or log.home_name.are_pending
+    return changes or log.recovery_point < log.log_end_offset
 
 
 def sync_job(log: PartitionLog) -> tuple[Job, Job]:
@@ -31,37 +33,37 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
     disk, directory, end = log.disk, log.directory, log.log_end_offset
     paths: list[str] = []
     for segment in _unsynced(log):
-        log.new_files |= segment.write_indexes()
+        if segment.write_indexes():
+            log.names.happened()
         paths += (segment.path, segment.index.path, segment.time_index.path)
         paths.append(segment.transaction_index_path)
     if log.snapshot_offset == end:
         paths.append(f"{directory}/{file_name(end, SNAPSHOT)}")
-    epochs = log.epochs.write_job()
-    sync_names, log.new_files = log.new_files or epochs is not None, False
-    new_directory, log.new_directory = log.new_directory, False
+    write_epochs = log.epochs.write_job(partial(_sync_file, disk))
+    sync_names, sync_home = log.names.are_pending, log.home_name.are_pending
+    covered = [(c, c.count) for c in (log.names, log.home_name, log.epochs.changes)]
     log.unsynced_messages = 0
     log.rolled_since_sync = False
-    cuts = log.cuts
-    log.syncs_under_way += 1
+    cuts, rolls = log.cuts, log.rolls
 
     def job() -> None:
         for path in paths:
             _sync_file(disk, path)
-        if epochs is not None:
-            write_epochs(disk, epochs[1], epochs[0], durable=False)
-            _sync_file(disk, epochs[1])
-        if sync_names:
+        if write_epochs is not None:
+            write_epochs()
+        if sync_names or write_epochs is not None:
             disk.sync_dir(directory)
-        if new_directory:
+        if sync_home:
             _sync_file(disk, f"{directory}/{PARTITION_METADATA}")
             disk.sync_dir(directory.rsplit("/", 1)[0])
 
     def on_synced() -> None:
-        log.syncs_under_way -= 1
+        for changes, count in covered:
+            changes.made_durable(count)
         if log.cuts == cuts:
             # A roll since then completed indexes that this job did not see: the segment that ends here is
             # not vouched for as a whole, so that the next sync takes it along.
-            vouched = end - 1 if log.rolled_since_sync else end
+            vouched = end - 1 if log.rolls != rolls else end
             log.recovery_point = max(log.recovery_point, vouched)
 
     return job, on_synced
@@ -69,7 +71,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
 
 def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
     """See :meth:`PartitionLog.sync_log_job`."""
-    if log.new_files:
+    if log.names.are_pending:
         return sync_job(log)
     disk, active = log.disk, log.segments[-1].path
     file = log.files.get(active)
@@ -94,10 +96,8 @@ def close_job(log: PartitionLog) -> tuple[Job, Job]:
     behind is written now; nothing may be appended from now on."""
     if log.log_end_offset > log.log_start_offset:
         log.write_producer_snapshot(log.log_end_offset)
-    log.new_files |= log.active.finish()
-    if log.syncs_under_way:
-        # What they took on may never be done: the process ends.
-        log.new_files = log.new_directory = log.epochs.is_dirty = True
+    if log.active.finish():
+        log.names.happened()
     job, on_synced = sync_job(log) if is_dirty(log) else (_nothing, _nothing)
 
     def finish() -> None:

@@ -127,8 +127,9 @@ def rot_at_rest(s: Strike) -> bool:
     def back() -> None:
         node.start()
         if s.rng.random() < 0.7:  # what it has just found nobody else knows yet
-            s.world.after(s.wait_ms(1, 5, 20, 200), node.kill)
-            s.world.after(s.wait_ms(300, 1000), node.start)
+            killed_ms = s.wait_ms(1, 5, 20, 200)
+            s.world.after(killed_ms, node.kill)
+            s.world.after(killed_ms + s.wait_ms(100, 1000), node.start)
 
     s.budget.on_lost(node)
     node.shut_down(flip)
