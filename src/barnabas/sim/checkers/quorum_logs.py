@@ -6,6 +6,7 @@ event and tells each :class:`QuorumRule`.
 
 from __future__ import annotations
 
+from barnabas.log.config import FOREVER_MS
 from barnabas.log.partition_log import PartitionLog
 from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.replica_log import DIRECTORY, MetadataLog
@@ -29,6 +30,8 @@ class QuorumMember:
     """One replica of the quorum as it was when it was last looked at."""
 
     __slots__ = (
+        "cut_at",
+        "cuts",
         "durable",
         "end",
         "held",
@@ -47,6 +50,9 @@ class QuorumMember:
         self.quorum: QuorumReplica | None = None
         self.log: PartitionLog | None = None
         self.end = -1
+        self.cuts = 0
+        self.cut_at = FOREVER_MS
+        """Where the life before was about to cut its log when it ended."""
         self.synced = -1
         self.high_watermark = -1
         self.led_epoch = -1
@@ -112,6 +118,9 @@ class QuorumLogs(Checker):
     def _moved(self, member: QuorumMember, quorum: QuorumReplica, leads: bool) -> None:
         machine, log = quorum.machine, log_of(quorum)
         restarted = quorum is not member.quorum
+        if restarted and member.log is not None and member.log.cuts != member.cuts:
+            # It died within a cut: files of what went may be gone, and the last look was before that.
+            member.cut_at = member.log.lowest_cut
         member.log = log
         if restarted:
             member.quorum, member.high_watermark, member.led_epoch = quorum, -1, -1
@@ -123,6 +132,7 @@ class QuorumLogs(Checker):
             )
         dropped, _, _ = member.held.follow(member.node.machine.disk, log)
         self._check_dropped(member, dropped, restarted)
+        member.cuts, member.cut_at = log.cuts, FOREVER_MS
         member.end, member.synced = log.log_end_offset, machine.log.synced_offset
         member.durable = min(member.synced, member.held.end)
         if leads and machine.epoch != member.led_epoch:
@@ -152,12 +162,13 @@ class QuorumLogs(Checker):
     def _check_dropped(self, member: QuorumMember, dropped: list[Link], restarted: bool) -> None:
         """What this replica itself called committed stays in its log, whatever happens to it."""
         for link in dropped:
-            if link.end <= member.durable and link.end > member.held.end and restarted:
+            committed = self.versions.committed.get(link.end) is link
+            durable = link.end <= member.durable and (committed or link.end <= member.cut_at)
+            if durable and link.end > member.held.end and restarted:
                 raise Violation(
                     f"{member.where}: comes back without {link!r}, though it had synced up to offset"
                     f" {member.durable}"
                 )
-            committed = self.versions.committed.get(link.end) is link
             if committed and member.held.end < link.end <= member.high_watermark:
                 raise Violation(f"{member.where}: loses {link!r}, which it knew to be committed")
 
