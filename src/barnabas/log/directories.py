@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.settings import LogManagerSettings
+from barnabas.limits import SLICE_MS
 from barnabas.log import checkpoints
 from barnabas.log.cleaning import LogCleaner
 from barnabas.log.closing import Closing
@@ -364,9 +365,7 @@ class LogDirectories:
             if now >= self._due[name]:
                 self._due[name] = now + max(interval, TICK_MS)
                 action()
-        for log in list(self.logs.values()):
-            if log.rolled_since_sync:  # a full segment becomes durable soon: recovery stays short
-                self.sync(log)
+        _sync_full_segments(self, now + SLICE_MS)
         for directory in self.directories:
             if directory.is_online and directory.silence.tick(TICK_MS):
                 self.fail(directory, "its disk has not answered for a minute")
@@ -518,6 +517,16 @@ def _check_all_are_there(
             directory.distrust()
             reason = f"it was closed at {closed_at} and is gone"
             logs.ports.log("warning", "log.missing", partition=str(partition), reason=reason)
+
+
+def _sync_full_segments(logs: LogDirectories, until_ms: float) -> None:
+    """They become durable soon, so that recovery stays short. What this turn has no time for (many logs
+    were recovered, or rolled at once) comes with the next tick."""
+    for log in list(logs.logs.values()):
+        if log.rolled_since_sync:
+            logs.sync(log)
+            if logs.ports.clock.now_ms() >= until_ms:
+                break
 
 
 def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> None:

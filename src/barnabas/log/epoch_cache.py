@@ -8,9 +8,7 @@ Recovery drops entries from the recovery point on and reads them anew from the b
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
 from itertools import pairwise
 
 from barnabas.log.changes import Changes
@@ -21,26 +19,24 @@ UNDEFINED = -1
 
 
 class EpochCache:
-    """The epochs of one log."""
+    """The epochs of one log. `path` is its file's."""
 
-    __slots__ = ("_disk", "_lock", "_path", "_written", "changes", "epochs", "starts")
+    __slots__ = ("_disk", "_written", "changes", "epochs", "path", "starts")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
-        self._path = path
+        self.path = path
         self.epochs: list[int] = []
         self.starts: list[int] = []
         self.changes = Changes()
         """Those that the file does not have, durably."""
         self._written = 0
-        """How many changes the file has that was written last."""
-        self._lock = threading.Lock()
-        """Held while it is written: several syncs may be under way, each on a thread of its own."""
+        """How many of them the file has, durable or not."""
 
     def load(self) -> bool:
         """Read the file. False where it cannot be believed and has to be rebuilt."""
         try:
-            entries = read_epochs(self._disk, self._path)
+            entries = read_epochs(self._disk, self.path)
         except MalformedCheckpoint:
             return False
         if any(later <= earlier for (_, earlier), (_, later) in pairwise(entries)):
@@ -108,25 +104,13 @@ class EpochCache:
             self.epochs, self.starts = list(other.epochs), list(other.starts)
             self.changes.happened()
 
-    def moved_to(self, path: str) -> None:
-        self._path = path
-
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self.epochs, self.starts, strict=True))
 
-    def write_job(self, sync: Callable[[str], None]) -> Callable[[], None] | None:
-        """A job, for any thread, that writes what is known now and makes it durable by `sync`; None
-        where the file is right. It does nothing where something newer was written meanwhile. The caller
-        tells `changes` when it is done."""
-        if not self.changes.are_pending:
-            return None
-        disk, path, entries, count = self._disk, self._path, self.entries(), self.changes.count
-
-        def job() -> None:
-            with self._lock:
-                if count >= self._written:
-                    write_epochs(disk, path, entries, durable=False)
-                    sync(path)
-                    self._written = count
-
-        return job
+    def write(self) -> bool:
+        """Bring the file up to date, on the owner's thread: of what several threads write nobody could say
+        which is newest. Whether it still has to be synced; `changes` wants to be told of that."""
+        if self.changes.count != self._written:
+            write_epochs(self._disk, self.path, self.entries(), durable=False)
+            self._written = self.changes.count
+        return self.changes.are_pending

@@ -267,7 +267,7 @@ def _relocate(log: PartitionLog, directory: str) -> None:
     """Its files stand in `directory` now. A sync under way says nothing of them there."""
     log.cuts += 1
     log.directory = directory
-    log.epochs.moved_to(f"{directory}/{LEADER_EPOCH}")
+    log.epochs.path = f"{directory}/{LEADER_EPOCH}"
     for segment in log.segments:
         relocate(segment, directory)
     log.home_name.happened()

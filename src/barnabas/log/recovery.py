@@ -135,6 +135,9 @@ def open_log(
     if not clean and log.recovery_point in log.bases[1:]:
         # The indexes of the segment before were completed, now or by a roll, and have to be synced.
         log.recovery_point -= 1
+    if log.recovery_point < log.active.base_offset:
+        # As after a roll, full segments become durable soon: compaction waits for that.
+        log.rolled_since_sync = True
     unknown_from = log.log_end_offset if clean else recovery_point
     _fit_epochs(log, unknown_from if epochs_usable else 0, seen)
     log.move_high_watermark(log.log_start_offset)

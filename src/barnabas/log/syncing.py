@@ -7,7 +7,6 @@ are gone when it runs were deleted or cut meanwhile and need no sync.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.log.files import PARTITION_METADATA, SNAPSHOT, file_name
@@ -39,7 +38,9 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
         paths.append(segment.transaction_index_path)
     if log.snapshot_offset == end:
         paths.append(f"{directory}/{file_name(end, SNAPSHOT)}")
-    write_epochs = log.epochs.write_job(partial(_sync_file, disk))
+    has_new_epochs = log.epochs.write()
+    if has_new_epochs:
+        paths.append(log.epochs.path)
     sync_names, sync_home = log.names.are_pending, log.home_name.are_pending
     covered = [(c, c.count) for c in (log.names, log.home_name, log.epochs.changes)]
     log.unsynced_messages = 0
@@ -49,9 +50,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
     def job() -> None:
         for path in paths:
             _sync_file(disk, path)
-        if write_epochs is not None:
-            write_epochs()
-        if sync_names or write_epochs is not None:
+        if sync_names or has_new_epochs:
             disk.sync_dir(directory)
         if sync_home:
             _sync_file(disk, f"{directory}/{PARTITION_METADATA}")

@@ -209,6 +209,22 @@ def test_a_compacted_log_is_cleaned_in_the_background() -> None:
     assert values(world.logs.logs[T0]) == left
 
 
+def test_a_log_whose_process_died_after_a_roll_is_compacted_although_nothing_is_written() -> None:
+    world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
+    world.config = replace(world.config, cleanup_policy=("compact",), segment_bytes=1500)
+    log = world.logs.create(T0, TOPIC_ID)
+    for key in (b"a", b"b", b"a", b"b"):
+        fill(log, 5, key)
+    size = log.size
+    world.kill()
+    world.start()
+    log = world.logs.logs[T0]
+    assert log.size == size
+    log.move_high_watermark(log.log_end_offset)
+    world.run_ms(70_000)
+    assert log.size < size / 2
+
+
 def test_open_files_stay_bounded() -> None:
     world = DirectoriesWorld()
     world.logs.files.limit = 10
