@@ -224,6 +224,12 @@ class Run:
     def _read_everything(self) -> None:
         for topic, partitions in sorted(self.workload.topics.items()):
             ends = self.ends(topic, partitions)
+            if len(ends) < partitions:  # leaderships are under way
+                self._until(
+                    lambda t=topic, n=partitions: len(self.ends(t, n)) == n,  # type: ignore[misc]
+                    f"leaders of {topic}",
+                )
+                ends = self.ends(topic, partitions)
             final = FinalRead(self.cluster, topic, partitions)
             self._until(lambda f=final, e=ends: f.has_read_to(e), f"{topic} to be read")  # type: ignore[misc]
             for partition in range(partitions):

@@ -137,7 +137,7 @@ def _hold_up(s: Strike, leader: SimNode, joining: SimNode) -> None:
 
         s.repair_later(duration, heal)
     if s.rng.random() < 0.5:
-        s.world.after(duration * s.rng.uniform(0.2, 1.2), leader.kill)
+        s.kill_later(duration * s.rng.uniform(0.2, 1.2), leader)
         s.world.after(duration * 1.2 + s.wait_ms(20, 200, 1500), leader.start)
 
 
@@ -173,7 +173,7 @@ def ambush_isr(s: Strike) -> bool:
         s.note(f"the ISR {sorted(members)} of {state} is ambushed: node {follower} is left")
         for member in sorted(members):
             victim = s.cluster.nodes[member]
-            s.world.after(0.0, victim.kill)
+            s.kill_later(0.0, victim)
             s.world.after(s.wait_ms(200, 1500, 6000), victim.start)
         return True
 
@@ -204,7 +204,7 @@ def ambush_power(s: Strike) -> bool:
     s.world.after(s.wait_ms(50, 200), node.start)
     for other in others:
         victim = s.cluster.nodes[other]
-        s.world.after(s.wait_ms(1, 20), victim.kill)
+        s.kill_later(s.wait_ms(1, 20), victim)
         s.world.after(s.wait_ms(500, 1500, 6000), victim.start)
     return True
 
@@ -249,7 +249,7 @@ def _lie_in_wait(
             s.count("ambushes")
             s.note(f"node {node.id} is ambushed")
             # In an event of its own: whoever runs now is not pulled from under its own feet.
-            world.after(0.0, node.kill)
+            s.kill_later(0.0, node)
             world.after(s.wait_ms(*back_ms), node.start)
         return not left[0]
 

@@ -128,7 +128,7 @@ def rot_at_rest(s: Strike) -> bool:
         node.start()
         if s.rng.random() < 0.7:  # what it has just found nobody else knows yet
             killed_ms = s.wait_ms(1, 5, 20, 200)
-            s.world.after(killed_ms, node.kill)
+            s.kill_later(killed_ms, node)
             s.world.after(killed_ms + s.wait_ms(100, 1000), node.start)
 
     s.budget.on_lost(node)

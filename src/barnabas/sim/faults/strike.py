@@ -60,6 +60,15 @@ class Strike:
         """One of `typical`, give or take half of it."""
         return self.rng.choice(typical) * self.rng.uniform(0.5, 1.5)
 
+    def kill_later(self, delay_ms: float, node: SimNode) -> None:
+        """kill -9 after `delay_ms`, unless everything has healed by then."""
+
+        def due() -> None:
+            if not self.cluster.is_healed:
+                node.kill()
+
+        self.world.after(delay_ms, due)
+
     def restart_later(self, node: SimNode) -> None:
         self.world.after(self.wait_ms(20, 200, 1500, 6000), node.start)
 
