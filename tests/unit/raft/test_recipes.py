@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.raft.messages import BeginEpochRequest
 from barnabas.raft.recipes import (
     Change,
     Election,
@@ -16,6 +17,7 @@ from barnabas.raft.recipes import (
     SessionOverError,
 )
 from barnabas.raft.recipes.store import COMMAND_BYTES_MAX
+from barnabas.wire.messages.vote_response import VoteResponse
 from tests.unit.raft.store_quorum import StoreQuorum
 
 
@@ -330,6 +332,61 @@ def test_a_leader_that_was_cut_off_confirms_no_session(on_the_leader: bool) -> N
 
 def _not_both(one: Lock, other: Lock) -> None:
     assert not (one.held and other.held)
+
+
+def _replaced_leader(quorum: StoreQuorum) -> tuple[int, int]:
+    """(a leader that was cut off and can be heard again, the one that the others have elected)."""
+    old = quorum.leader()
+    for other in quorum.nodes:
+        if other != old:
+            quorum.network.cut(f"n{old}", f"n{other}")
+            quorum.network.cut(f"n{other}", f"n{old}")
+    quorum.run_until(lambda: quorum.leader() != old)
+    quorum.network.heal()
+    assert quorum.stores[old].leads, "it believes in itself"
+    return old, quorum.leader()
+
+
+def _tell_who_leads(quorum: StoreQuorum, old: int, new: int) -> None:
+    """BeginQuorumEpoch reaches `old`; its disk takes long to remember the epoch."""
+    replica, successor = quorum.nodes[old].replica, quorum.nodes[new].replica
+    assert replica is not None and successor is not None
+    listeners = quorum.nodes[new].settings.listeners
+    replica.ask(BeginEpochRequest(successor.epoch, new, None, listeners), lambda _: VoteResponse())
+    assert not quorum.stores[old].leads
+
+
+def test_a_leader_that_was_replaced_since_it_was_asked_confirms_no_session() -> None:
+    quorum = StoreQuorum(2)
+    session = quorum.session(quorum.follower(), 6_000)
+    old, new = _replaced_leader(quorum)
+    answers: list[Any] = []
+    quorum.stores[old].clock.touch(session.id, answers.append)
+    _tell_who_leads(quorum, old, new)
+    quorum.run_until(lambda: bool(answers))
+    assert isinstance(answers[0], ProposalError)
+
+
+def test_a_replaced_leader_ends_no_session_of_its_successor() -> None:
+    quorum = StoreQuorum(2)
+    owner = quorum.follower()
+    session = quorum.session(owner, 4_000)
+    old, new = _replaced_leader(quorum)
+    quorum.nodes[old].machine.sync_ms_max = 1_000_000.0
+    _tell_who_leads(quorum, old, new)
+    quorum.wait(6_000)
+    assert session.alive
+
+
+def test_a_short_session_ends_in_time_beside_a_long_one() -> None:
+    quorum = StoreQuorum()
+    quorum.session(quorum.leader(), 3_600_000)
+    quorum.wait(200)
+    owner = quorum.follower()
+    session = quorum.session(owner)
+    quorum.nodes[owner].kill()
+    leader = quorum.stores[quorum.leader()]
+    quorum.run_until(lambda: session.id not in leader.tree.sessions, 1_500)
 
 
 def test_a_session_counts_from_when_it_was_asked_for() -> None:

@@ -112,6 +112,8 @@ class RecipeChaos(Chaos):
         self.fence = -1
         self.got_after_healing: set[int] = set()
         quorum.chaos = self
+        for node in quorum.nodes.values():
+            node.machine.sync_ms_max = self.rng.choice([node.machine.sync_ms_max, 30.0, 200.0])
         quorum.world.after_event.append(self.look)
         for node in quorum.nodes.values():
             self.on_life(node)
@@ -146,6 +148,11 @@ class RecipeChaos(Chaos):
         self.contenders = [(p, c) for p, c in self.contenders if p.alive]
         holders = [c for _, c in self.contenders if c.held]
         assert len(holders) <= 1, holders
+        for session in {c.session for _, c in self.contenders if c.session.alive}:
+            for node in self.stores.up():
+                assert node.replica is not None
+                if node.replica.applied_offset > session.id:
+                    assert session.id in self.stores.stores[node.id].tree.sessions, session
 
     def on_got(self, contender: Contender) -> None:
         assert contender.fence > self.fence, (contender.fence, self.fence)

@@ -41,6 +41,10 @@ class Confirmation:
         self._begun_ms = self._store.ports.clock.now_ms()
         waiting, self._next = self._next, []
         replica = self._store.replica
+        if not self._store.leads:  # the others would confirm an epoch that is another's
+            for on_done in waiting:
+                on_done(ProposalError("this node does not lead any more", definite=True))
+            return
         _Round(replica.epoch, replica.node_id, sorted(replica.voter_endpoints()), waiting).begin(
             self._store
         )

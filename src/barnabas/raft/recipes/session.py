@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from barnabas.raft.recipes.store import Store
 
 BEATS_PER_TIMEOUT = 3
+LOOK_MS_MAX = 100.0
+"""A leader looks at its sessions at least this often, however long they may be silent: one that is opened
+meanwhile may be short."""
 
 
 class Session:
@@ -143,6 +146,15 @@ class SessionClock:
             return
         now = self._store.ports.clock.now_ms()
         sessions = self._store.tree.sessions
+        if (
+            self._store.leads
+        ):  # or another leader may count already, and would take the end from this one
+            self._end_silent(now)
+        due = now + max(min(sessions.values(), default=LOOK_MS_MAX * 10) / 10, 5.0)
+        self._wakeup = self._store.ports.wakeups.call_at(min(due, now + LOOK_MS_MAX), self._check)
+
+    def _end_silent(self, now: float) -> None:
+        sessions = self._store.tree.sessions
         for session in [s for s in self._deadlines if s not in sessions]:
             del self._deadlines[session]
         self._ending.intersection_update(sessions)
@@ -152,5 +164,3 @@ class SessionClock:
                 self._deadlines[session] = now + timeout
                 self._ending.add(session)
                 self._store.propose({"do": "end", "session": session}, lambda result: None)
-        shortest = min(sessions.values(), default=1_000)
-        self._wakeup = self._store.ports.wakeups.call_at(now + max(shortest / 10, 5.0), self._check)
