@@ -139,7 +139,7 @@ def build_map(plan: Plan, keys_max: int, make_map: Callable[[int], KeyMap] = Key
     """The last offset of every key of the dirty part, as far as the map takes them. Blocks. Raises
     :class:`CorruptLogError`, ``OSError``."""
     keys, trail = make_map(keys_max), trail_of(plan)
-    files = OpenFiles(plan.disk, JOB_FILES)
+    files = OpenFiles(plan.disk, JOB_FILES, create=False)
     keys.end = plan.first_dirty
     try:
         for source in plan.sources:
@@ -266,7 +266,8 @@ def groups_of(plan: Plan, end: int) -> list[list[Source]]:
 def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: TransactionTrail) -> Cleaned:
     """Write `group` anew as one ``.cleaned`` segment and make it durable. Groups come in order, with one
     `trail` for the round. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
-    files = OpenFiles(plan.disk, JOB_FILES)
+    # What retention takes while this runs stays gone: it must not be made anew, empty.
+    files, sources = OpenFiles(plan.disk, JOB_FILES), OpenFiles(plan.disk, JOB_FILES, create=False)
     base = group[0].base_offset
     swapping.remove_leftovers(plan.disk, plan.directory, base, CLEANED)
     target = Segment(
@@ -277,7 +278,7 @@ def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: Transactio
     try:
         target.make()
         for source in group:
-            segment = _segment(plan, files, source)
+            segment = _segment(plan, sources, source)
             records += _clean_segment(segment, source.end_offset, target, keys, trail, rules)
         for entry in trail.kept[known:]:
             files.get(target.transaction_index_path).append([_index_entry(entry)])
@@ -285,6 +286,7 @@ def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: Transactio
         swapping.make_durable(plan.disk, plan.directory, target)
     finally:
         files.close_all()
+        sources.close_all()
     read = sum(source.size for source in group)
     return Cleaned(base, target.size, tuple(s.base_offset for s in group), read, records)
 

@@ -82,7 +82,7 @@ def place_of(log: PartitionLog, path: str) -> Place | None:
 def examine(place: Place) -> Damage | None:
     """Read the segment and find its first damage; None where all of it is sound. Blocks. Raises
     ``OSError``."""
-    files = OpenFiles(place.disk, 4)
+    files = OpenFiles(place.disk, 4, create=False)  # what retention took stays gone
     try:
         segment = _segment(place, files)
         sound = list[Located]()
@@ -172,14 +172,14 @@ def _sound_from(
 def rebuild(place: Place, damage: Damage, batches: list[bytes]) -> int:
     """Write the segment anew with `batches` in place of the damage, durably, under names that opening a
     log drops; its size. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
-    files = OpenFiles(place.disk, 6)
+    files, sources = OpenFiles(place.disk, 6), OpenFiles(place.disk, 4, create=False)
     swapping.remove_leftovers(place.disk, place.directory, place.base_offset, REPAIRED)
     target = Segment(
         files, place.directory, place.base_offset, 0, place.index_interval, suffix=REPAIRED
     )
     try:
         target.make()
-        source, before = _segment(place, files), _segment(place, files)
+        source, before = _segment(place, sources), _segment(place, sources)
         before.size = damage.start
         for located in before.headers(crc=True):
             _copy(source, located, target)
@@ -196,6 +196,7 @@ def rebuild(place: Place, damage: Damage, batches: list[bytes]) -> int:
         return target.size
     finally:
         files.close_all()
+        sources.close_all()
 
 
 def _copy(source: Segment, located: Located, target: Segment) -> None:
