@@ -7,6 +7,7 @@ What goes is renamed first, so that a start finds nothing of it, and removed in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log.directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory
@@ -98,10 +99,11 @@ class OldFiles:
 
         def job() -> None:
             for old in olds:
-                (remove_tree if old.is_tree else remove)(old.path)
+                with suppress(FileNotFoundError):  # gone, or moved, with the log that it was of
+                    (remove_tree if old.is_tree else remove)(old.path)
 
         def finish(result: object) -> None:
-            if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
+            if isinstance(result, OSError):
                 self._fail(directory, f"removing old files failed: {result}")
 
         self._ports.background.run(f"remove {directory.path}", job, finish)
