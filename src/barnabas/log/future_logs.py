@@ -251,10 +251,14 @@ class FutureLogs:
         )
 
     def _sync_names(self, home: LogDirectory, then: Callable[[], None]) -> None:
+        """`then`, once the new name is durable. Until it is, the log that was set aside has to stay: the
+        next start may find the copy under its old name, and must see that it was whole."""
+
         def finish(result: object) -> None:
             if isinstance(result, BaseException):
                 self._owner.fail(home, f"syncing {home.path} failed: {result}")
-            then()
+            else:
+                then()
 
         path, disk = home.path, self._disk
         self._owner.ports.background.run(f"sync {path}", lambda: disk.sync_dir(path), finish)

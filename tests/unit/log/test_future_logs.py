@@ -273,3 +273,16 @@ def test_a_process_may_end_at_any_call_of_a_move(
         if not ended:
             break
     assert nth > 20
+
+
+def test_what_was_set_aside_stays_where_the_copys_new_name_did_not_come_to_the_device() -> None:
+    """Once that directory is back under its old name, the copy would be nobody's without the other."""
+    world = DirectoriesWorld()
+    source, copy = begin(world)
+    copy_all(source, copy)
+    copy.flush()
+    world.logs.futures.replace_current(T0)
+    world.disk.fail_call(1, for_good=True, prefix=PATHS[1])
+    world.run_ms(10_000)
+    assert not world.logs.directories[1].is_online
+    assert names(world, PATHS[0])[0].endswith("-delete")
