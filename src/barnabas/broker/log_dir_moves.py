@@ -63,6 +63,9 @@ class Move:
         self.due_ms = 0.0
         self.waits = False
         """For the disk: no step before it answers."""
+        self.is_warm = False
+        """Whether what comes next was brought into memory just now: reading it does not block, or the disk
+        has something against it."""
         self.failure = ""
 
     def describe(self) -> dict[str, object]:
@@ -262,8 +265,9 @@ class LogDirMoves:
     def _read(self, move: Move) -> Buffer | None:
         """What comes next; None where the disk has to be waited for."""
         offset = move.copy.log_end_offset
+        block, move.is_warm = move.is_warm, False
         try:
-            found = move.partition.read(offset, SLICE_BYTES, None, at_least_one=True, block=False)
+            found = move.partition.read(offset, SLICE_BYTES, None, at_least_one=True, block=block)
         except OffsetOutOfRange:
             move.cuts = -1  # aligned with the next step
             return None
@@ -278,7 +282,7 @@ class LogDirMoves:
 
         def done(_: Buffer | BaseException) -> None:
             # The bytes are in memory now, or the next read says what is wrong with them.
-            move.waits = False
+            move.waits, move.is_warm = False, True
             self._arm()
 
         self._ports.background.run(f"move {move.source.directory}", job, done)

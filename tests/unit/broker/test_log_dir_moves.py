@@ -224,3 +224,14 @@ def test_a_topic_is_deleted_while_it_moves() -> None:
     assert not cluster.broker().logs.futures.logs
     cluster.create_topic("t")
     assert cluster.produce([b"y"]).base_offset == 0
+
+
+def test_a_move_goes_on_where_memory_keeps_nothing_that_was_read() -> None:
+    cluster = Cluster(directories=2)
+    cluster.create_topic("t")
+    for at in range(5):
+        cluster.produce([b"%d" % at + b"x" * 300_000])
+    cluster.sim.nodes[1].machine.disk.cold_read_rate = 1.0
+    target = other(cluster)
+    assert move(cluster, target.path) == "NONE"
+    cluster.until(lambda: home(cluster) is target)
