@@ -1,11 +1,13 @@
 """Membership in a classic consumer group: join, sync, heartbeat, again. Sans-IO.
 
 Eager rebalancing: before a new join the partitions are given up (`on_revoked`), after it the new
-ones are told (`on_assigned`). The group's leader assigns by the protocol the coordinator chose. A member
-that was fenced or forgotten begins anew without its id; a moved or dead coordinator is looked for.
+ones are told (`on_assigned`). The group's leader assigns by the protocol the coordinator chose, and has
+the group rebalance when its topics have other partitions than it assigned. A member that was fenced or
+forgotten begins anew without its id; a moved or dead coordinator is looked for, and the member it
+finds again keeps its partitions.
 
-Invariants: `on_assigned` and `on_revoked` alternate; `identity` is that of the generation whose
-partitions were told last. Source: Kafka protocol guide, group membership API; KIP-394.
+Invariants: `on_assigned` and `on_revoked` alternate; while partitions are held `identity` is that of the
+generation that gave them. Source: Kafka protocol guide, group membership API; KIP-394.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class GroupMember:
         self._settings = settings
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._has_partitions = False
+        self._counts: dict[str, int] | None = None
+        """How many partitions each of the group's topics had when this member, its leader, assigned them."""
+        self._learning = False
         self._task: Task[None] | None = None
         self._purpose = f"group {group_id}"
 
@@ -113,7 +117,9 @@ class GroupMember:
     async def _live(self) -> None:
         while True:
             try:
-                await self._join()
+                if not self.is_stable:
+                    await self._join()
+                    await self._client.tasks.sleep(self._settings.heartbeat_interval_ms)
                 await self._beat()
             except Cancelled:
                 raise
@@ -174,7 +180,8 @@ class GroupMember:
         raise_for(joined.error_code, f"joining group {self.identity.group_id}")
         self._become(joined.member_id, joined.generation_id)
         assignments: list[SyncGroupRequestAssignment] = []
-        if joined.leader == joined.member_id and not joined.skip_assignment:
+        self._counts = None
+        if joined.leader == joined.member_id:
             assignments = await self._assign(joined)
         sync = SyncGroupRequest(
             group_id=self.identity.group_id,
@@ -187,7 +194,7 @@ class GroupMember:
         )
         synced: SyncGroupResponse = await self._ask(sync, timeout_ms)
         raise_for(synced.error_code, f"syncing group {self.identity.group_id}")
-        self.is_stable = self._has_partitions = True
+        self.is_stable = True
         self._on_assigned(read_assignment(bytes(synced.assignment)))
 
     async def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
@@ -195,7 +202,10 @@ class GroupMember:
         topics = sorted({topic for wanted in subscriptions.values() for topic in wanted})
         await self._client.cluster.refresh(topics)
         known = self._client.cluster.topics
-        counts = {topic: len(known[topic].partitions) for topic in topics if topic in known}
+        counts = {topic: len(known[topic].partitions) if topic in known else 0 for topic in topics}
+        self._counts = counts
+        if joined.skip_assignment:
+            return []
         assign = ASSIGNORS[joined.protocol_name or "range"]
         return [
             SyncGroupRequestAssignment(member_id=member, assignment=write_assignment(partitions))
@@ -203,9 +213,9 @@ class GroupMember:
         ]
 
     async def _beat(self) -> None:
-        """Until the coordinator says that something has changed (which it does by an error)."""
+        """Until the coordinator says that something has changed (which it does by an error), or the topics
+        have: the leader then joins again, which makes the group rebalance."""
         while True:
-            await self._client.tasks.sleep(self._settings.heartbeat_interval_ms)
             request = HeartbeatRequest(
                 group_id=self.identity.group_id,
                 generation_id=self.identity.generation,
@@ -214,14 +224,40 @@ class GroupMember:
             )
             response = await self._ask(request)
             raise_for(response.error_code, f"heartbeat of group {self.identity.group_id}")
+            await self._client.tasks.sleep(self._settings.heartbeat_interval_ms)
+            if self._topics_changed():
+                self._revoke()
+                return
+
+    def _topics_changed(self) -> bool:
+        """Whether there is more, or less, to assign than this member assigned as its group's leader."""
+        counts, known = self._counts, self._client.cluster.topics
+        if not counts:
+            return False
+        if not self._learning:
+            self._learning = True
+            self._client.tasks.start(self._learn(list(counts)))
+        return any(
+            topic in known
+            and known[topic].error in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            and len(known[topic].partitions) != count
+            for topic, count in counts.items()
+        )
+
+    async def _learn(self, topics: list[str]) -> None:
+        """What is known of `topics` is not too old, and those that did not exist are looked for."""
+        try:
+            await self._client.cluster.ensure(topics)
+        except ChannelError as error:
+            self._log("group.no_metadata", error)
+        self._learning = False
 
     def _become(self, member_id: str, generation: int) -> None:
         self.identity = self.identity._replace(member_id=member_id, generation=generation)
 
     def _revoke(self) -> None:
-        self.is_stable = False
-        if self._has_partitions:
-            self._has_partitions = False
+        if self.is_stable:
+            self.is_stable = False
             self._on_revoked()
 
     async def _ask(self, request: Any, timeout_ms: float | None = None) -> Any:

@@ -92,6 +92,8 @@ class FakeCluster:
         self.committed: dict[int, int] = {}
         self.faults: deque[ErrorCode] = deque()
         self.mute = 0
+        self.unknown = False
+        """Metadata say that there is no topic."""
         self.produced = self.ids = 0
         self.servers: dict[int, RequestServer] = {}
         self.dropped: list[Parked] = []
@@ -152,7 +154,7 @@ class FakeCluster:
         topics = []
         names = ["t"] if request.topics is None else [t.name for t in request.topics]
         for name in names:
-            if name != "t":
+            if name != "t" or self.unknown:
                 topics.append(metadata_response.MetadataResponseTopic(error_code=3, name=name))
                 continue
             parts = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from barnabas.client.producer import Producer
 from barnabas.client.records import ProducerRecord
 from barnabas.types import TopicPartition
 from barnabas.wire.codec import MalformedError
-from tests.unit.client.fake_cluster import FakeCluster
+from tests.unit.client.fake_cluster import FakeCluster, FakePartition
 from tests.unit.client.fake_coordinator import FakeCoordinator
 
 SETTINGS = ConsumerSettings(auto_offset_reset="earliest")
@@ -38,6 +39,11 @@ class Group:
 
     def run(self, ms: float) -> None:
         self.cluster.world.run(self.cluster.world.now + ms)
+
+    def serve_again(self) -> None:
+        """The coordinator's broker was gone, and knows its groups."""
+        self.cluster.start(1)
+        self.coordinator.serve(self.cluster.servers[1].table)
 
 
 def held(*consumers: Consumer) -> list[list[int]]:
@@ -88,11 +94,66 @@ def test_a_member_finds_its_way_back(trouble: str) -> None:
     else:
         group.cluster.kill(1)
         group.run(4000)
-        group.cluster.start(1)
-        group.coordinator.serve(group.cluster.servers[1].table)
+        group.serve_again()
     group.run(8000)
     assert held(consumer) == [[0, 1, 2, 3]] and consumer.is_stable
-    assert consumer.identity != before
+    # One that the coordinator still knows has nothing to join for.
+    assert (consumer.identity != before) is (trouble == "forgotten")
+
+
+def test_a_member_that_lost_its_connection_goes_on_where_it_was() -> None:
+    group = Group(partitions=1)
+    producer = Producer(group.cluster.client())
+    for i in range(4):
+        producer.send(ProducerRecord("t", b"%d" % i, partition=0))
+    consumer = group.consumer()
+    group.run(1000)
+    assert [r.value for r in consumer.take()] == [b"0", b"1", b"2", b"3"]
+    group.coordinator.moved = 1
+    group.run(8000)
+    assert not consumer.take()
+
+
+def test_what_a_former_generation_gave_is_given_up_before_the_next_is_joined() -> None:
+    """Committed under the next generation, positions of partitions that are another's by then would take
+    that member's own commits back."""
+    group = Group()
+    first = group.consumer()
+    group.run(100)
+    group.cluster.kill(1)
+    group.run(4000)
+    joining: list[list[list[int]]] = []
+    join = group.coordinator.join
+
+    def watched(request: Any, ctx: Any, role: Any) -> Any:
+        if request.member_id == "member-1":
+            joining.append(held(first))
+        return join(request, ctx, role)
+
+    group.coordinator.join = watched  # type: ignore[method-assign]
+    group.serve_again()
+    second = group.consumer()
+    group.run(8000)
+    assert held(first, second) == [[0, 1], [2, 3]]
+    assert joining and all(partitions == [[]] for partitions in joining)
+
+
+def test_partitions_and_topics_that_come_later_are_assigned() -> None:
+    group = Group(partitions=2)
+    consumer = group.consumer()
+    group.run(100)
+    for index in (2, 3):
+        group.cluster.partitions[index] = FakePartition(1)
+    group.run(310_000)
+    assert held(consumer) == [[0, 1, 2, 3]]
+    late = Group()
+    late.cluster.unknown = True
+    consumer = late.consumer()
+    late.run(10_000)
+    assert held(consumer) == [[]]
+    late.cluster.unknown = False
+    late.run(10_000)
+    assert held(consumer) == [[0, 1, 2, 3]]
 
 
 def test_assignors_give_every_partition_once() -> None:
