@@ -132,7 +132,8 @@ class Accumulator:
             for index, (record, stamp, outcome, deadline_ms) in enumerate(waiting):
                 partition = self._route(record)
                 if partition is None and now_ms < deadline_ms:
-                    self._unrouted[topic] = waiting[index:]
+                    # Whoever was told that his time is up may have sent again.
+                    self._unrouted[topic] = waiting[index:] + self._unrouted.get(topic, [])
                     break
                 self._settle(record, partition, stamp, outcome, now_ms)
         return list(self._unrouted)

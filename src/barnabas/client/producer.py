@@ -191,8 +191,13 @@ class Producer:
             self._wakeup = self._client.ports.wakeups.call_at(min(times), self._schedule)
 
     def _expire(self, now_ms: float) -> None:
-        for lane in self._lanes.values():
-            while lane.batches and not lane.in_flight and lane.batches[0].deadline_ms <= now_ms:
+        # Whoever learns of it may send at once, to other partitions too.
+        while late := [
+            lane
+            for lane in self._lanes.values()
+            if lane.batches and not lane.in_flight and lane.batches[0].deadline_ms <= now_ms
+        ]:
+            for lane in late:
                 batch = lane.batches[0]
                 text = f"no acknowledgement for {batch.partition} in time"
                 self._fail(lane, batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
@@ -235,16 +240,30 @@ class Producer:
         self._schedule()
 
     def _leaderless(self, topic: str) -> bool:
-        views = self._client.cluster.topics[topic].partitions.values()
-        return any(view.leader < 0 for view in views)
+        leader = self._client.cluster.leader
+        return any(
+            partition.topic == topic and lane.batches and leader(partition) is None
+            for partition, lane in self._lanes.items()
+        )
 
     # -- requests --------------------------------------------------------------------------------
 
     async def _deliver(self, leader: int, batches: list[Batch]) -> None:
         try:
+            request = self._request(batches)
+        except Exception as error:  # noqa: BLE001 - of no bytes, no text, no date: what send() took unseen
+            if len(batches) > 1:
+                for batch in batches:
+                    self._client.tasks.start(self._deliver(leader, [batch]))
+                return
+            refused = KafkaError(ErrorCode.INVALID_RECORD, f"it cannot be written: {error!r}")
+            self._on_failure(batches[0], refused, moved=False)
+            self._schedule()
+            return
+        try:
             response = await self._client.ask_node(
                 leader,
-                self._request(batches),
+                request,
                 timeout_ms=self.settings.request_timeout_ms,
                 purpose="produce",
             )
@@ -354,6 +373,7 @@ class Producer:
         self._records.buffered_bytes -= batch.size
 
     def _fail_all(self, error: Exception) -> None:
-        for lane in self._lanes.values():
-            while lane.batches and not lane.in_flight:
-                self._fail(lane, lane.batches[0], error)
+        """Fail what waits now; what is sent because of that has its own time."""
+        idle = [lane for lane in self._lanes.values() if not lane.in_flight]
+        for lane, batch in [(lane, batch) for lane in idle for batch in lane.batches]:
+            self._fail(lane, batch, error)

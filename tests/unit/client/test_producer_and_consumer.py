@@ -111,6 +111,89 @@ def test_a_topic_that_does_not_appear_is_told_in_time() -> None:
     assert flushed.done
 
 
+def stubborn(producer: Producer, topic: str, partitions: list[int | None]) -> list[Any]:
+    """Send a record to each in turn, the next one as soon as one failed; the codes of those that did."""
+    left, codes = iter(partitions), list[Any]()
+
+    def go_on(outcome: Outcome[Delivery] | None) -> None:
+        try:
+            if outcome is not None:
+                outcome.result()
+        except KafkaError as error:
+            codes.append(error.code)
+        for partition in left:
+            producer.send(ProducerRecord(topic, b"x", partition=partition)).when_done(go_on)
+            break
+
+    go_on(None)
+    return codes
+
+
+def test_who_sends_again_as_soon_as_his_time_is_up_is_heard() -> None:
+    cluster = FakeCluster(partitions=3)
+    producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=500))
+    for partition in cluster.partitions.values():
+        partition.leader = -1
+    codes = stubborn(producer, "t", [0, 1, 2])
+    cluster.world.run(3000)
+    assert codes == [ErrorCode.REQUEST_TIMED_OUT] * 3
+    codes = stubborn(producer, "nowhere", [None, None])
+    cluster.world.run(3250)
+    other = producer.send(ProducerRecord("nowhere", b"y"))
+    cluster.world.run(5000)
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert other.done and producer.buffered_bytes == 0
+
+
+def test_a_producer_that_gets_no_id_fails_what_it_has_and_nothing_that_comes_of_it() -> None:
+    cluster = FakeCluster(partitions=1)
+    cluster.kill(1)
+    cluster.kill(2)
+    producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=500))
+    failed: list[Any] = []
+
+    def again(outcome: Outcome[Delivery]) -> None:
+        failed.append(outcome)
+        assert len(failed) < 100
+        producer.send(ProducerRecord("t", b"x", partition=0)).when_done(again)
+
+    again(Outcome())
+    cluster.world.run(5000)
+    assert 2 <= len(failed) < 20
+
+
+def test_a_record_that_cannot_be_written_fails_and_holds_nobody_up() -> None:
+    cluster = FakeCluster(nodes=1)
+    producer = Producer(cluster.client())
+    bad = producer.send(ProducerRecord("t", "no bytes", partition=0))  # type: ignore[arg-type]
+    good = write(cluster, producer, 1, 1)
+    cluster.world.run(1000)
+    with pytest.raises(KafkaError, match="INVALID_RECORD"):
+        bad.result()
+    good += write(cluster, producer, 1, 0)
+    cluster.world.run(2000)
+    assert [o.result().offset for o in good] == [0, 0]
+
+
+def test_a_partition_that_is_not_there_is_looked_for_now_and_then() -> None:
+    cluster = FakeCluster()
+    producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=2000))
+    asked, metadata = 0, cluster.metadata
+
+    def counted(*given: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return metadata(*given)
+
+    cluster.metadata = counted  # type: ignore[method-assign]
+    for node in (1, 2):
+        cluster.kill(node)
+        cluster.start(node)
+    outcome = producer.send(ProducerRecord("t", b"x", partition=7))
+    cluster.world.run(2500)
+    assert outcome.done and asked < 60
+
+
 def test_flush_does_not_wait_for_the_linger() -> None:
     cluster = FakeCluster()
     producer = Producer(cluster.client(), ProducerSettings(linger_ms=60_000))
