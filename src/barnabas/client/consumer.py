@@ -27,6 +27,8 @@ from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 RETRY_MS = 50.0
+POSITION_TIMEOUT_MS = 5_000.0
+"""How long one leader is asked where its partitions begin, before others may be theirs."""
 _new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
@@ -44,10 +46,11 @@ class ConsumerSettings:
 class _Reading:
     """One assigned partition."""
 
-    __slots__ = ("busy", "fetch_from", "paused", "position", "retry_at_ms", "runs")
+    __slots__ = ("busy", "fetch_from", "paused", "position", "retry_at_ms", "runs", "start")
 
     def __init__(self) -> None:
         self.position: int | None = None  # next offset to hand out; None until it is known
+        self.start: int | None = None  # until then: the end of the log to begin at, where that is decided
         self.fetch_from = -1
         self.runs: deque[FetchedRun] = deque()
         self.busy = False  # asked for, or its position is being looked up
@@ -56,6 +59,12 @@ class _Reading:
 
     def seek(self, offset: int) -> None:
         self.position = self.fetch_from = offset
+        self.start = None
+        self.runs.clear()
+
+    def seek_end(self, start: int) -> None:
+        """To `EARLIEST` or `LATEST`, wherever that turns out to be."""
+        self.position, self.start, self.fetch_from = None, start, -1
         self.runs.clear()
 
 
@@ -120,10 +129,11 @@ class Consumer:
         """Go on from `offset`; what was fetched is dropped. Negative as in `assign`."""
         reading = self._reading[partition]
         self.buffered_bytes -= sum(len(run.data) for run in reading.runs)
-        reading.seek(offset)
         if offset < 0:
-            reading.position = None
+            reading.seek_end(offset)
             self._client.tasks.start(self._find_position({partition: offset}))
+        else:
+            reading.seek(offset)
         self._schedule()
 
     def pause(self, partition: TopicPartition, paused: bool = True) -> None:
@@ -251,16 +261,20 @@ class Consumer:
             reading.busy = True
         try:
             found = await offsets.list_offsets(
-                self._client, wanted, read_committed=self.settings.fetch.read_committed
+                self._client,
+                wanted,
+                read_committed=self.settings.fetch.read_committed,
+                timeout_ms=POSITION_TIMEOUT_MS,
             )
-        except KafkaError as error:
-            self.failure = error
-            self._on_data()
-        except ChannelError as error:
-            self._put_off(list(mine.values()), error)
+        except (KafkaError, ChannelError) as error:
+            if isinstance(error, KafkaError) and not error.retriable:
+                self.failure = error
+                self._on_data()
+            else:
+                self._put_off(list(mine.values()), error)
         else:
             for tp, reading in mine.items():
-                if reading.position is None:
+                if reading.start == wanted[tp]:  # else somebody sought meanwhile
                     reading.seek(found[tp].offset)
         finally:
             for reading in mine.values():
@@ -268,13 +282,15 @@ class Consumer:
             self._schedule()
 
     async def _find_positions(self, partitions: list[TopicPartition]) -> None:
-        """Where to begin: the committed offset, else by `auto_offset_reset`."""
+        """Where to begin: what was sought, else the committed offset, else by `auto_offset_reset`."""
         mine = {tp: self._reading[tp] for tp in partitions}
+        partitions = [tp for tp, reading in mine.items() if reading.start is None]
         for reading in mine.values():
             reading.busy = True
         committed: dict[TopicPartition, CommittedOffset] = {}
         try:
-            if self._group_id is not None:
+            await self._client.cluster.ensure({tp.topic: None for tp in mine})
+            if self._group_id is not None and partitions:
                 committed = await offsets.committed_offsets(
                     self._client, self._group_id, partitions
                 )
@@ -285,14 +301,19 @@ class Consumer:
             for reading in mine.values():
                 reading.busy = False
             self._schedule()
-        missing: dict[TopicPartition, int] = {}
+        missing: dict[int | None, dict[TopicPartition, int]] = {}
         for tp, reading in mine.items():
-            if reading.position is None and tp in committed:
+            if reading.position is not None or self._reading.get(tp) is not reading:
+                continue
+            if reading.start is None and tp in committed:
                 reading.seek(committed[tp].offset)
-            elif reading.position is None and self._reading.get(tp) is reading:
-                missing[tp] = self._reset_to(tp)
-        if missing and self.failure is None:
-            await self._find_position(missing)
+                continue
+            if reading.start is None:
+                reading.start = self._reset_to(tp)
+            missing.setdefault(self._client.cluster.leader(tp), {})[tp] = reading.start
+        if self.failure is None:
+            for some in missing.values():  # one without a leader holds up nobody else
+                self._client.tasks.start(self._find_position(some))
 
     def _reset_to(self, tp: TopicPartition) -> int:
         policy = self.settings.auto_offset_reset
@@ -401,9 +422,9 @@ class Consumer:
             return
         if run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if run.offset == reading.fetch_from:
-                offset = self._reset_to(run.partition)
-                reading.position = None
-                self._client.tasks.start(self._find_position({run.partition: offset}))
+                start = self._reset_to(run.partition)
+                reading.seek_end(start)
+                self._client.tasks.start(self._find_position({run.partition: start}))
         elif run.error.retriable:
             if not run.moved:
                 stale[run.partition.topic] = None

@@ -164,6 +164,7 @@ async def commit(
     def check(response: Any) -> None:
         for topic in response.topics:
             for told in topic.partitions:
+                _learn_id(client, told.error_code, topics_of(offsets))
                 raise_for(told.error_code, f"commit of group {who.group_id}")
 
     await client.ask_coordinator(GROUP, who.group_id, request, check, timeout_ms=timeout_ms)
@@ -193,6 +194,7 @@ async def committed_offsets(
             raise_for(group.error_code, f"offsets of group {group_id}")
             for topic in group.topics:
                 for told in topic.partitions:
+                    _learn_id(client, told.error_code, topics_of(wanted or ()))
                     raise_for(told.error_code, f"offsets of group {group_id}")
 
     response = await client.ask_coordinator(GROUP, group_id, request, check, timeout_ms=timeout_ms)
@@ -206,6 +208,23 @@ async def committed_offsets(
                     told.committed_offset, told.committed_leader_epoch, told.metadata or ""
                 )
     return found
+
+
+def topics_of(partitions: Iterable[TopicPartition]) -> list[str]:
+    return list(dict.fromkeys(tp.topic for tp in partitions))
+
+
+def _learn_id(client: Client, code: int, names: list[str]) -> None:
+    """A topic made anew has another id, which the next attempt has to give."""
+    if code == ErrorCode.UNKNOWN_TOPIC_ID:
+        client.tasks.start(_refresh(client, names))
+
+
+async def _refresh(client: Client, names: list[str]) -> None:
+    try:
+        await client.cluster.refresh(names)
+    except ChannelError as error:
+        client.ports.log("debug", "offsets.no_metadata", error=str(error))
 
 
 async def _learn_names(client: Client, response: Any) -> None:

@@ -279,15 +279,26 @@ class FakeCluster:
         )
 
     def commit(self, request: Any, ctx: RequestContext, node: int) -> Any:
+        told = []
         for topic in request.topics:
+            code = 0 if topic.topic_id == self.topic_id else ErrorCode.UNKNOWN_TOPIC_ID
             for p in topic.partitions:
-                self.committed[p.partition_index] = p.committed_offset
-        return offset_commit_response.OffsetCommitResponse()
+                told.append(offset_commit_response.OffsetCommitResponsePartition(error_code=code))
+                if not code:
+                    self.committed[p.partition_index] = p.committed_offset
+        topics = [offset_commit_response.OffsetCommitResponseTopic(partitions=told)]
+        return offset_commit_response.OffsetCommitResponse(topics=topics)
 
     def fetch_offsets(self, request: Any, ctx: RequestContext, node: int) -> Any:
+        asked = request.groups[0].topics or ()
+        known = all(topic.topic_id == self.topic_id for topic in asked)
+        code = 0 if known else ErrorCode.UNKNOWN_TOPIC_ID
         parts = [
             offset_fetch_response.OffsetFetchResponsePartitions(
-                partition_index=i, committed_offset=self.committed.get(i, -1), metadata=""
+                partition_index=i,
+                committed_offset=-1 if code else self.committed.get(i, -1),
+                metadata="",
+                error_code=code,
             )
             for i in self.partitions
         ]

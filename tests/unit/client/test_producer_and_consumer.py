@@ -11,7 +11,7 @@ from barnabas.client.offsets import EARLIEST
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord, murmur2, partition_for
 from barnabas.client.tasks import Outcome
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from tests.unit.client.fake_cluster import FakeCluster
 
@@ -249,6 +249,54 @@ def test_a_seek_drops_what_was_on_its_way() -> None:
     consumer.seek(T0, 3)
     assert [r.offset for r in read_all(cluster, consumer, 2)] == [3, 4]
     assert consumer.position(T0) == 5
+
+
+def test_what_was_sought_is_found_however_long_that_takes() -> None:
+    """By policy it would begin at the end, behind what is there."""
+    cluster = FakeCluster(nodes=1, partitions=2)
+    producer = Producer(cluster.client())
+    write(cluster, producer, 5, 0)
+    write(cluster, producer, 5, 1)
+    cluster.world.run(500)
+    cluster.kill(1)
+    consumer = Consumer(cluster.client(), "g")
+    consumer.assign({T0: EARLIEST, T1: EARLIEST})
+    cluster.world.run(200_000)
+    cluster.start(1)
+    assert len(read_all(cluster, consumer, 10)) == 10
+
+
+def test_a_partition_that_is_long_without_a_leader_stops_no_other_and_comes_back() -> None:
+    cluster = FakeCluster(nodes=1, partitions=2)
+    producer = Producer(cluster.client())
+    write(cluster, producer, 5, 0)
+    write(cluster, producer, 5, 1)
+    cluster.world.run(500)
+    cluster.partitions[0].leader = -1
+    consumer = Consumer(cluster.client(), None, ConsumerSettings(auto_offset_reset="earliest"))
+    consumer.assign([T0, T1])
+    assert [r.partition for r in read_all(cluster, consumer, 5)] == [1] * 5
+    cluster.world.run(200_000)
+    assert consumer.failure is None
+    cluster.partitions[0].leader = 1
+    assert len(read_all(cluster, consumer, 5)) == 5
+
+
+def test_a_group_finds_its_offsets_in_a_topic_made_anew() -> None:
+    cluster = FakeCluster(nodes=1, partitions=1)
+    client = cluster.client()
+    client.tasks.start(client.cluster.refresh(["t"]))
+    write(cluster, Producer(cluster.client()), 5, 0)
+    cluster.world.run(500)
+    cluster.topic_id = Uuid(b"u" * 16)
+    cluster.committed[0] = 3
+    consumer = Consumer(client, "g")
+    consumer.assign([T0])
+    assert len(read_all(cluster, consumer, 2)) == 2
+    cluster.topic_id = Uuid(b"v" * 16)
+    done = client.tasks.start(consumer.commit())
+    cluster.world.run(cluster.world.now + 2000)
+    assert done.done and cluster.committed[0] == 5
 
 
 def test_a_damaged_batch_is_asked_for_again() -> None:
