@@ -375,5 +375,5 @@ class Producer:
     def _fail_all(self, error: Exception) -> None:
         """Fail what waits now; what is sent because of that has its own time."""
         idle = [lane for lane in self._lanes.values() if not lane.in_flight]
-        for lane, batch in [(lane, batch) for lane in idle for batch in lane.batches]:
-            self._fail(lane, batch, error)
+        for batch in [batch for lane in idle for batch in lane.batches]:
+            self._fail(self._lanes[batch.partition], batch, error)

@@ -180,10 +180,10 @@ def test_a_partition_that_is_not_there_is_looked_for_now_and_then() -> None:
     producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=2000))
     asked, metadata = 0, cluster.metadata
 
-    def counted(*given: Any) -> Any:
+    def counted(request: Any, ctx: Any, node: int) -> Any:
         nonlocal asked
         asked += 1
-        return metadata(*given)
+        return metadata(request, ctx, node)
 
     cluster.metadata = counted  # type: ignore[method-assign]
     for node in (1, 2):
