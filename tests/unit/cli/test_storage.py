@@ -1,0 +1,40 @@
+"""Formatting a node's directories by `barnabas storage format`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from barnabas.cli.storage import app
+from barnabas.config.meta_properties import read_meta_properties
+from barnabas.host.disk import HostDisk
+from barnabas.raft.formatting import first_snapshot_path
+
+CLUSTER_ID = "c3RvcmFnZS1mb3JtYXQtdA"
+DIRECTORY_ID = "JEXY6aqzQY-32P5TStzaFg"
+
+
+def _format(file: Path, *words: str) -> None:
+    done = CliRunner().invoke(app, ["format", "--cluster-id", CLUSTER_ID, *words, str(file)])
+    assert done.exit_code == 0, done.output
+
+
+def test_a_directory_that_is_added_changes_nothing_about_who_votes(tmp_path: Path) -> None:
+    file, first, added = tmp_path / "server.properties", tmp_path / "1", tmp_path / "2"
+    text = (
+        "process.roles=broker,controller\nnode.id=1\n"
+        "controller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
+        "controller.listener.names=CONTROLLER\n"
+    )
+    file.write_text(f"{text}log.dirs={first}\n")
+    _format(file, "--no-initial-controllers")
+    disk = HostDisk()
+    before = read_meta_properties(disk, str(first))
+    file.write_text(f"{text}log.dirs={first},{added}\n")
+    voter = f"1@127.0.0.1:9093:{DIRECTORY_ID}"
+    _format(file, "--ignore-formatted", "--initial-controllers", voter)
+    assert read_meta_properties(disk, str(added)) is not None
+    assert read_meta_properties(disk, str(first)) == before
+    assert not disk.exists(first_snapshot_path(str(first)))
