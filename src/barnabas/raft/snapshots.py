@@ -213,8 +213,8 @@ def write_checkpoint(
     values: Sequence[Buffer], wall_ms: int, controls: Sequence[ControlRecord] = ()
 ) -> bytes:
     """A small snapshot as one byte string: ``bootstrap.checkpoint`` and the first snapshot of a dynamic
-    quorum."""
-    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0)
+    quorum. It is as old as it is, so that retention leaves it the log behind it as long as any other."""
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=wall_ms)
     first: list[ControlRecord] = [(ControlType.SNAPSHOT_HEADER, header), *controls]
     parts = [control_batch(first, 0, 0, wall_ms)]
     if values:

@@ -52,6 +52,16 @@ def test_a_snapshot_is_taken_after_so_many_bytes() -> None:
     assert log_start(node) == 0, "one snapshot alone lets no log go"
 
 
+def test_the_first_voters_of_a_dynamic_quorum_are_no_old_snapshot() -> None:
+    quorum = Quorum(voters=1, first_voters=1, bytes_between_snapshots=2_000)
+    quorum.start()
+    node = quorum.elect()
+    write(quorum, 30)
+    quorum.run_until(lambda: len(kept(node)) > 1)
+    quorum.world.run(quorum.world.now_ms + 120_000)
+    assert log_start(node) == 0
+
+
 def test_a_snapshot_is_taken_after_so_long_where_something_changed() -> None:
     quorum, node = alone(bytes_between_snapshots=MUCH, snapshot_interval_ms_max=5_000)
     quorum.world.run(quorum.world.now_ms + 6_000)
