@@ -18,6 +18,7 @@ from barnabas.raft.batches import ControlRecord, control_batch, iter_runs
 from barnabas.raft.damage import mark, marked_offset
 from barnabas.raft.election_state import FILE_NAME, ElectionState
 from barnabas.raft.opening import Opened, open_replica
+from barnabas.raft.quorum_math import majority
 from barnabas.raft.replica_log import SCAN_BYTES
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import OffsetAndEpoch
@@ -60,8 +61,13 @@ class Assessment:
 
     @property
     def may_lack_committed(self) -> bool:
-        """Whether the others could have committed something without this replica."""
-        return len(self.absent) >= len(self.voters) // 2 + 1
+        """Whether the others could have committed something without this replica: as they are, or after
+        they removed it, of which it need not have heard."""
+        return self._absent_decide or (self.kraft_version >= 1 and len(self.absent) > 0)
+
+    @property
+    def _absent_decide(self) -> bool:
+        return len(self.absent) >= majority(len(self.voters))
 
     def sentences(self) -> list[str]:
         """For people, before they agree."""
@@ -75,8 +81,9 @@ class Assessment:
                 f" {self.end.offset} on is damaged, and lost."
             )
         elif self.may_lack_committed:
+            how = "" if self._absent_decide else " once they have removed it, which may have happened"
             said.append(
-                f"Voters {list(self.absent)} are a majority without this node: whatever they"
+                f"Voters {list(self.absent)} are a majority without this node{how}: whatever they"
                 f" committed from offset {self.end.offset} on is lost. A broker that has applied some of"
                 " it ends when it hears of this quorum, and follows once it is started again."
             )

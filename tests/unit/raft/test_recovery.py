@@ -12,6 +12,7 @@ from barnabas.raft.recovery import RecoveryRefusedError, assess, recover, recove
 from barnabas.record.builder import ControlType
 from barnabas.sim.world import START_WALL_MS
 from barnabas.types import Uuid
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.leader_change_message import LeaderChangeMessage, Voter
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
 
@@ -44,6 +45,23 @@ def test_the_survivor_of_a_dynamic_quorum_leads_alone_and_others_join_it() -> No
     assert mark.startswith("test; from ")
     assert list(opened.history.voters) == [survivor.id]
     assert {change.version for change in leader_changes(opened)} == {0}
+
+
+def test_one_of_two_voters_may_have_been_removed_by_the_other() -> None:
+    quorum = Quorum(voters=2, first_voters=2)
+    quorum.start()
+    quorum.commit(b"1")
+    quorum.settle()
+    lost = quorum.elect()
+    survivor = next(n for n in quorum.nodes.values() if n is not lost)
+    survivor.kill()
+    assert quorum.remove_voter(survivor.id).error is ErrorCode.NONE
+    quorum.commit(b"committed without it")
+    lost.kill()
+    disk = survivor.machine.disk.open_for_process()
+    found = assess(disk, survivor.settings, "/data")
+    assert found.voters == (1, 2)
+    assert found.may_lack_committed and "is lost" in " ".join(found.sentences())
 
 
 @pytest.mark.parametrize("elections, values", [(1, 1), (5, 0)])
