@@ -20,7 +20,7 @@ from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
 from barnabas.sim.disk import SimDisk
 from barnabas.sim.network import SimNetwork
 from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import START_WALL_MS, World
+from barnabas.sim.world import START_WALL_MS, Killed, World
 from barnabas.types import Endpoint, NodeId, Uuid
 
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
@@ -103,15 +103,18 @@ class SimNode:
         self.is_leaving = False
         config = self.config()
         world.note(f"start node {self.id} as {process.name}")
-        self.node = node = Node(config, process)
+        node = Node(config, process)
         try:
             if self.needs_format:
                 self._format(process, config)
             node.start()
+            self.node = node
         except OSError as error:
             # An injected disk fault at start: the process ends, as a real one would.
             world.note(f"node {self.id} cannot start: {error}")
             self.kill()
+        except Killed:
+            pass
 
     def _format(self, process: SimProcess, config: NodeConfig) -> None:
         """As ``barnabas storage format`` does; people run it, not every start, so that a node meets what
@@ -160,7 +163,10 @@ class SimNode:
                 self.process = self.node = None
             done()
 
-        self.node.begin_shutdown(finish)
+        try:
+            self.node.begin_shutdown(finish)
+        except Killed:
+            pass
 
     def _halted(self, process: SimProcess, reason: str) -> None:
         self.machine.network.process_died(process, silently=False)

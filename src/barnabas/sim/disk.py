@@ -10,7 +10,7 @@ since the last one that :meth:`ProcessDisk.sync_dir` made durable. Syncing a *fi
 
 Faults: :meth:`SimDisk.fail_call` makes the n-th call from now fail, once or for good;
 `capacity_bytes` fills the disk; :meth:`SimDisk.rot` flips a bit behind everybody's back;
-`cold_read_rate` makes reads that may not block come back empty-handed, as those of a file do after a power
+`on_change` lets a process die between two of its calls; `cold_read_rate` makes reads that may not block come back empty-handed, as those of a file do after a power
 loss until somebody has waited for it. What happened is in `totals`.
 """
 
@@ -48,6 +48,8 @@ class SimDisk:
         """Calls that can fail, so far."""
         self.is_troubled = False
         """Whether a call failed since somebody set this back."""
+        self.on_change: Callable[[str], None] | None = None
+        """Told the path of each call that changes or syncs something, before it does; it may raise."""
         self.names = Names()
         self.locks: dict[str, ProcessDisk] = {}
         self._journal: list[tuple[set[str], Callable[[], None]]] = []
@@ -137,6 +139,11 @@ class SimDisk:
         if self._fail_at:
             self._maybe_fail(path)
 
+    def announce(self, path: str) -> None:
+        """Something at `path` is about to change, or to be synced."""
+        if self.on_change is not None:
+            self.on_change(path)
+
     def _maybe_fail(self, path: str) -> None:
         if self._fail_at <= self.calls <= self._fail_until:
             if path.startswith(self._fail_prefix):
@@ -175,6 +182,7 @@ class SimDisk:
     def add(self, path: str, node: Node) -> None:
         directory = parent(path)
         self.need_dir(directory)
+        self.announce(path)
         self.names[path] = node
         self._record({directory}, lambda: self._take(path))
 
@@ -190,6 +198,7 @@ class SimDisk:
         is_directory = self.names[source] is None
         if is_directory and self.below(target):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
+        self.announce(source)
         replaced = self.names.get(target, self)
         sources = [source, *self.below(source)] if is_directory else [source]
         moved = {path: self.names.take(path) for path in sources}
@@ -206,6 +215,7 @@ class SimDisk:
         self._record({parent(source), directory}, undo)
 
     def drop(self, paths: Sequence[str]) -> None:
+        self.announce(paths[0])
         dropped = {path: self.names.take(path) for path in paths}
         self._record({parent(paths[0])}, lambda: self.names.put_back(dropped))
 
@@ -265,13 +275,17 @@ class SimFile:
         except OSError:
             self._write_part(position, parts, self._disk.rng.randrange(0, _total(parts) + 1))
             raise
-        if self._disk.capacity_bytes < UNBOUNDED:
+        disk = self._disk
+        if disk.on_change is not None:
+            disk.on_change(self._path)
+        if disk.capacity_bytes < UNBOUNDED:
             self._check_room(position, parts)
         self._node.write(position, parts)
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
         self._check()
+        self._disk.announce(self._path)
         if self._disk.capacity_bytes < UNBOUNDED:
             self._check_room(position, [data])
         self._node.write(position, [data])
@@ -307,12 +321,15 @@ class SimFile:
 
     def truncate(self, size: int) -> None:
         self._check()
+        self._disk.announce(self._path)
         if self._disk.rng.random() < 0.3:
             self._node.sync()  # what is cut may have been written back before
         self._node.truncate(size)
 
     def sync(self) -> None:
         self._check()
+        if self._disk.on_change is not None:
+            self._disk.on_change(self._path)
         self._node.sync()
         self._disk.totals["syncs"] += 1
 
@@ -361,6 +378,7 @@ class ProcessDisk:
         node.write(0, [data])
         if durable:
             self.check(path)
+            device.announce(temporary)
             node.sync()
         self.check(path)
         device.move(temporary, path)
@@ -410,6 +428,7 @@ class ProcessDisk:
     def sync_dir(self, path: str) -> None:
         self.check(path)
         self.device.need_dir(path)
+        self.device.announce(path)
         self.device.commit_names(path)
         self.device.totals["syncs"] += 1
 

@@ -23,6 +23,10 @@ TRACE_LINES = 4000
 Action = Callable[[], None]
 
 
+class Killed(BaseException):
+    """A process died in the middle of what it was doing: the rest of it never happens."""
+
+
 class Event:
     """One thing to happen that may be called off. It stays in the heap then, and is passed over."""
 
@@ -82,7 +86,10 @@ class World:
             when_ms, _, action, event = heappop(heap)
             if event is None or not event.cancelled:
                 self.now_ms = when_ms
-                action()
+                try:
+                    action()
+                except Killed:
+                    pass
                 self._tell(self.touched)
                 return True
         return False
@@ -94,7 +101,10 @@ class World:
             self.now_ms, _, action, event = heappop(heap)
             if event is not None and event.cancelled:
                 continue
-            action()
+            try:
+                action()
+            except Killed:
+                pass
             touched = self.touched
             if touched is not None or checks:
                 self._tell(touched)

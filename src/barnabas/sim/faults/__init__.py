@@ -1,7 +1,7 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
-The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `networks`,
-`clocks`, `disks` and `membership`; `budget` says how much may be broken at once. Every fault ends: the
+The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `within`,
+`networks`, `clocks`, `disks` and `membership`; `budget` says how much may be broken at once. Every fault ends: the
 schedule repairs what it broke.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from barnabas.sim.faults import ambushes, clocks, crashes, disks, membership, networks
+from barnabas.sim.faults import ambushes, clocks, crashes, disks, membership, networks, within
 from barnabas.sim.faults.strike import Strike, Struck
 
 __all__ = ["KINDS", "LOSE_DATA", "Strike", "Struck"]
@@ -29,6 +29,8 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "ambush-joining": ambushes.ambush_joining,
     "ambush-isr": ambushes.ambush_isr,
     "ambush-power": ambushes.ambush_power,
+    "kill-within": within.kill_within,
+    "power-within": within.power_within,
     "pause": clocks.pause,
     "slow-node": clocks.slow_node,
     "slow-disk": clocks.slow_disk,
@@ -53,5 +55,5 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "voters": membership.voters,
 }
 """By the name that ``--faults`` takes. False: it could not strike now."""
-LOSE_DATA = frozenset({"power", "blackout", "disk-failure", "rot", "rot-at-rest", "ambush-power"})
+LOSE_DATA = frozenset({"power", "blackout", "disk-failure", "rot", "rot-at-rest", "ambush-power", "power-within"})
 """Kinds that take written bytes of partitions away."""
