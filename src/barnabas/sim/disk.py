@@ -9,9 +9,9 @@ Names are kept in a journal, as file systems do: a power loss keeps some prefix 
 since the last one that :meth:`ProcessDisk.sync_dir` made durable. Syncing a *file* makes no name durable.
 
 Faults: :meth:`SimDisk.fail_call` makes the n-th call from now fail, once or for good;
-`capacity_bytes` fills the disk; :meth:`SimDisk.rot` flips a bit behind everybody's back;
-`on_change` lets a process die between two of its calls; `cold_read_rate` makes reads that may not block come back empty-handed, as those of a file do after a power
-loss until somebody has waited for it. What happened is in `totals`.
+`capacity_bytes` fills the disk; :meth:`SimDisk.rot` flips a bit behind everybody's back; `on_change` lets a
+process die between two of its calls; `cold_read_rate` makes reads that may not block come back empty-handed,
+as those of a file do after a power loss until somebody has waited for it. What happened is in `totals`.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class SimDisk:
         """Whether a call failed since somebody set this back."""
         self.on_change: Callable[[str], None] | None = None
         """Told the path of each call that changes or syncs something, before it does; it may raise."""
+        self.on_call: Callable[[], None] | None = None
+        """Called before each call of the job that runs now: it may stop the job for a while."""
         self.names = Names()
         self.locks: dict[str, ProcessDisk] = {}
         self._journal: list[tuple[set[str], Callable[[], None]]] = []
@@ -259,6 +261,8 @@ class SimFile:
         return self._path
 
     def _check(self) -> None:
+        if self._disk.on_call is not None:
+            self._disk.on_call()
         if not self._open:
             raise ValueError(f"{self._path} is closed")
         if not self._owner.alive:
@@ -269,12 +273,13 @@ class SimFile:
         return len(self._node.data)
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        position = len(self._node.data)
         try:
             self._check()
         except OSError:
-            self._write_part(position, parts, self._disk.rng.randrange(0, _total(parts) + 1))
+            size = self._disk.rng.randrange(0, _total(parts) + 1)
+            self._write_part(len(self._node.data), parts, size)
             raise
+        position = len(self._node.data)
         disk = self._disk
         if disk.on_change is not None:
             disk.on_change(self._path)
@@ -350,6 +355,8 @@ class ProcessDisk:
 
     def check(self, path: str) -> None:
         """Every call passes here: a dead process does nothing, and faults are due here."""
+        if self.device.on_call is not None:
+            self.device.on_call()
         if not self.alive:
             raise dead(path)
         self.device.check_call(path)

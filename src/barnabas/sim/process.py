@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
 
 from barnabas.ports import Listener, Receiver, Rng
+from barnabas.sim.background import SYNC_MS_MAX, SimBackground
 from barnabas.sim.disk import SimDisk
 from barnabas.sim.network import SimNetwork
 from barnabas.sim.world import START_WALL_MS, Event, World
 from barnabas.types import Endpoint
 
-T = TypeVar("T")
 COUNTED = {
     "fetcher.truncating": "truncations",
     "raft.snapshot": "snapshots taken",
@@ -30,8 +29,6 @@ COUNTED = {
     "coordinator could not be loaded": "coordinators not loaded at once",
 }
 """Events of a node's log that the totals of a run count."""
-SYNC_MS_MAX = 1.5
-"""Of a disk that nobody slows down."""
 ROUNDING_MS = 1e-6
 LOOK_MS = (0.0, 0.0, 0.3, 2.0, 6.0)
 """What one look at the clock costs at most, in one life or another: work is cut into slices by looks, and
@@ -132,6 +129,7 @@ class SimProcess:
     def halt(self, reason: str) -> None:
         self.world.note(f"{self.name} halts: {reason}")
         self.alive = self.is_free = False
+        self.background.unwind()
         self.world.at(self.world.now_ms, lambda: self.on_halt(self, reason))
 
     # -- life ------------------------------------------------------------------------------------
@@ -205,6 +203,7 @@ class SimProcess:
         self.machine.network.process_died(self, silently=power_loss)
         self.machine.disk.process_died(power_loss=power_loss)
         self._backlog.clear()
+        self.background.unwind()
 
     def machine_is_off(self, host: str) -> bool:
         other = self.machine.machines.get(host)
@@ -250,66 +249,6 @@ class ProcessNetwork:
 
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
         self._process.machine.network.connect(self._process, endpoint, receiver)
-
-
-class SimBackground:
-    """Queues of blocking work: in order per queue, each job at a virtual instant of its own."""
-
-    def __init__(self, process: SimProcess) -> None:
-        self._process = process
-        self._rng = process.rng("background")
-        self._queues: dict[str, deque[tuple[Callable[[], Any], Callable[[Any], None]]]] = {}
-        self._brevity = process.rng("brevity")
-        self._brief_rate = self._brevity.choice((0.0, 0.9, 1.0))
-        """Of the jobs that may be: what this life's disk is like."""
-
-    def run_brief(
-        self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]
-    ) -> None:
-        """Some lives do most of them at once, others none; a crash may come before and after."""
-        process = self._process
-        is_slow = process.machine.sync_ms_max > SYNC_MS_MAX
-        if is_slow or self._queues.get(queue) or self._brevity.random() >= self._brief_rate:
-            self.run(queue, job, done)
-            return
-        if not process.alive:
-            return
-        result: Any
-        try:
-            result = job()
-        except Exception as error:  # noqa: BLE001 - it goes to whoever asked
-            result = error
-        done(result)
-
-    def run(
-        self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]
-    ) -> None:
-        waiting = self._queues.setdefault(queue, deque())
-        waiting.append((job, done))
-        if len(waiting) == 1:
-            self._schedule(queue)
-
-    def _schedule(self, queue: str) -> None:
-        process = self._process
-        delay = self._rng.uniform(0.02, process.machine.sync_ms_max)
-        process.world.after(delay, partial(process.run, partial(self._perform, queue)))
-
-    def _perform(self, queue: str) -> None:
-        job, done = self._queues[queue][0]
-        try:
-            result: Any = job()
-        except Exception as error:  # noqa: BLE001 - it goes to whoever asked
-            result = error
-        process = self._process
-        finish = partial(self._finish, queue, done, result)
-        process.world.after(self._rng.uniform(0, 0.1), partial(process.run, finish))
-
-    def _finish(self, queue: str, done: Callable[[Any], None], result: Any) -> None:
-        waiting = self._queues[queue]
-        waiting.popleft()
-        if waiting:
-            self._schedule(queue)
-        done(result)
 
 
 class SimWakeups:

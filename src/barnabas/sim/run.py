@@ -277,6 +277,9 @@ def _play(seed: int, plan: Plan) -> Result:
     except Exception:  # noqa: BLE001 - any fault of a node is a finding
         failure, judge = traceback.format_exc(), "an exception"
     world = run.world
+    for node in run.cluster.up():
+        if node.process is not None:
+            node.process.background.unwind()
     for machine in run.cluster.machines.values():
         world.totals.update({f"disk {k}": v for k, v in machine.disk.totals.items()})
         world.totals["torn writes"] += machine.disk.totals["pages_torn"]

@@ -1,4 +1,4 @@
-"""A process dies between two calls on its disk: what it has done stays, the rest of its turn never happens."""
+"""A process dies between two calls on its disk: what it has done stays, the rest of its turn never comes."""
 
 from __future__ import annotations
 
