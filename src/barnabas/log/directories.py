@@ -530,15 +530,24 @@ def _sync_full_segments(logs: LogDirectories, until_ms: float) -> None:
 
 
 def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> None:
+    """One of a name at a time: the next job may be over before what this one wrote is put in its place, and
+    both write to the same file beside it."""
+    if name in directory.under_way:
+        directory.under_way[name] = True
+        return
+    directory.under_way[name] = False
     write = directory.checkpoint_job(name)
 
     def finish(result: object) -> None:
+        is_old = directory.under_way.pop(name)
         try:
             if isinstance(result, BaseException):
                 raise OSError(str(result))
             write.finish()
         except OSError as error:
             logs.fail(directory, f"writing {name} failed: {error}")
+        if is_old and directory.is_online:
+            _checkpoint(logs, directory, name)
 
     queue = f"checkpoint {directory.path}"
     directory.silence.run(logs.ports.background, queue, write.job, finish)

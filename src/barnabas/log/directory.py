@@ -70,6 +70,8 @@ class LogDirectory:
         self._is_checkpoint_lost = False
         self.in_checkpoints: set[TopicPartition] = set()
         """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
+        self.under_way: dict[str, bool] = {}
+        """Checkpoints that are being written; whether there is something newer to write by now."""
         self.silence = Silence()
         self._written: Counter[str] = Counter()
         """How often each checkpoint was written anew at once: a job from before must not come after that."""

@@ -37,6 +37,22 @@ def test_one_under_way_does_not_come_after_that_of_a_topic_made_anew(name: str) 
     assert (new.log_start_offset, new.high_watermark) == (0, 0)
 
 
+@pytest.mark.parametrize("name", [checkpoints.LOG_START, checkpoints.HIGH_WATERMARK])
+def test_the_next_one_may_be_over_before_this_one_is_put_in_its_place(name: str) -> None:
+    world = DirectoriesWorld()
+    log = create(world, TOPIC_ID)
+    fill(log, 60)
+    world.process.background._eager_rate = 1.0
+    world.logs.checkpoint(name)
+    log.advance_log_start(55)
+    world.logs.checkpoint(name)
+    world.run_ms(500)
+    assert not world.offline
+    world.kill()
+    world.start()
+    assert world.logs.logs[T0].log_start_offset == 55 or name != checkpoints.LOG_START
+
+
 def compacted(world: DirectoriesWorld) -> PartitionLog:
     """A log of which compaction has written the most anew, and said so."""
     world.config = replace(
