@@ -208,13 +208,14 @@ def _write_replacement(
     ids: tuple[str, str, str | None],
     before: tuple[Protocols, int, int],
 ) -> Outcome:
-    """Write the new id down, then answer with the present generation; take it back where that fails."""
+    """Write the new id down, then answer with the present generation; take it back where that fails, unless
+    a rebalance has made it known meanwhile."""
     old_id, new_id, old_leader = ids
 
     def settled(error: ErrorCode, at: Instant) -> Outcome:
         member = group.members.get(new_id)
         if error is not ErrorCode.NONE:
-            if member is not None:
+            if member is not None and member.join is joining.parked:
                 member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
                 member.join = None
                 old = group.replace_static(joining.instance_id or "", new_id, old_id)
