@@ -226,13 +226,7 @@ class Broker:
             self.replicas.waiting.when_done(self.moves.resume)
         self.lost_leaders.on_metadata(changes)
         if changes.topics_deleted:
-            self.groups.on_topics_deleted(
-                {
-                    name: topic_id
-                    for topic_id, name in changes.topics_deleted.items()
-                    if name not in image.topics_by_name
-                }
-            )
+            self.groups.on_topics_deleted(changes.topics_deleted)
         self.auto_topics.on_metadata(changes)
         if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
             self._apply_cordoned()

@@ -41,8 +41,9 @@ class GroupCoordinators(Coordinators[GroupMachine]):
             load_bytes=offsets.load_bytes,
         )
 
-    def on_topics_deleted(self, deleted: Mapping[str, Uuid]) -> None:
-        """Topics (id by name) are gone from the cluster: so are the offsets committed for them."""
+    def on_topics_deleted(self, deleted: Mapping[Uuid, str]) -> None:
+        """Topics (name by id) are gone from the cluster: so are the offsets committed for them. Their names
+        may be others' by now."""
 
         def delete(machine: GroupMachine, at: Instant) -> Outcome:
             return machine.delete_topics(deleted)

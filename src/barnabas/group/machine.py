@@ -114,9 +114,9 @@ class GroupMachine:
         found = offsets.fetch_offsets(self.table, self.offsets, request, newest=True)
         return self._finish(Outcome(reply=OffsetFetchResponse(groups=[found])))
 
-    def delete_topics(self, deleted: Mapping[str, Uuid]) -> Outcome:
-        """Topics (id by name) were deleted from the cluster."""
-        return self._finish(offsets.delete_topics(self.table, self.offsets, dict(deleted)))
+    def delete_topics(self, deleted: Mapping[Uuid, str]) -> Outcome:
+        """Topics (name by id) were deleted from the cluster."""
+        return self._finish(offsets.delete_topics(self.table, self.offsets, deleted))
 
     # Queries
 

@@ -10,6 +10,8 @@ Source: ``OffsetMetadataManager`` and ``ClassicGroup.validateOffset*`` of Apache
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from barnabas.group.classic_group import ClassicGroup, GroupState
 from barnabas.group.group_table import GroupTable
 from barnabas.group.offset_table import CommittedOffset, OffsetTable, Place
@@ -168,13 +170,14 @@ def _all_topics(
     offsets: OffsetTable, group_id: str, newest: bool
 ) -> list[fetch_out.OffsetFetchResponseTopics]:
     known = offsets.items(group_id) if newest else offsets.committed_items(group_id)
-    parts: dict[str, list[fetch_out.OffsetFetchResponsePartitions]] = {}
+    parts: dict[tuple[str, Uuid], list[fetch_out.OffsetFetchResponsePartitions]] = {}
     for (topic, partition), committed in sorted(known):
         unstable = newest and offsets.is_pending(group_id, (topic, partition))
-        parts.setdefault(topic, []).append(_fetched(partition, committed, unstable))
+        found = parts.setdefault((topic, committed.topic_id), [])
+        found.append(_fetched(partition, committed, unstable))
     return [
-        fetch_out.OffsetFetchResponseTopics(name=topic, partitions=found)
-        for topic, found in parts.items()
+        fetch_out.OffsetFetchResponseTopics(name=topic, topic_id=topic_id, partitions=found)
+        for (topic, topic_id), found in parts.items()
     ]
 
 
@@ -245,13 +248,13 @@ def delete_group(table: GroupTable, offsets: OffsetTable, group_id: str) -> list
     return [*records, group_tombstone(group_id)]
 
 
-def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: dict[str, Uuid]) -> Outcome:
-    """Topics (id by name) are gone: their offsets go too."""
-    outcome = Outcome(atomic=False)
+def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid, str]) -> Outcome:
+    """Topics (name by id) are gone: their offsets go too, not those of others with their names. An offset
+    without an id was committed before there were any."""
+    outcome, names = Outcome(atomic=False), set(deleted.values())
     for group_id, _ in table.groups.items():
         for (topic, partition), known in offsets.items(group_id):
-            gone = deleted.get(topic)
-            if gone is not None and not _other_topic(known.topic_id, gone):
+            if topic in names and (known.topic_id in deleted or known.topic_id == ZERO_UUID):
                 outcome.records.append(offset_tombstone(group_id, topic, partition))
     return outcome
 

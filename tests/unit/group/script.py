@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.group.record_codec import decode_record
+from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import delete_groups_request as delete
 from barnabas.wire.messages import describe_groups_request as describe
@@ -240,10 +241,15 @@ class Script(Requests):
     def do_topic(self, name: str, partitions: str = "4") -> None:
         self.world.topic(name, int(partitions))
 
-    def do_delete_topic(self, name: str) -> None:
+    def do_delete_topic(self, name: str, **given: str) -> None:
+        """``anew=yes``: another one has its name before anybody hears of it; ``unheard=yes``: nobody does."""
         topic = self.world.image.topics_by_name[name]
-        self.world.groups.on_topics_deleted({name: topic.id})
-        self.world.settle()
+        self.world.image.replay(RemoveTopicRecord(topic_id=topic.id))
+        if "anew" in given:
+            self.world.topic(name)
+        if "unheard" not in given:
+            self.world.groups.on_topics_deleted({topic.id: name})
+            self.world.settle()
 
     def do_wait(self, seconds: str) -> None:
         self.world.advance(float(seconds) * 1000)

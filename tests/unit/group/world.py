@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.broker.coordinators import java_string_hash
 from barnabas.broker.group_coordinator import GroupCoordinators
 from barnabas.broker.handlers import (
     delete_groups,
@@ -188,6 +187,7 @@ class World:
         config = NodeConfig.from_properties(given)
         self.groups = GroupCoordinators(config, self.ports, lambda: partitions)  # type: ignore[arg-type]
         self.image = MetadataImage()
+        self.topics_made = 0
         self.logs = [MemoryLog() for _ in range(partitions)]
         self.held = False
         self.epoch = 0
@@ -206,7 +206,8 @@ class World:
         self.settle()
 
     def topic(self, name: str, partitions: int = 4) -> Uuid:
-        topic_id = Uuid((java_string_hash(name) & 0xFFFFFFFF).to_bytes(16, "big"))
+        self.topics_made += 1
+        topic_id = Uuid(self.topics_made.to_bytes(16, "big"))
         self.image.replay(TopicRecord(name=name, topic_id=topic_id))
         for index in range(partitions):
             self.image.replay(

@@ -1,9 +1,9 @@
 """OffsetFetch.
 
 Behaviour: committed offsets of one or several groups, of the partitions asked for or of all
-(`topics` null). A partition without one, and a group nobody knows, answer -1. `require_stable`
-(KIP-447) waits for what is being written and marks partitions of open transactions
-UNSTABLE_OFFSET_COMMIT.
+(`topics` null). A partition without one, or with one of an earlier topic of its name, and a group nobody
+knows, answer -1. `require_stable` (KIP-447) waits for what is being written and marks partitions of open
+transactions UNSTABLE_OFFSET_COMMIT.
 
 Version notes: before 8 one group is asked for, and the answer's error stands at the top (at each
 partition in version 1); from 2 on `topics` may be null; from 8 on groups are a list (KIP-709); 9
@@ -156,10 +156,12 @@ def _ask(
 ) -> None:
     by_id = version >= TOPIC_ID_VERSION
     unknown = _resolve(role.image, group) if by_id else []
+    if not by_id:
+        _identify(role.image, group)
 
     def found(answer: OffsetFetchResponseGroup) -> None:
-        if by_id and group.topics is None:
-            _name_ids(role.image, answer)
+        if group.topics is None:
+            _name_ids(role.image, answer, by_id)
         answer.topics = [*answer.topics, *unknown]
         put(answer)
 
@@ -233,13 +235,22 @@ def _resolve(
     return unknown
 
 
-def _name_ids(image: MetadataImage, answer: OffsetFetchResponseGroup) -> None:
-    """Give all topics of a group their ids; those that are no more cannot be told."""
+def _identify(image: MetadataImage, group: OffsetFetchRequestGroup) -> None:
+    """Of topics asked for by name those that have it now are meant."""
+    for topic in group.topics or ():
+        known = image.topics_by_name.get(topic.name)
+        topic.topic_id = ZERO_UUID if known is None else known.id
+
+
+def _name_ids(image: MetadataImage, answer: OffsetFetchResponseGroup, by_id: bool) -> None:
+    """Give all topics of a group their ids, and leave out former ones of a name. By id those that are no
+    more cannot be told."""
     kept = []
     for topic in answer.topics:
-        found = image.topics_by_name.get(topic.name)
-        if topic.topic_id == ZERO_UUID and found is not None:
-            topic.topic_id = found.id
-        if topic.topic_id != ZERO_UUID:
+        known = image.topics_by_name.get(topic.name)
+        if known is not None and topic.topic_id in (ZERO_UUID, known.id):
+            topic.topic_id = known.id
+            kept.append(topic)
+        elif known is None and not by_id:
             kept.append(topic)
     answer.topics = kept
