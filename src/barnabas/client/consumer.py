@@ -88,7 +88,7 @@ class Consumer:
         self.settings = settings
         self.buffered_bytes = 0
         self.failure: KafkaError | None = None
-        """Why no more will come of a partition (no offset to begin at, not authorized, ...)."""
+        """Why no more will come (no offset to begin at, not authorized, fenced from its group, ...)."""
         self._client = client
         self._group_id = group_id
         self._on_data = on_data
@@ -123,7 +123,8 @@ class Consumer:
             raise ValueError("a consumer without a group cannot subscribe")
         self._member = GroupMember(
             self._client, self._group_id, topics, self.settings.group,
-            on_assigned=self._assigned, on_revoked=self._revoked,
+            on_assigned=self._assigned, on_revoked=self._revoked, on_failed=self._fail,
+            purpose=f"group of {self._purpose}",
         )  # fmt: skip
         self._member.start()
 
@@ -270,8 +271,7 @@ class Consumer:
             )
         except (KafkaError, ChannelError) as error:
             if isinstance(error, KafkaError) and not error.retriable:
-                self.failure = error
-                self._on_data()
+                self._fail(error)
             else:
                 self._put_off(list(mine.values()), error)
         else:
@@ -320,9 +320,12 @@ class Consumer:
     def _reset_to(self, tp: TopicPartition) -> int:
         policy = self.settings.auto_offset_reset
         if policy == "none":
-            self.failure = KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{tp} has no offset to begin")
-            self._on_data()
+            self._fail(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{tp} has no offset to begin"))
         return EARLIEST if policy == "earliest" else LATEST
+
+    def _fail(self, error: KafkaError) -> None:
+        self.failure = error
+        self._on_data()
 
     def _put_off(self, readings: list[_Reading], error: Exception) -> None:
         retry_at_ms = self._client.now_ms() + RETRY_MS
@@ -432,5 +435,4 @@ class Consumer:
                 stale[run.partition.topic] = None
                 self._put_off([reading], run.error)
         else:
-            self.failure = run.error
-            self._on_data()
+            self._fail(run.error)

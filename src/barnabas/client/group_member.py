@@ -29,6 +29,7 @@ from barnabas.client.client import COORDINATOR_MOVED, GROUP, Client, raise_for
 from barnabas.client.offsets import GroupIdentity
 from barnabas.client.tasks import Cancelled, Outcome, Task
 from barnabas.types import TopicPartition
+from barnabas.wire.codec import MalformedError
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
 from barnabas.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -68,7 +69,11 @@ class GroupMember:
         *,
         on_assigned: Callable[[list[TopicPartition]], None],
         on_revoked: Callable[[], None],
+        on_failed: Callable[[KafkaError], None] = lambda error: None,
+        purpose: str = "",
     ) -> None:
+        """`on_failed`: the group refused it for good, and it is no member any more. `purpose` names its
+        connection, which is nobody else's: a JoinGroup that waits holds up all answers behind it."""
         self.identity = GroupIdentity(group_id, instance_id=settings.instance_id)
         self.is_stable = False
         """Whether it has its partitions and no rebalance is known of."""
@@ -79,11 +84,12 @@ class GroupMember:
         self._settings = settings
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
+        self._on_failed = on_failed
         self._counts: dict[str, int] | None = None
         """How many partitions each of the group's topics had when this member, its leader, assigned them."""
         self._learning = False
         self._task: Task[None] | None = None
-        self._purpose = f"group {group_id}"
+        self._purpose = purpose or f"group {group_id}"
 
     def __repr__(self) -> str:
         return f"GroupMember({self.identity} stable={self.is_stable})"
@@ -92,20 +98,16 @@ class GroupMember:
         self._task = self._client.tasks.start(self._live())
 
     async def leave(self) -> None:
-        """Give up the partitions and say so; the group rebalances at once."""
+        """Give up the partitions and say so; the group rebalances at once. A static member says nothing: it
+        may come back while its session lasts (KIP-345)."""
         if self._task is not None:
             self._task.cancel()
         self._revoke()
-        if not self.identity.member_id:
+        if not self.identity.member_id or self.identity.instance_id is not None:
             return
         request = LeaveGroupRequest(
             group_id=self.identity.group_id,
-            members=[
-                MemberIdentity(
-                    member_id=self.identity.member_id,
-                    group_instance_id=self.identity.instance_id,
-                )
-            ],
+            members=[MemberIdentity(member_id=self.identity.member_id)],
         )
         try:
             await self._ask(request)
@@ -128,6 +130,10 @@ class GroupMember:
                 self._client.cluster.avoid(self._client.cluster.candidates()[0])
                 self._log("group.unreachable", error)
                 await self._client.tasks.sleep(RETRY_MS)
+            except MalformedError as error:
+                code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+                self._fail(KafkaError(code, f"what others of its group said: {error}"))
+                return
             except KafkaError as error:
                 if not await self._recover(error):
                     return
@@ -144,7 +150,7 @@ class GroupMember:
                 self.identity.group_id, instance_id=self.identity.instance_id
             )
             if error.code == ErrorCode.FENCED_INSTANCE_ID:
-                self.failure = error
+                self._fail(error)
                 return False
         elif error.code == ErrorCode.MEMBER_ID_REQUIRED:
             return True
@@ -153,11 +159,16 @@ class GroupMember:
         elif error.retriable:
             await self._client.tasks.sleep(RETRY_MS)
         else:
-            self._revoke()
-            self.failure = error
-            self._log("group.refused", error, "error")
+            self._fail(error)
             return False
         return True
+
+    def _fail(self, error: KafkaError) -> None:
+        """It is a member no longer, for good."""
+        self._revoke()
+        self.failure = error
+        self._log("group.refused", error, "error")
+        self._on_failed(error)
 
     async def _join(self) -> None:
         metadata = write_subscription(self._topics)

@@ -34,6 +34,8 @@ class FakeCoordinator:
         self.rebalancing = False
         self.moved = 0
         """Answer so many heartbeats with NOT_COORDINATOR."""
+        self.refusal = ErrorCode.NONE
+        """What everybody who joins is told."""
 
     def serve(self, table: ApiTable) -> None:
         for key, request, response, handle in (
@@ -58,6 +60,8 @@ class FakeCoordinator:
         self.maybe_complete()
 
     def join(self, request: JoinGroupRequest, ctx: RequestContext, role: Any) -> Any:
+        if self.refusal:
+            return JoinGroupResponse(error_code=self.refusal)
         if not request.member_id:
             self.ids += 1
             return JoinGroupResponse(

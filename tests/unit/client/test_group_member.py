@@ -15,11 +15,15 @@ from barnabas.client.assignors import (
     write_assignment,
     write_subscription,
 )
+from barnabas.client.client import Client
 from barnabas.client.consumer import Consumer, ConsumerSettings
+from barnabas.client.group_member import GroupSettings
 from barnabas.client.producer import Producer
 from barnabas.client.records import ProducerRecord
 from barnabas.types import TopicPartition
 from barnabas.wire.codec import MalformedError
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.request import Parked
 from tests.unit.client.fake_cluster import FakeCluster, FakePartition
 from tests.unit.client.fake_coordinator import FakeCoordinator
 
@@ -32,8 +36,8 @@ class Group:
         self.coordinator = FakeCoordinator()
         self.coordinator.serve(self.cluster.servers[1].table)
 
-    def consumer(self) -> Consumer:
-        consumer = Consumer(self.cluster.client(), "g", SETTINGS)
+    def consumer(self, client: Client | None = None) -> Consumer:
+        consumer = Consumer(client or self.cluster.client(), "g", SETTINGS)
         consumer.subscribe(["t"])
         return consumer
 
@@ -136,6 +140,43 @@ def test_what_a_former_generation_gave_is_given_up_before_the_next_is_joined() -
     group.run(8000)
     assert held(first, second) == [[0, 1], [2, 3]]
     assert joining and all(partitions == [[]] for partitions in joining)
+
+
+def test_two_members_of_one_client_do_not_wait_for_each_other() -> None:
+    group = Group()
+    client = group.cluster.client()
+    first, second = group.consumer(client), group.consumer(client)
+    group.run(100)
+    third = group.consumer(client)
+    group.run(8000)
+    assert sorted(p for held_by in held(first, second, third) for p in held_by) == [0, 1, 2, 3]
+    assert all(held(first, second, third))
+
+
+@pytest.mark.parametrize("why", ["refused", "garbage"])
+def test_a_member_that_is_refused_for_good_says_so(why: str) -> None:
+    group = Group()
+    consumer = group.consumer()
+    group.run(100)
+    if why == "refused":
+        group.coordinator.refusal = ErrorCode.GROUP_MAX_SIZE_REACHED
+    else:
+        group.coordinator.members["member-2"] = b"no subscription"
+        group.coordinator.joining["member-2"] = Parked()
+    group.coordinator.rebalance()
+    group.run(8000)
+    assert consumer.failure is not None and held(consumer) == [[]]
+
+
+def test_a_static_member_that_closes_may_come_back() -> None:
+    group = Group()
+    settings = ConsumerSettings(group=GroupSettings(instance_id="one"))
+    consumer = Consumer(group.cluster.client(), "g", settings)
+    consumer.subscribe(["t"])
+    group.run(100)
+    consumer._client.tasks.start(consumer.close())
+    group.run(8000)
+    assert list(group.coordinator.members) == ["member-1"]
 
 
 def test_partitions_and_topics_that_come_later_are_assigned() -> None:
