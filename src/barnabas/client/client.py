@@ -196,7 +196,9 @@ class Client:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody named one for {key}")
 
     def forget_coordinator(self, kind: int, key: str) -> None:
+        """It is no more, or another broker: somebody else is asked who it is."""
         self._coordinators.pop((kind, key), None)
+        self.cluster.avoid(self.cluster.candidates()[0])
 
     async def ask_coordinator(
         self,
@@ -214,7 +216,7 @@ class Client:
         async def attempt() -> Any:
             try:
                 endpoint = await self.coordinator(kind, key)
-            except ChannelError:
+            except (ChannelError, KafkaError):
                 self.cluster.avoid(self.cluster.candidates()[0])
                 raise
             try:

@@ -153,8 +153,15 @@ class ClusterView:
             topics=None if every else [MetadataRequestTopic(name=name) for name in wanted],
             allow_auto_topic_creation=False,
         )
-        response = await self.ask_any(request, deadline_ms)
+        try:
+            response = await self.ask_any(request, deadline_ms)
+        except ChannelError:
+            # Whoever waited behind this one asks for himself.
+            self._wanted.update(wanted)
+            self._wants_all = self._wants_all or every
+            raise
         self.learn(response)
+        self._rotation += 1  # who knows no better, cut off from the others, is not asked again next
 
     async def ask_any(self, request: MetadataRequest, deadline_ms: float) -> MetadataResponse:
         """Ask one broker after the other until one answers. Raises the last `ChannelError`. A silent

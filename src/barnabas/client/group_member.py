@@ -127,7 +127,6 @@ class GroupMember:
                 raise
             except ChannelError as error:
                 self._client.forget_coordinator(GROUP, self.identity.group_id)
-                self._client.cluster.avoid(self._client.cluster.candidates()[0])
                 self._log("group.unreachable", error)
                 await self._client.tasks.sleep(RETRY_MS)
             except MalformedError as error:

@@ -99,6 +99,72 @@ def test_retriable_refusals_are_retried_and_others_told() -> None:
     assert cluster.ids == 2  # the gap in its sequence made it another
 
 
+def test_who_is_cut_off_from_the_others_is_not_asked_for_ever() -> None:
+    """It goes on saying that it leads, and can write nothing."""
+    cluster = FakeCluster(partitions=1)
+    metadata, produce = cluster.metadata, cluster.produce
+
+    def stale(request: Any, ctx: Any, node: int) -> Any:
+        partition = cluster.partitions[0]
+        partition.leader, partition.epoch = (1, 0) if node == 1 else (2, 1)
+        return metadata(request, ctx, node)
+
+    def refused(request: Any, ctx: Any, node: int) -> Any:
+        cluster.partitions[0].leader = node
+        cluster.faults.extend([ErrorCode.NOT_ENOUGH_REPLICAS] if node == 1 else [])
+        return produce(request, ctx, node)
+
+    cluster.metadata, cluster.produce = stale, refused  # type: ignore[method-assign]
+    for node in (1, 2):
+        cluster.kill(node)
+        cluster.start(node)
+    client = cluster.client()
+    client.cluster._rotation = 0
+    producer = Producer(client)
+    outcomes = write(cluster, producer, 1, 0)
+    cluster.world.run(5000)
+    assert all(o.done for o in outcomes)
+
+
+def test_who_names_a_coordinator_that_is_no_more_is_not_asked_for_ever() -> None:
+    cluster = FakeCluster(partitions=1)
+    find = cluster.find
+
+    def stale(request: Any, ctx: Any, node: int) -> Any:
+        answer = find(request, ctx, node)
+        named = answer.coordinators[0]
+        named.node_id, named.host = (9, "broker9") if node == 1 else (2, "broker2")
+        return answer
+
+    cluster.find = stale  # type: ignore[method-assign]
+    for node in (1, 2):
+        cluster.kill(node)
+        cluster.start(node)
+    client = cluster.client()
+    client.tasks.start(client.cluster.refresh(["t"]))
+    consumer = Consumer(client, "g")
+    consumer.assign({T0: 0})
+    cluster.world.run(100)
+    client.cluster._rotation = 0
+    done = client.tasks.start(consumer.commit())
+    cluster.world.run(5000)
+    assert done.done and cluster.committed[0] == 0
+
+
+def test_who_waited_behind_a_refresh_in_vain_asks_for_himself() -> None:
+    cluster = FakeCluster(nodes=1)
+    cluster.kill(1)
+    client = cluster.client()
+    client.tasks.start(client.cluster.refresh(["a"], timeout_ms=1000)).when_done(lambda _: None)
+    client.tasks.start(client.cluster.refresh(["t"], timeout_ms=1000)).when_done(lambda _: None)
+    patient = client.tasks.start(client.cluster.refresh(["t"], timeout_ms=60_000))
+    cluster.world.run(5000)
+    still_waits = not patient.done
+    cluster.start(1)
+    cluster.world.run(10_000)
+    assert still_waits and patient.done and client.cluster.require("t").partitions
+
+
 def test_a_topic_that_does_not_appear_is_told_in_time() -> None:
     cluster = FakeCluster()
     producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=500))
