@@ -10,6 +10,7 @@ Does not send: :class:`barnabas.client.producer.Producer` does.
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from dataclasses import dataclass
 
 from barnabas.client.channels import ChannelError
@@ -19,6 +20,8 @@ from barnabas.client.tasks import Outcome
 from barnabas.record.compression import Codec
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
+
+SEQUENCE_MASK = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,18 @@ class Batch:
         self.outcomes.append(outcome)
         self.size += size
         return outcome
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Two in its place, each with its part of the records and of their sequence numbers."""
+        middle = len(self.records) // 2
+        first, second = copy(self), copy(self)
+        first.records, second.records = self.records[:middle], self.records[middle:]
+        first.outcomes, second.outcomes = self.outcomes[:middle], self.outcomes[middle:]
+        first.size = self.size // 2  # about; what counts is that both make the whole
+        second.size = self.size - first.size
+        if self.sequence >= 0:
+            second.sequence = self.sequence + middle & SEQUENCE_MASK
+        return first, second
 
 
 class Lane:

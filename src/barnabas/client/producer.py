@@ -12,7 +12,7 @@ itself (KIP-951) and from Metadata. While a batch is under way, the next one fil
 
 from __future__ import annotations
 
-from barnabas.client.accumulator import Accumulator, Batch, Lane, ProducerSettings
+from barnabas.client.accumulator import SEQUENCE_MASK, Accumulator, Batch, Lane, ProducerSettings
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client, raise_for
 from barnabas.client.records import Delivery, ProducerRecord
@@ -41,7 +41,6 @@ IDENTITY_LOST = frozenset(
     }
 )
 ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-SEQUENCE_MASK = 0x7FFFFFFF
 
 
 class Producer:
@@ -347,6 +346,10 @@ class Producer:
             retriable = error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE
         else:
             retriable = isinstance(error, ChannelError) and error.kind != "unsupported"
+        too_large = isinstance(error, KafkaError) and error.code == ErrorCode.MESSAGE_TOO_LARGE
+        if too_large and len(batch.records) > 1:
+            self._split(lane, batch)
+            return
         if not retriable or batch.deadline_ms <= now_ms or self._closed:
             self._fail(lane, batch, error)
             return
@@ -355,6 +358,17 @@ class Producer:
             batch.retry_at_ms = now_ms + self.settings.retry_backoff_ms
         else:
             batch.retry_at_ms = now_ms
+
+    def _split(self, lane: Lane, batch: Batch) -> None:
+        """The topic takes smaller batches only (``max.message.bytes``): two in place of one."""
+        assert lane.batches.popleft() is batch
+        halves = batch.halves()
+        if batch.attempts == 1:  # else one of the attempts before may have written it
+            for half in halves:
+                half.attempts = 0
+            if batch.sequence >= 0 and batch.producer_id == self._producer_id:
+                lane.next_sequence = batch.sequence
+        lane.batches.extendleft(reversed(halves))
 
     def _fail(self, lane: Lane, batch: Batch, error: Exception) -> None:
         self._remove(batch)

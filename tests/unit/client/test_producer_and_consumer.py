@@ -99,6 +99,26 @@ def test_retriable_refusals_are_retried_and_others_told() -> None:
     assert cluster.ids == 2  # the gap in its sequence made it another
 
 
+def test_a_batch_that_a_topic_finds_too_large_goes_in_parts() -> None:
+    cluster = FakeCluster(partitions=1)
+    producer = Producer(cluster.client())
+    append = cluster.partitions[0].append
+
+    def small(data: bytes) -> tuple[int, int]:
+        too_large = ErrorCode.MESSAGE_TOO_LARGE if len(data) > 500 else None
+        return append(data) if too_large is None else (too_large, -1)
+
+    cluster.partitions[0].append = small  # type: ignore[method-assign]
+    outcomes = write(cluster, producer, 100, 0)
+    outcomes.append(producer.send(ProducerRecord("t", b"x" * 900, partition=0)))
+    outcomes += write(cluster, producer, 100, 0)
+    cluster.world.run(5000)
+    with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+        outcomes.pop(100).result()
+    assert [o.result().offset for o in outcomes] == list(range(200))
+    assert producer.buffered_bytes == 0
+
+
 def test_who_is_cut_off_from_the_others_is_not_asked_for_ever() -> None:
     """It goes on saying that it leads, and can write nothing."""
     cluster = FakeCluster(partitions=1)
