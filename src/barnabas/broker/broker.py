@@ -76,7 +76,7 @@ class Broker:
         self.node_id = int(config.node_id)
         self.listeners = dict(listeners)
         self._controller_endpoint = controller_endpoint
-        self._dynamic_version = -1
+        self._dynamic_version = self._last_epoch = -1
         self._texts: dict[str, str] = {}
         self._admitted = self._stopping = False
         self._stopped: Callable[[], None] | None = None
@@ -132,7 +132,7 @@ class Broker:
             channels,
             self.node_id,
             self.config.replication,
-            self._broker_epoch,
+            self._fetching_epoch,
             self.inter_broker_endpoint,
             self.lost_leaders.on_lost,
             self.lost_leaders.on_reached,
@@ -141,6 +141,14 @@ class Broker:
 
     def _broker_epoch(self) -> int:
         return self.lifecycle.broker_epoch
+
+    def _fetching_epoch(self) -> int:
+        """What leaders are told: the last registration's, also where the controller has forgotten it since
+        or its answer is still to come. -1 says nothing, and would hold for any incarnation (KIP-903)."""
+        known = self.image.brokers.get(self.node_id)
+        seen = -1 if known is None or known.incarnation != self._incarnation else known.epoch
+        self._last_epoch = max(self._last_epoch, seen, self.lifecycle.broker_epoch)
+        return self._last_epoch
 
     def inter_broker_endpoint(self, broker: int) -> Endpoint | None:
         """Where other brokers reach `broker`."""

@@ -71,6 +71,40 @@ def test_a_broker_that_registers_anew_is_in_sync_again_where_nothing_is_written(
     assert three.broker(who).lifecycle.broker_epoch > epoch
 
 
+@pytest.mark.parametrize("seed", [1, 4])
+def test_what_a_broker_fetched_without_a_registration_is_not_taken_for_its_next_incarnations(
+    seed: int,
+) -> None:
+    """Its fetches said no broker epoch then: with its log lost it was in sync before it fetched again."""
+    cluster = Cluster(3, seed)
+    cluster.create_topic("t", 1, 3, min_insync_replicas="1")
+    leader = cluster.leader("t")
+    controller = next(
+        n for n in cluster.ids if cluster.sim.nodes[n] is cluster.sim.active_controller()
+    )
+    who = next(n for n in cluster.ids if n not in (leader, controller))
+    cluster.produce([b"a"])
+    state = cluster.partition(leader).leader
+    assert state is not None
+    fetches = state.followers[who]
+    cluster.ask(UnregisterBrokerRequest(broker_id=who), controller)
+    cluster.until(lambda: cluster.broker(who).lifecycle.broker_epoch == -1)
+    cluster.produce([b"b"], node=leader, acks=1)
+    cluster.until(lambda: fetches.log_end_offset == 2)
+    hosts = [cluster.sim.nodes[node].machine.host for node in (who, leader)]
+    cluster.sim.network.cut(*hosts)
+    cluster.sim.network.cut(*reversed(hosts))
+    cluster.sim.nodes[who].kill(power_loss=True)
+    cluster.sim.nodes[who].start()
+    cluster.until(lambda: cluster.broker(who).lifecycle.phase.value == "running")
+    cluster.run(2_000)
+    assert who not in isr(cluster)
+    cluster.sim.network.heal()
+    cluster.until(lambda: who in isr(cluster))
+    log = cluster.partition(who).log
+    assert log is not None and log.log_end_offset == 2
+
+
 def test_below_min_isr_nothing_is_accepted_nor_committed(three: Cluster) -> None:
     three.produce([b"a"])
     leader = three.leader("t")
