@@ -58,6 +58,9 @@ class ReplicaChanges:
     def __len__(self) -> int:
         return len(self._led) + len(self._others) + len(self._gone)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._led or key in self._others or key in self._gone
+
     def add(self, told: Iterable[Key]) -> None:
         """The metadata name these, in order."""
         known: dict[Key, None] = {}

@@ -165,7 +165,9 @@ class ReplicaTable:
             config, min_isr = self.configs.of(partition.topic)
             if partition.log is not None and partition.log.config is not config:
                 partition.log.reconfigure(config)
-            _set_min_isr(partition, min_isr)
+            if (partition.topic_id, partition.index) not in self.waiting:
+                # Else, with its turn: how few members may commit is no newer than who they are, either.
+                _set_min_isr(partition, min_isr)
 
     # -- metadata --------------------------------------------------------------------------------
 

@@ -8,9 +8,11 @@ from random import Random
 import pytest
 
 from barnabas.broker.replica_changes import KNOWN_SLICE, NEW_SLICE, Key, ReplicaChanges
+from barnabas.metadata.image import TOPIC
 from barnabas.metadata.topic import PartitionState
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -18,6 +20,12 @@ from barnabas.wire.messages.alter_partition_reassignments_request import (
 )
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.unit.broker.world import Cluster
 
 
@@ -188,6 +196,48 @@ def test_a_replica_given_back_before_it_went_says_again_where_its_log_is() -> No
     cluster.broker(node).replicas.fetchers.pump()
     cluster.until(lambda: state(cluster).directory_of(node) == known)
     cluster.until(lambda: set(state(cluster).isr) == {keeps, node})
+
+
+def test_fewer_members_are_enough_only_once_it_is_known_who_leads() -> None:
+    """While the end of its term waited for its turn, a leader alone in its ISR committed by a lower
+    min.insync.replicas what its successor, out of the ELR, had never had."""
+    cluster = Cluster(3, replica_lag_time_max_ms="2000")
+    cluster.create_topic("t", 6, 2, min_insync_replicas="2")
+    nodes = cluster.sim.nodes
+    at = next(n for n in cluster.ids if nodes[n] is cluster.sim.active_controller())
+    topic = cluster.broker(at).image.topics_by_name["t"]
+    index = next(i for i in range(6) if at not in topic.replicas[i])
+    leader, follower = topic.leader[index], sum(topic.replicas[index]) - topic.leader[index]
+    partition = cluster.partition(leader, "t", index)
+    cluster.produce([b"a"], index=index)
+    hosts = [nodes[node].machine.host for node in (leader, follower)]
+    cluster.sim.network.cut(*hosts)
+    cluster.sim.network.cut(*reversed(hosts))
+    request = cluster.produce_request([b"b"], index=index, timeout_ms=60_000)
+    request.topic_data[0].name = ""
+    answer = cluster.ask_later(request, leader, 13)
+    cluster.until(lambda: partition.leader is not None and partition.leader.isr == (leader,))
+    line = cluster.broker(leader).replicas.waiting
+    all_wait = lambda told: [line._line_of(key).setdefault(key) for key in told]  # noqa: E731
+    line.add, add = all_wait, line.add  # type: ignore[method-assign,assignment]
+    cluster.ask(UnregisterBrokerRequest(broker_id=leader), at)
+    cluster.until(lambda: topic.leader[index] == follower)
+    assert not cluster.ask(set_min_isr("1"), at).responses[0].error_code
+    image = cluster.broker(leader).image
+    cluster.until(lambda: image.config(TOPIC, "t")["min.insync.replicas"] == "1")
+    cluster.run(10)
+    assert partition.is_leader and partition.high_watermark == 1 and not answer.is_there
+    line.add = add  # type: ignore[method-assign]
+    line._schedule()
+    cluster.until(lambda: answer.is_there)
+    [told] = answer.value.responses[0].partition_responses
+    assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def set_min_isr(least: str) -> IncrementalAlterConfigsRequest:
+    config = AlterableConfig(name="min.insync.replicas", config_operation=0, value=least)
+    resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
+    return IncrementalAlterConfigsRequest(resources=[resource])
 
 
 def state(cluster: Cluster) -> PartitionState:
