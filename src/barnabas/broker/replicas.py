@@ -321,7 +321,7 @@ class ReplicaTable:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
                 )
-        return self.logs.create(name, topic_id, self._place(name, directory))
+        return _make_log(self, name, topic_id, directory)
 
     def _place(self, name: TopicPartition, assigned: Uuid) -> Uuid:
         """Where a log that is not there yet goes: where AlterReplicaLogDirs wants it, as assigned, else
@@ -419,6 +419,20 @@ def _is_mine(table: ReplicaTable, name: TopicPartition) -> bool:
     topic = table.image.topics_by_name.get(name.topic)
     index = name.partition
     return topic is not None and topic.has(index) and table.node_id in topic.replicas[index]
+
+
+def _make_log(
+    table: ReplicaTable, name: TopicPartition, topic_id: Uuid, directory: Uuid
+) -> PartitionLog:
+    """A new log. Where nobody says which directory, and the one that was chosen fails in that moment, in
+    another: else the controller, who knows of none, would go on believing in this replica."""
+    while True:
+        try:
+            return table.logs.create(name, topic_id, table._place(name, directory))
+        except KafkaError:
+            named = directory not in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
+            if named or not any(d.is_online for d in table.logs.directories):
+                raise
 
 
 def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:

@@ -64,3 +64,15 @@ def test_a_clean_end_is_not_claimed_while_a_directory_is_away(is_away: bool) -> 
         disk.fail_call(1, for_good=True, prefix="/data2")
     start(cluster, 1)
     assert (cluster.broker(1)._identity().previous_broker_epoch == -1) is is_away
+
+
+def test_a_log_goes_where_the_disk_is_well_if_its_directory_fails_as_it_is_made() -> None:
+    """The controller knew of no directory of the replica, which led on with KAFKA_STORAGE_ERROR."""
+    cluster = Cluster(directories=2)
+    cluster.sim.nodes[1].machine.disk.fail_call(1, for_good=True, prefix="/data2/t-")
+    cluster.create_topic("t", partitions=6, replication=1)
+    failed = cluster.broker(1).logs.directories[1]
+    assert not failed.is_online
+    for index in range(6):
+        assert home(cluster, 1, index) == "/data"
+        assert code(cluster.produce([b"a"], index=index).error_code) == "NONE"
