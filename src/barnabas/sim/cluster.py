@@ -83,6 +83,10 @@ class SimNode:
         self._was_formatted = False
         self.is_leaving = False
         """Whether a controlled shutdown of its present life has begun."""
+        topology = cluster.topology
+        count = topology.directories if node_id in topology.broker_ids else 1
+        self.directories = ["/data", *(f"/data{n}" for n in range(2, count + 1))]
+        """Its ``log.dirs`` from the next start on; the first one has the metadata log too."""
 
     @property
     def is_up(self) -> bool:
@@ -255,11 +259,10 @@ class SimCluster:
         if node_id in topology.controller_ids:
             roles.append("controller")
             listeners.append(f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}")
-        directories = topology.directories if "broker" in roles else 1
         return {
             "process.roles": ",".join(roles),
             "listeners": ",".join(listeners),
-            "log.dirs": ",".join(["/data", *(f"/data{n}" for n in range(2, directories + 1))]),
+            "log.dirs": ",".join(self.nodes[node_id].directories),
         }
 
     def _quorum(self) -> dict[str, str]:

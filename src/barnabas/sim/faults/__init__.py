@@ -1,8 +1,8 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
 The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `within`,
-`networks`, `clocks`, `disks` and `membership`; `budget` says how much may be broken at once. Every fault ends: the
-schedule repairs what it broke.
+`networks`, `clocks`, `disks` and `membership`; `budget` says how much may be broken at once. Every fault ends:
+the schedule repairs what it broke.
 """
 
 from __future__ import annotations
@@ -52,8 +52,18 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "rot": disks.rot,
     "rot-at-rest": disks.rot_at_rest,
     "disk-away": disks.disk_away,
+    "other-directories": disks.other_directories,
     "voters": membership.voters,
 }
 """By the name that ``--faults`` takes. False: it could not strike now."""
-LOSE_DATA = frozenset({"power", "blackout", "disk-failure", "rot", "rot-at-rest", "ambush-power", "power-within"})
+LOSE_DATA = frozenset({
+    "power",
+    "blackout",
+    "disk-failure",
+    "rot",
+    "rot-at-rest",
+    "ambush-power",
+    "power-within",
+    "other-directories",
+})  # fmt: skip
 """Kinds that take written bytes of partitions away."""

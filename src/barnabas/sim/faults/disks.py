@@ -22,7 +22,7 @@ def disk_error(s: Strike) -> bool:
     node = s.any_node()
     if node is None:
         return False
-    prefix = s.rng.choice(_directories(s, node))
+    prefix = s.rng.choice(node.directories)
     nth = s.rng.choice([1, 5, 20, 80])
     s.note(f"node {node.id}: the {nth}. call below {prefix} fails")
     node.machine.disk.fail_call(nth, prefix=prefix)
@@ -35,7 +35,7 @@ def disk_failure(s: Strike) -> bool:
     node = s.any_node()
     if node is None:
         return False
-    prefix = s.rng.choice(_directories(s, node))
+    prefix = s.rng.choice(node.directories)
     s.note(f"node {node.id}: everything below {prefix} fails")
     node.machine.disk.fail_call(1, prefix=prefix, for_good=True)
     replaced = prefix != "/data" and s.rng.random() < 0.5 and s.budget.may_lose_data(node)
@@ -104,7 +104,7 @@ def rot_at_rest(s: Strike) -> bool:
 
     def flip() -> None:
         disk = node.machine.disk
-        below = [f"{path}/" for path in _directories(s, node)]
+        below = [f"{path}/" for path in node.directories]
         paths = [
             path
             for path in sorted(disk.names)
@@ -140,9 +140,9 @@ def disk_away(s: Strike) -> bool:
     """A machine comes back without one of its log directories, which it cannot read for a while. Nothing
     in it is lost."""
     node = s.any_broker()
-    if node is None or s.cluster.topology.directories < 2:
+    if node is None or len(node.directories) < 2:
         return False
-    prefix = s.rng.choice(_directories(s, node)[1:])
+    prefix = s.rng.choice(node.directories[1:])
 
     def away() -> None:
         s.note(f"node {node.id}: {prefix} cannot be read from its start on")
@@ -158,9 +158,36 @@ def disk_away(s: Strike) -> bool:
     return True
 
 
-def _directories(s: Strike, node: SimNode) -> list[str]:
-    count = s.cluster.topology.directories if node.id in s.cluster.topology.broker_ids else 1
-    return ["/data", *(f"/data{n}" for n in range(2, count + 1))]
+def other_directories(s: Strike) -> bool:
+    """A broker is started again with one log directory more, or with one less: what that one had is gone."""
+    node = s.any_broker()
+    if node is None:
+        return False
+    others = node.directories[1:]
+    shrinks = bool(others) and s.rng.random() < 0.6
+    if shrinks and not s.budget.may_lose_data(node):
+        return False
+    chosen = s.rng.choice(others) if shrinks else ""
+
+    def change() -> None:
+        if not shrinks:
+            free = [f"/data{n}" for n in range(2, 5) if f"/data{n}" not in node.directories]
+            node.directories += free[:1]
+            node.needs_format = True
+        elif chosen in node.directories and s.budget.others_have_all(node):
+            node.directories.remove(chosen)
+            node.machine.disk.wipe(chosen)
+        s.note(f"node {node.id}: its log directories are {node.directories}")
+        s.restart_later(node)
+
+    if shrinks:
+        s.budget.on_lost(node)
+    if s.rng.random() < 0.4:
+        node.kill()
+        change()
+    else:
+        node.shut_down(change)
+    return True
 
 
 def _repair(s: Strike, node: SimNode, replaced: str = "") -> None:
