@@ -23,6 +23,7 @@ from barnabas.sim.checkers.feature_levels import FeatureLevels
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.checkers.high_watermark import HighWatermarkNeverGoesBack
 from barnabas.sim.checkers.images import EqualOffsetEqualImage
+from barnabas.sim.checkers.kept_logs import KilledReplicasKeepTheirLogs
 from barnabas.sim.checkers.known_files import EveryFileIsKnown
 from barnabas.sim.checkers.leader_completeness import LeaderCompleteness
 from barnabas.sim.checkers.leader_in_isr import LastMembers, LeaderInIsr
@@ -67,6 +68,7 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
             [
                 story,
                 PartitionLogMatching(),
+                KilledReplicasKeepTheirLogs(),
                 CommittedRecordsStay(history.promise),
                 ProducerSequences(history.promise),
                 TransactionMarkers(),

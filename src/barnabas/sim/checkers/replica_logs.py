@@ -10,7 +10,7 @@ at its own time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from barnabas.broker.partition import Partition
 from barnabas.replication.isr import IsrState
@@ -32,6 +32,7 @@ class Watched:
 
     __slots__ = (
         "compacted",
+        "cuts",
         "end",
         "epoch",
         "held",
@@ -58,6 +59,7 @@ class Watched:
         self.compacted = partition.log is not None and partition.log.config.compact
         self.end = -1
         """Of what is held, when it was last looked at; -1 where bytes are not followed."""
+        self.cuts = 0
         self.high_watermark = -1
         self.epoch = -1
         self.leads = False
@@ -73,6 +75,10 @@ class Watched:
 
 class Rule:
     """Told what moved; raises :class:`~barnabas.sim.history.Violation`. Methods not needed do nothing."""
+
+    def on_life(self, node: SimNode, replicas: Mapping[Key, Watched]) -> None:
+        """Another life of its process has begun; `replicas` are as in the life before. Without a log are
+        those that went while it lasted."""
 
     def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
         """The replica's log has one more batch; `new` where no other replica had it before."""
@@ -115,6 +121,8 @@ class ReplicaLogs(Checker):
         """By node."""
         self._looked_at: dict[int, LookedAt] = {}
         """By node."""
+        self._lives: dict[int, int] = {}
+        """Node → its life when it was looked at last."""
         self._looks = 0
         self._turn = 0
 
@@ -145,6 +153,13 @@ class ReplicaLogs(Checker):
     def _list(self, node: SimNode, table: dict[Key, Partition]) -> LookedAt:
         """The node's replicas are others than before."""
         known = self.replicas.setdefault(node.id, {})
+        if self._lives.get(node.id) != node.machine.starts:
+            self._lives[node.id] = node.machine.starts
+            for rule in self.rules:
+                rule.on_life(node, known)
+        else:
+            for key in known.keys() - table.keys():
+                known[key].log = None
         for key, partition in table.items():
             if key not in known:
                 known[key] = self._watch(node, key, partition)
@@ -179,7 +194,7 @@ class ReplicaLogs(Checker):
             for link in added:
                 for on_appended in self._on_appended:
                     on_appended(watched, link, new=link in new)
-            watched.end = watched.held.end
+            watched.end, watched.cuts = watched.held.end, log.cuts
         self._tell_roles(watched, partition, restarted)
 
     def _tell_roles(self, watched: Watched, partition: Partition, restarted: bool) -> None:

@@ -1,0 +1,23 @@
+"""A broker that was merely killed and comes back with less than it had is found out at its next start."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.log.directories import LogDirectories
+from barnabas.log.directory import LogDirectory
+from barnabas.log.partition_log import PartitionLog
+from barnabas.sim.run import Plan, play_seed
+
+
+def test_recovery_that_drops_the_last_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    adopt = LogDirectories.adopt
+
+    def adopt_less(self: LogDirectories, directory: LogDirectory, log: PartitionLog) -> None:
+        if not directory.was_clean and log.log_end_offset > 10:
+            log.truncate_to(log.log_end_offset - 1)
+        adopt(self, directory, log)
+
+    monkeypatch.setattr(LogDirectories, "adopt", adopt_less)
+    result = play_seed(1, Plan(nodes=3, faults=frozenset({"kill"})))
+    assert result.judge == "kept_logs" and "comes back with an end of" in result.failure
