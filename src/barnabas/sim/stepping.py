@@ -1,8 +1,9 @@
 """A background job that goes on step by step, while the node it belongs to does other things.
 
 On a machine a job runs on a thread of its own: between two of its calls on the disk the owner may append,
-cut, rename or delete, and the process may die. So it is here: a job that stops is on a thread as well, but only
-ever one of the threads of a run goes on, the one whose turn an event says it is. One seed still gives one trace.
+cut, rename or delete, and the process may die. So it is here: a job that stops is on a thread as well, but
+only ever one of the threads of a run goes on, the one whose turn an event says it is. One seed still gives
+one trace. (A lock that such a job holds would never be free again: nothing below the node has any.)
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Who was merely killed comes back with all that it had: what stood in a log, and was not cut, is there again,
-whatever recovery makes of it.
+"""Who was merely killed comes back with all that it had: what stood in a log, and was not cut, is there
+again, whatever recovery makes of it.
 
 Excused is a machine on which something took more than a kill does since the life before began.
 """

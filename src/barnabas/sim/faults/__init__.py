@@ -1,8 +1,8 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
 The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `within`,
-`networks`, `clocks`, `disks` and `membership`; `budget` says how much may be broken at once. Every fault ends:
-the schedule repairs what it broke.
+`networks`, `clocks`, `disks` and `membership`; `budget` says how much may be broken at once. Every fault
+ends: the schedule repairs what it broke.
 """
 
 from __future__ import annotations
