@@ -2,7 +2,8 @@
 
 Reading and writing run through ``ports.background``; between two groups of segments the round waits as
 ``log.cleaner.io.max.bytes.per.second`` asks. Progress stands in ``cleaner-offset-checkpoint`` per directory.
-A log whose batches are corrupt is left alone until they are mended, with the reason in `uncleanable`.
+A log whose batches are corrupt is left alone until they are mended, with the reason in `uncleanable`; one
+that cannot be compacted for any other reason, until the next start.
 
 Source: ``LogCleaner`` and ``LogCleanerManager`` of Apache Kafka 4.3 for behaviour.
 """
@@ -288,16 +289,19 @@ class LogCleaner:
         if gone or isinstance(error, FileNotFoundError):
             pass  # deleted, cut or retained away while it was read
         elif isinstance(error, CorruptLogError):
-            self.uncleanable[partition] = str(error)
-            self._ports.log("error", "log.uncleanable", partition=str(partition), reason=str(error))
+            self._leave_alone(partition, str(error))
             self._logs.on_corrupt(partition, error)
         elif isinstance(error, HelperDied):
             self._on_helper_died(error)
         elif isinstance(error, OSError):
             self._logs.fail(work.directory, f"compacting {partition} failed: {error}")
-        else:
-            raise error
+        else:  # whatever this log has that nobody thought of, the others are compacted
+            self._leave_alone(partition, repr(error))
         self._give_up(work)
+
+    def _leave_alone(self, partition: TopicPartition, reason: str) -> None:
+        self.uncleanable[partition] = reason
+        self._ports.log("error", "log.uncleanable", partition=str(partition), reason=reason)
 
     def _on_helper_died(self, error: HelperDied) -> None:
         """The round begins anew: what it has swapped already stays as it is."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from barnabas.log import cleaner
 from barnabas.log.checkpoints import read_offsets
+from barnabas.log.compaction import KeyMap
 from barnabas.log.directories import DirectoryInUse, choose
 from barnabas.log.partition_log import PartitionLog
 from barnabas.record.batch import iterate
@@ -223,6 +226,26 @@ def test_a_log_whose_process_died_after_a_roll_is_compacted_although_nothing_is_
     log.move_high_watermark(log.log_end_offset)
     world.run_ms(70_000)
     assert log.size < size / 2
+
+
+def test_a_log_that_cannot_be_compacted_keeps_no_other_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
+    world.config = replace(world.config, cleanup_policy=("compact",), segment_bytes=1500)
+    for partition in (T0, T1):
+        fill(world.logs.create(partition, TOPIC_ID), 20, b"k")
+    build_map = cleaner.build_map
+
+    def fail(plan: cleaner.Plan, *others: Any) -> KeyMap:
+        if plan.directory.endswith(str(T0)):
+            raise MemoryError("too many keys")
+        return build_map(plan, *others)
+
+    monkeypatch.setattr(cleaner, "build_map", fail)
+    world.run_ms(200_000)
+    assert list(world.logs.cleaner.uncleanable) == [T0]
+    assert len(values(world.logs.logs[T0])) == 20 and len(values(world.logs.logs[T1])) < 10
 
 
 def test_open_files_stay_bounded() -> None:
