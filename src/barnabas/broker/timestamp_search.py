@@ -1,7 +1,7 @@
 """Searches by timestamp that one ListOffsets request asks for: the disk is read on another thread.
 
 Answers that need no disk stand in the response already; a :class:`Search` fills in one of the others. A log
-that was cut or lost a segment meanwhile is searched again.
+that was cut, lost a segment or went to another directory meanwhile is searched again.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Search:
         self.timestamp = timestamp
         self.settle = settle
         self.tries = 0
-        self._cuts = -1
+        self._log, self._cuts = partition.log, -1
         self.job = self._make_job()
 
     def _make_job(self) -> Callable[[], Stamped | None]:
         log = self.partition.online_log()
         self.tries += 1
-        self._cuts = log.cuts
+        self._log, self._cuts = log, log.cuts
         return log.search_job(self.timestamp)
 
     def try_again(self) -> bool:
@@ -59,7 +59,9 @@ class Search:
         """What the job gave; whether it is settled."""
         partition = self.partition
         log = partition.log
-        if isinstance(result, LogMoved) or (log is not None and log.cuts != self._cuts):
+        if isinstance(result, LogMoved):
+            return False
+        if log is not None and (log is not self._log or log.cuts != self._cuts):
             return False
         if isinstance(result, CorruptLogError):
             self.settle(partition.on_corrupt(result))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
+from barnabas.broker.timestamp_search import Search
 from barnabas.record.batch import seal
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.list_offsets_request import (
@@ -11,6 +14,7 @@ from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from tests.unit.broker.test_log_dir_moves import home, move, other
 from tests.unit.broker.world import Answer, Cluster, code
 
 START = 1_700_000_000_000
@@ -147,3 +151,20 @@ def test_a_disk_error_takes_the_directory_offline() -> None:
     disk.fail_call(1, for_good=True, prefix=log.directory)
     ask(cluster, 0, node=1)
     cluster.until(lambda: not cluster.sim.nodes[1].is_up)  # its only one
+
+
+def test_the_disk_error_of_a_log_that_moved_away_is_not_its_new_directorys() -> None:
+    cluster = Cluster(directories=2)
+    cluster.create_topic("t")
+    cluster.produce([b"a record"])
+
+    def elsewhere() -> None:
+        target = other(cluster)
+        assert move(cluster, target.path) == "NONE"
+        cluster.until(lambda: home(cluster) is target)
+
+    elsewhere()  # so that the next one has been cut as often as this one
+    search = Search(cluster.partition(1), 0, lambda found: None)
+    elsewhere()
+    assert not search.on_result(OSError(errno.EIO, "the old disk")), "searched again"
+    assert all(directory.is_online for directory in cluster.broker().logs.directories)
