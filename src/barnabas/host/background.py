@@ -113,15 +113,17 @@ class HostBackground:
         self._work.put((queue, (job, done)))
 
     def stop(self, *, wait: bool = True) -> None:
-        """Let the running jobs end; drop what waits and what ended without being told."""
+        """Let the running jobs end, but for those that are stuck; drop what waits and what ended without
+        being told."""
         self._stopped = True
         for waiting in self._queues.values():
             waiting.clear()
         for _ in self._threads:
             self._work.put(None)
         if wait:
+            until_s = monotonic() + limits.JOB_STUCK_S
             for thread in self._threads:
-                thread.join()
+                thread.join(max(until_s - monotonic(), 0.0))
 
     def describe(self) -> dict[str, int]:
         waiting = sum(len(queue) for queue in self._queues.values())

@@ -425,17 +425,21 @@ class LogDirectories:
 
     def when_synced(self, done: Callable[[], None]) -> None:
         """`done` once the syncs under way are over: what they write must not come after what `shutdown`
-        writes. The periodic work ends here."""
+        writes. Those of a directory that is offline are not waited for: its disk may hang. The periodic
+        work ends here."""
         if self._wakeup is not None:
             self._wakeup.cancel()
         kinds = ("sync", "flush", "checkpoint")
-        waiting = {f"{kind} {d.path}" for d in self.directories for kind in kinds}
+        online = [directory for directory in self.directories if directory.is_online]
+        waiting = {f"{kind} {directory.path}" for directory in online for kind in kinds}
 
         def over(queue: str) -> None:
             waiting.discard(queue)
             if not waiting:
                 done()
 
+        if not waiting:
+            done()
         for queue in sorted(waiting):
             self.ports.background.run(queue, _nothing, lambda _, q=queue: over(q))  # type: ignore[misc]
 

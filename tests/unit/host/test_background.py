@@ -179,3 +179,28 @@ def test_time_lost_to_slow_jobs_on_the_loop_stays_below_what_threads_would_cost(
     for _ in range(10_000):
         brevity.note(brief_s / 5)
     assert brevity.is_expected
+
+
+def test_a_job_that_is_stuck_does_not_keep_the_process_from_its_end(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "JOB_STUCK_S", 0.05)
+    background = HostBackground(loop)
+    begun, gate, stopped = threading.Event(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        gate.wait()
+
+    background.run("hangs", hang, lambda _: None)
+    assert begun.wait(10)
+
+    def stop() -> None:
+        background.stop()
+        stopped.set()
+
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
+    assert stopped.wait(10)
+    gate.set()
+    thread.join()

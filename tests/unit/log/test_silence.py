@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,3 +51,16 @@ def test_time_that_passed_without_the_process_is_not_the_disks(world: Directorie
     world.process.pause(3 * DISK_SILENT_MS_MAX)
     world.run_ms(3 * DISK_SILENT_MS_MAX + 5000)
     assert world.offline == []
+
+
+def test_a_disk_that_hangs_keeps_no_other_from_a_clean_end(world: DirectoriesWorld) -> None:
+    for partition in (HERE, THERE):
+        fill(world.logs.logs[partition], 3)
+        world.logs.sync(world.logs.logs[partition])
+    world.run_ms(DISK_SILENT_MS_MAX + 5000)
+    assert world.offline
+    ended: list[bool] = []
+    world.logs.when_synced(partial(world.logs.shutdown, 5, partial(ended.append, True)))
+    world.run_ms(1000)
+    assert ended
+    assert world.process.disk.exists(f"{PATHS[1]}/.kafka_cleanshutdown")
