@@ -1,7 +1,7 @@
 """Blocking work off the node's thread: named queues in order, over a few threads.
 
-Invariants: of one queue at most one job runs at a time, in the order given; `done` runs on the loop's
-thread, in the order the jobs of its queue ended; after `stop` nothing new starts. A job that is stuck
+Invariants: of one queue at most one job runs at a time, in the order given, and none before `done` of the one
+before it, which may put in place what the next one writes anew; `done` runs on the loop's thread; after `stop` nothing new starts. A job that is stuck
 (its disk hangs) does not keep a thread from the others' jobs.
 
 Handing a job to a thread and hearing of its end costs some 100 µs of both, and two looks for events. An
@@ -178,14 +178,16 @@ class HostBackground:
         while self._finished:
             queue, done, result = self._finished.popleft()
             waiting = self._queues[queue]
-            if waiting:
-                self._work.put((queue, waiting.popleft()))
-            else:
+            goes_on = bool(waiting)
+            if not goes_on:
                 del self._queues[queue]
             try:
                 done(result)
             except Exception as error:  # noqa: BLE001 - one caller's fault is not the others'
                 self._loop.fault("a background job's callback failed", error)
+            finally:
+                if goes_on and waiting:  # `done` may have stopped it all
+                    self._work.put((queue, waiting.popleft()))
             self.doing = queue
             if self._finished and monotonic() >= until:
                 if not self._wake_is_due:

@@ -204,3 +204,15 @@ def test_a_job_that_is_stuck_does_not_keep_the_process_from_its_end(
     assert stopped.wait(10)
     gate.set()
     thread.join()
+
+
+def test_the_next_job_of_a_queue_begins_when_the_one_before_was_told_of(loop: Loop) -> None:
+    """It may write the very file that `done` renames."""
+    background = HostBackground(loop)
+    gate, begun, told = threading.Event(), threading.Event(), list[bool]()
+    background.run("q", gate.wait, lambda _: told.append(begun.wait(0.2)))
+    background.run("q", begun.set, lambda _: told.append(True))
+    gate.set()
+    run_until(loop, lambda: len(told) == 2)
+    assert told == [False, True]
+    background.stop()
