@@ -1,8 +1,8 @@
 """Blocking work off the node's thread: named queues in order, over a few threads.
 
 Invariants: of one queue at most one job runs at a time, in the order given, and none before `done` of the one
-before it, which may put in place what the next one writes anew; `done` runs on the loop's thread; after `stop` nothing new starts. A job that is stuck
-(its disk hangs) does not keep a thread from the others' jobs.
+before it, which may put in place what the next one writes anew; `done` runs on the loop's thread; after
+`stop` nothing new starts. A job that is stuck (its disk hangs) does not keep a thread from the others' jobs.
 
 Handing a job to a thread and hearing of its end costs some 100 µs of both, and two looks for events. An
 fdatasync may take less, where a device answers out of a cache that outlives the power; so jobs that say
