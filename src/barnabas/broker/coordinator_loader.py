@@ -1,9 +1,9 @@
 """Fills new coordinators from their partitions' logs, without keeping the loop from other work.
 
 One shard after the other, in slices of at most ``SLICE_MS``; bytes that are not in memory are brought there
-in the background. A shard whose leadership ended meanwhile is dropped. One whose log cannot be read is tried
-again, and others are loaded meanwhile: where a batch rotted it goes on behind what was replayed, once that is
-mended; for any other reason it begins anew, and there is no coordinator until then.
+in the background, while others go on. A shard whose leadership ended meanwhile is dropped. One whose log
+cannot be read is tried again, and others are loaded meanwhile: where a batch rotted it goes on behind what
+was replayed, once that is mended; for any other reason it begins anew, and there is no coordinator until then.
 
 Source: ``CoordinatorLoaderImpl`` of Apache Kafka 4.3, where such a shard waits for the next leadership.
 """
@@ -83,7 +83,7 @@ class Loader(Generic[M]):
         self._on_loaded = on_loaded
         self._loads: deque[_Load[M]] = deque()
         self._running = False
-        """A slice, or a read in the background, is under way."""
+        """A slice is to come."""
 
     def add(self, shard: Shard[M]) -> None:
         """Load `shard` after those that were added before."""
@@ -104,8 +104,7 @@ class Loader(Generic[M]):
                 self._loads.popleft()
                 continue
             try:
-                if not self._step(load, until_ms):
-                    return
+                self._step(load, until_ms)
             except (ValueError, StructError, KafkaError, OSError) as error:
                 if self._loads and self._loads[0] is load:
                     self._loads.popleft()
@@ -114,40 +113,40 @@ class Loader(Generic[M]):
                 break
         self._go_on()
 
-    def _step(self, load: _Load[M], until_ms: float) -> bool:
-        """One read, or a slice of what was read. False where the disk has to be waited for."""
+    def _step(self, load: _Load[M], until_ms: float) -> None:
+        """One read, or a slice of what was read."""
         if load.pending is not None:
             clock = self._ports.clock
             for count, _ in enumerate(load.pending, 1):
                 if count % RECORDS_PER_LOOK == 0 and clock.now_ms() >= until_ms:
-                    return True
+                    return
             load.pending = None
         log = load.shard.log
         if load.offset >= log.log_end_offset:
-            return self._end(load)
+            self._end(load)
+            return
         # The log as it is now: what stood there when the disk was asked may be compacted away.
         block, load.is_warm = load.is_warm, False
         run = log.read(load.offset, self._read_bytes, block=block)
         if run is None:
             job = log.read_job(load.offset, self._read_bytes)
-            self._running = True
-            self._ports.background.run("coordinators", job, partial(self._on_read, load))
-            return False
-        if not run:  # compaction left nothing of what came last
-            return self._end(load)
-        load.pending = _replay(load, run)
-        return True
+            self._loads.popleft()
+            done = partial(self._on_read, load)
+            self._ports.background.run(f"coordinators {log.home}", job, done)
+        elif not run:  # compaction left nothing of what came last
+            self._end(load)
+        else:
+            load.pending = _replay(load, run)
 
-    def _end(self, load: _Load[M]) -> bool:
+    def _end(self, load: _Load[M]) -> None:
         """All of the log was replayed."""
         self._loads.popleft()
         self._on_loaded(load.shard)
-        return True
 
     def _on_read(self, load: _Load[M], result: object) -> None:
         # What the disk has against it is found again, and told, by the read that follows.
-        self._running = False
         load.is_warm = True
+        self._loads.appendleft(load)
         self._go_on()
 
     def _try_later(self, load: _Load[M], error: Exception) -> None:

@@ -39,6 +39,10 @@ class PartitionCoordinatorLog:
         return f"PartitionCoordinatorLog({self._partition.name})"
 
     @property
+    def home(self) -> str:
+        return self._log.home
+
+    @property
     def log_start_offset(self) -> int:
         return self._log.log_start_offset
 

@@ -109,6 +109,10 @@ class CoordinatorLog(Protocol):
     the moment of `on_elected` to that of `on_resigned`."""
 
     @property
+    def home(self) -> str:
+        """The log directory that it is in."""
+
+    @property
     def log_start_offset(self) -> int: ...
     @property
     def log_end_offset(self) -> int: ...

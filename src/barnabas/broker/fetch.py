@@ -53,6 +53,7 @@ from barnabas.wire.request import Parked, Working
 COLD_READS_MAX = 3
 """Times that a fetch waits for its bytes to be brought into memory; after that it blocks."""
 COLD_READ_QUEUES = 4
+"""Per log directory."""
 RECHECK_MS = 5.0
 """A fetch with a larger min_bytes is looked at again this often at most."""
 LEADERS_SINCE = 12
@@ -468,20 +469,27 @@ class FetchService:
         """Bring bytes into memory by reading them once where that may block."""
         fetch.busy = True
         fetch.cold_reads += 1
-        jobs: list[Callable[[], Buffer]] = []
+        jobs: dict[str, list[Callable[[], Buffer]]] = {}
         for watched, size, up_to in cold:
             log = None if watched.partition is None else watched.partition.log
             if log is not None:
                 with suppress(
                     KafkaError, CorruptLogError, OSError
                 ):  # told by the look that follows
-                    jobs.append(log.read_job(watched.fetch_offset, max(size, 0), up_to=up_to))
+                    job = log.read_job(watched.fetch_offset, max(size, 0), up_to=up_to)
+                    jobs.setdefault(log.home, []).append(job)
+        homes = list(jobs) or [""]
+        left = len(homes)
 
-        def read() -> None:
-            for job in jobs:
+        def read(home: str) -> None:
+            for job in jobs.get(home, ()):
                 job()
 
         def done(result: object) -> None:
+            nonlocal left
+            left -= 1
+            if left:
+                return
             # What the disk has against it is found again, and told, by the look that follows.
             fetch.busy = False
             if fetch.session.parked is not fetch:
@@ -491,5 +499,6 @@ class FetchService:
                 self._deadlines.add(fetch, fetch.deadline_ms)
             self._try(fetch, last=fetch.deadline_ms <= now_ms)
 
-        queue = f"read {next(self._cold_reads) % COLD_READ_QUEUES}"
-        self._ports.background.run(queue, read, done)
+        lane = next(self._cold_reads) % COLD_READ_QUEUES
+        for home in homes:
+            self._ports.background.run(f"read {home} {lane}", partial(read, home), done)

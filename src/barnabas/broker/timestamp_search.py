@@ -18,6 +18,7 @@ from barnabas.wire.schema import Message
 
 TRIES_MAX = 4
 QUEUES = 4
+"""Per log directory."""
 
 Settle = Callable[[Stamped | KafkaError | None], None]
 """Writes what was found, or why nothing was, into the response."""
@@ -33,12 +34,14 @@ class Search:
         self.settle = settle
         self.tries = 0
         self._log, self._cuts = partition.log, -1
+        self.home = ""
+        """The log directory that is searched."""
         self.job = self._make_job()
 
     def _make_job(self) -> Callable[[], Stamped | None]:
         log = self.partition.online_log()
         self.tries += 1
-        self._log, self._cuts = log, log.cuts
+        self._log, self._cuts, self.home = log, log.cuts, log.home
         return log.search_job(self.timestamp)
 
     def try_again(self) -> bool:
@@ -76,8 +79,19 @@ class Search:
 
 def run_searches(ports: Ports, searches: list[Search], response: Message) -> Parked:
     """Answer with `response` once all of `searches` are settled."""
-    parked = Parked()
-    _run(ports, searches, lambda: parked.complete(response))
+    parked, groups = Parked(), dict[str, list[Search]]()
+    for search in searches:
+        groups.setdefault(search.home, []).append(search)
+    left = len(groups)
+
+    def settled() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            parked.complete(response)
+
+    for group in groups.values():
+        _run(ports, group, settled)
     return parked
 
 
@@ -100,7 +114,9 @@ def _run(ports: Ports, searches: list[Search], then: Callable[[], object]) -> No
         else:
             then()
 
-    ports.background.run(f"timestamps {searches[0].partition.index % QUEUES}", read, done)
+    first = searches[0]
+    queue = f"timestamps {first.home} {first.partition.index % QUEUES}"
+    ports.background.run(queue, read, done)
 
 
 def _outcome(job: Callable[[], Stamped | None]) -> Stamped | BaseException | None:

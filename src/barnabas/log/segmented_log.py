@@ -70,6 +70,11 @@ class SegmentedLog:
         return self.segments[-1]
 
     @property
+    def home(self) -> str:
+        """The log directory that it is in. Jobs that read it wait for no other disk, which may hang."""
+        return self.directory.rpartition("/")[0]
+
+    @property
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(segment.size for segment in self.segments)

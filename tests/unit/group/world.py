@@ -124,6 +124,8 @@ class FakePorts:
 class MemoryLog:
     """One partition of the offsets topic."""
 
+    home = "/logs"
+
     def __init__(self) -> None:
         self.batches: list[bytes] = []
         self.starts: list[int] = []
