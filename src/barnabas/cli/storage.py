@@ -71,9 +71,7 @@ def format_directories(
             time.time_ns() // 1_000_000,
             features=levels,
         )
-        if (
-            config.metadata_log_dir in done
-        ):  # one that was there has its voters and its directory id
+        if config.metadata_log_dir in done:  # where it was there already it has voters and an id
             first.write(disk, time.time_ns() // 1_000_000)
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}") from error
