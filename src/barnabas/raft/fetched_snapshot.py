@@ -14,7 +14,8 @@ from barnabas.types import Buffer
 
 
 class FetchedSnapshot:
-    """At most one at a time; a new one replaces what was there of another."""
+    """At most one at a time; a new one replaces what was there of another. Where it was interrupted, this
+    replica may take one of the same id itself before that."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -43,7 +44,7 @@ class FetchedSnapshot:
             file.close()
             self._disk.remove(self._path(snapshot))
             return str(error)
-        freeze_job(self._disk, self._directory, snapshot, file)()
+        freeze_job(self._disk, self._directory, snapshot, file, self._path(snapshot))()
         return ""
 
     def abandon(self) -> None:
@@ -54,4 +55,4 @@ class FetchedSnapshot:
         self._file = self._id = None
 
     def _path(self, snapshot: OffsetAndEpoch) -> str:
-        return f"{self._directory}/{part_name(snapshot)}"
+        return f"{self._directory}/{part_name(snapshot, '-fetched')}"

@@ -45,9 +45,9 @@ def file_name(snapshot: OffsetAndEpoch) -> str:
     return f"{snapshot.offset:020d}-{snapshot.epoch:010d}{SUFFIX}"
 
 
-def part_name(snapshot: OffsetAndEpoch) -> str:
-    """While it is being written or fetched."""
-    return f"{snapshot.offset:020d}-{snapshot.epoch:010d}{PART_SUFFIX}"
+def part_name(snapshot: OffsetAndEpoch, origin: str = "") -> str:
+    """While it is being written, or comes from `origin`: one of the same id may be under way from elsewhere."""
+    return f"{snapshot.offset:020d}-{snapshot.epoch:010d}{origin}{PART_SUFFIX}"
 
 
 def id_of(name: str) -> OffsetAndEpoch | None:
@@ -110,7 +110,7 @@ class SnapshotWriter:
     def freeze_job(self, wall_ms: int) -> Callable[[], None]:
         """Write the footer; the blocking work that makes the snapshot durable and gives it its name."""
         self._add_control([(ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord(version=0))], wall_ms)
-        return freeze_job(self._disk, self._directory, self.id, self._file)
+        return freeze_job(self._disk, self._directory, self.id, self._file, self._path)
 
     def abandon(self) -> None:
         self._file.close()
@@ -118,14 +118,14 @@ class SnapshotWriter:
 
 
 def freeze_job(
-    disk: Disk, directory: str, snapshot: OffsetAndEpoch, file: File
+    disk: Disk, directory: str, snapshot: OffsetAndEpoch, file: File, path: str
 ) -> Callable[[], None]:
-    """Blocking work that syncs a complete part and renames it to what it is."""
+    """Blocking work that syncs a complete part at `path` and renames it to what it is."""
 
     def job() -> None:
         file.sync()
         file.close()
-        disk.rename(f"{directory}/{part_name(snapshot)}", f"{directory}/{file_name(snapshot)}")
+        disk.rename(path, f"{directory}/{file_name(snapshot)}")
         disk.sync_dir(directory)
 
     return job

@@ -10,9 +10,10 @@ import pytest
 from barnabas.raft import messages
 from barnabas.raft.batches import data_batch
 from barnabas.raft.election_state import FILE_NAME, ElectionState
+from barnabas.raft.fetched_snapshot import FetchedSnapshot
 from barnabas.raft.opening import open_replica
 from barnabas.raft.replica_log import DIRECTORY, MetadataLog
-from barnabas.raft.snapshots import file_name, write_checkpoint
+from barnabas.raft.snapshots import SnapshotFile, SnapshotWriter, file_name, write_checkpoint
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.voters import ReplicaKey
 from barnabas.sim.disk import SimDisk
@@ -166,6 +167,22 @@ def test_rotten_log_is_not_handed_on_and_its_readers_get_a_snapshot(
     quorum.settle()
     assert [int(value) for value in late.journal.values] == list(range(90))
     assert late.installed == 1 and not quorum.halts
+
+
+def test_an_interrupted_fetch_and_a_snapshot_of_ones_own_of_the_same_id_are_two_files() -> None:
+    disk = SimDisk(World(1).rng("disk")).open_for_process()
+    disk.make_dirs("/data")
+    fetched, same = FetchedSnapshot(disk, "/data"), OffsetAndEpoch(7, 2)
+    fetched.store(same, 0, b"a piece")
+    own = SnapshotWriter(disk, "/data", same, 0, (), 0)
+    own.add([b"value"], 0)
+    fetched.store(OffsetAndEpoch(9, 2), 0, b"another")
+    own.freeze_job(0)()
+    [values] = SnapshotFile(disk, f"/data/{file_name(same)}", same).values()
+    assert [bytes(value) for value in values] == [b"value"]
+    fetched.store(same, 0, b"")
+    fetched.abandon()
+    assert disk.list_dir("/data") == [file_name(same)]
 
 
 def test_a_damaged_snapshot_is_not_installed_and_not_asked_for_in_a_hurry() -> None:
