@@ -417,6 +417,8 @@ def _own_change(
         return UpdateVoterRequest(state.epoch, m.me, listeners, KRAFT_VERSIONS)
     if not m.settings.auto_join or m.history.kraft_version < 1 or m.me in m.voters:
         return None
+    if state.snapshot is not None:  # the leader would wait, and all other changes with it
+        return None
     if node is not None:
         return RemoveVoterRequest(node.key, timeout)
     return AddVoterRequest(m.me, listeners, timeout, ack_when_committed=False)

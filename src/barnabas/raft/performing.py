@@ -24,7 +24,7 @@ from barnabas.raft.election_state import FILE_NAME
 from barnabas.raft.fetch_form import FetchMessage
 from barnabas.raft.fetched_snapshot import FetchedSnapshot
 from barnabas.raft.machine import Machine
-from barnabas.raft.messages import FetchRequest, Response
+from barnabas.raft.messages import FetchRequest, Response, SnapshotRequest
 from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.reading import AnswerReader
 from barnabas.raft.replica_log import RaftLog
@@ -248,6 +248,9 @@ class Performer:
             timeout, purpose = timeout + request.max_wait_ms, "raft-fetch"
             message = FetchMessage(request, cluster_id)
         else:
+            # Answers come in the order of the requests, and that to AddVoter waits for what is fetched.
+            if type(request) is SnapshotRequest:
+                purpose = "raft-fetch"
             message = request_to_wire(request, cluster_id, effect.node_id)
 
         def on_done(answer: object) -> None:

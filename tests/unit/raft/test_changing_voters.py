@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from barnabas.raft import messages
+from barnabas.raft.membership import CAUGHT_UP_WITHIN_MS
 from barnabas.raft.voters import ReplicaKey
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
@@ -224,6 +225,30 @@ def test_new_controllers_join_by_themselves_where_they_may() -> None:
     quorum.run_until(joined)
     quorum.nodes[quorum.elect().id].kill()
     quorum.commit(b"2")
+
+
+def test_who_joins_by_itself_far_behind_gets_the_snapshot_first() -> None:
+    """What waits for it to catch up must not hold up that by which it does."""
+    quorum = Quorum(
+        voters=4,
+        first_voters=3,
+        bytes_between_snapshots=1_500,
+        segment_bytes=1_024,
+        retention_bytes=1_000,
+        fetch_snapshot_bytes_max=500,
+    )
+    quorum.start()
+    late = quorum.nodes[4]
+    for number in range(90):
+        quorum.commit(b"%90d" % number)
+        if number == 30:
+            quorum.settle()
+            late.kill()
+    quorum.world.run(quorum.world.now_ms + CAUGHT_UP_WITHIN_MS)
+    late.settings = replace(late.settings, auto_join=True)
+    late.start()
+    quorum.run_until(lambda: 4 in voters_of(quorum, 1), 5_000)
+    assert late.installed
 
 
 def test_nobody_joins_by_itself_by_default() -> None:
