@@ -46,7 +46,7 @@ def file_name(snapshot: OffsetAndEpoch) -> str:
 
 
 def part_name(snapshot: OffsetAndEpoch, origin: str = "") -> str:
-    """While it is being written, or comes from `origin`: one of the same id may be under way from elsewhere."""
+    """While it is written, or comes from `origin`: one of the same id may be under way from elsewhere."""
     return f"{snapshot.offset:020d}-{snapshot.epoch:010d}{origin}{PART_SUFFIX}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,5 +45,16 @@ def test_a_quorum_that_takes_snapshots_all_the_time_keeps_its_promises(seed: int
 @pytest.mark.parametrize("seed", seeds(200, 1, 9))
 def test_a_quorum_whose_voters_change_keeps_its_promises(seed: int) -> None:
     chaos = Chaos(Quorum(seed, voters=4, first_voters=1 + seed % 3, **(TIGHT if seed % 2 else {})))
+    chaos.play()
+    assert chaos.totals["committed"] > 50
+
+
+@pytest.mark.parametrize("seed", seeds(300, 1, 5))
+def test_a_quorum_that_is_made_dynamic_keeps_its_promises(seed: int) -> None:
+    quorum = Quorum(seed, voters=4, observers=1, **(TIGHT if seed % 2 else {}))
+    quorum.is_dynamic = True  # its voters change as soon as it can be done
+    for node in quorum.nodes.values():
+        node.settings = replace(node.settings, auto_join=seed % 3 > 0)
+    chaos = Chaos(quorum)
     chaos.play()
     assert chaos.totals["committed"] > 50

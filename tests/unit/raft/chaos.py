@@ -161,9 +161,13 @@ class Chaos:
                 self._restart(active, power_loss=False)
 
     def _change_voters(self, node: QuorumNode) -> None:
-        """Add `node` where it is no voter, remove it where it is one."""
+        """Add `node` where it is no voter, remove it where it is one; a static quorum becomes dynamic."""
         active = self.quorum.active()
         if active is None or active.replica is None:
+            return
+        if active.replica.kraft_version == 0:
+            self.totals["upgrades"] += 1
+            active.replica.upgrade_kraft_version(1, lambda _: VoteResponse())
             return
         voters = active.replica.machine.voters
         voter = self.quorum.voter(node.id)
