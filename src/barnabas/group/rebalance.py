@@ -23,6 +23,9 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group_response import JoinGroupResponse
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
 
+LOOK_AGAIN_MS = 1_000
+"""At least this long a group waits on where nobody rejoined, whatever time-outs its members have."""
+
 
 def rebalance_or_complete(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
     """Begin a rebalance where none is under way, else complete it if everybody is here."""
@@ -87,7 +90,7 @@ def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcom
     if group.state is GroupState.DEAD:
         return Outcome()
     if not group.elect_joined_leader() and group.members:
-        _wait(table, group, at, group.rebalance_timeout_ms)
+        _wait(table, group, at, max(group.rebalance_timeout_ms, LOOK_AGAIN_MS))
         return Outcome()
     group.begin_generation(at.wall_ms)
     if group.state is GroupState.EMPTY:
