@@ -224,6 +224,9 @@ def _write_replacement(
             response.error_code = error
             table.answer(joining.parked, response)
         elif member is not None:
+            if member.join is joining.parked:
+                # Its session may have run out meanwhile, which does not matter to one that waits.
+                table.keep_alive(group, member, at)
             table.answer_join(member, _returned(group, joining.caller, new_id, old_leader))
         return Outcome()
 
