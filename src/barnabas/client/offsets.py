@@ -224,7 +224,7 @@ async def _refresh(client: Client, names: list[str]) -> None:
     try:
         await client.cluster.refresh(names)
     except ChannelError as error:
-        client.ports.log("debug", "offsets.no_metadata", error=str(error))
+        client.ports.log("debug", "consumer.no_metadata", error=str(error))
 
 
 async def _learn_names(client: Client, response: Any) -> None:
