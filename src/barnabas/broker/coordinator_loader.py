@@ -3,7 +3,8 @@
 One shard after the other, in slices of at most ``SLICE_MS``; bytes that are not in memory are brought there
 in the background, while others go on. A shard whose leadership ended meanwhile is dropped. One whose log
 cannot be read is tried again, and others are loaded meanwhile: where a batch rotted it goes on behind what
-was replayed, once that is mended; for any other reason it begins anew, and there is no coordinator until then.
+was replayed, once that is mended; for any other reason it begins anew, and there is no coordinator until
+then.
 
 Source: ``CoordinatorLoaderImpl`` of Apache Kafka 4.3, where such a shard waits for the next leadership.
 """
