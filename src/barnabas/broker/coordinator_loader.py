@@ -107,9 +107,11 @@ class Loader(Generic[M]):
             try:
                 self._step(load, until_ms)
             except (ValueError, StructError, KafkaError, OSError) as error:
-                if self._loads and self._loads[0] is load:
-                    self._loads.popleft()
-                self._try_later(load, error)
+                self._on_error(load, error)
+            except Exception as error:
+                self._on_error(load, error)
+                self._go_on()
+                raise  # a fault of this program: told as one, and others are loaded
             if self._ports.clock.now_ms() >= until_ms:
                 break
         self._go_on()
@@ -150,7 +152,10 @@ class Loader(Generic[M]):
         self._loads.appendleft(load)
         self._go_on()
 
-    def _try_later(self, load: _Load[M], error: Exception) -> None:
+    def _on_error(self, load: _Load[M], error: Exception) -> None:
+        """It is tried again later."""
+        if self._loads and self._loads[0] is load:
+            self._loads.popleft()
         load.pending = None
         is_storage = isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
         if not is_storage:  # else a batch is being mended: what was replayed before it stays

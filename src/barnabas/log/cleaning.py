@@ -295,8 +295,10 @@ class LogCleaner:
             self._on_helper_died(error)
         elif isinstance(error, OSError):
             self._logs.fail(work.directory, f"compacting {partition} failed: {error}")
-        else:  # whatever this log has that nobody thought of, the others are compacted
+        else:
             self._leave_alone(partition, repr(error))
+            self._give_up(work)
+            raise error  # a fault of this program: told as one, and other logs are compacted
         self._give_up(work)
 
     def _leave_alone(self, partition: TopicPartition, reason: str) -> None:

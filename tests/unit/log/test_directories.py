@@ -243,6 +243,8 @@ def test_a_log_that_cannot_be_compacted_keeps_no_other_from_it(
         return build_map(plan, *others)
 
     monkeypatch.setattr(cleaner, "build_map", fail)
+    with pytest.raises(MemoryError):
+        world.run_ms(200_000)
     world.run_ms(200_000)
     assert list(world.logs.cleaner.uncleanable) == [T0]
     assert len(values(world.logs.logs[T0])) == 20 and len(values(world.logs.logs[T1])) < 10
