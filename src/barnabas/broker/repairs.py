@@ -253,7 +253,9 @@ class Repairs:
             elif isinstance(result, OSError):
                 self._fail(work, result)
             elif isinstance(result, BaseException):
-                raise result
+                work.why_not = repr(result)
+                self._later(work)
+                raise result  # a fault of this program: told as one
             else:
                 then(work, result)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.log import mending
 from barnabas.log.partition_log import PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.types import TopicPartition
@@ -149,3 +150,19 @@ def test_a_log_that_lost_its_tail_though_it_closed_cleanly_is_told_to_the_contro
     assert cluster.broker(node).logs.previous_broker_epoch == -1
     cluster.until(lambda: cluster.broker(node).lifecycle.phase.value == "running")
     cluster.until(lambda: log_on(cluster, node).log_end_offset == 36)
+
+
+def test_a_damage_is_looked_at_again_after_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, leader = written()
+    rot(cluster, leader)
+    examine = mending.examine
+
+    def fail(place: mending.Place) -> mending.Damage | None:
+        monkeypatch.setattr(mending, "examine", examine)
+        raise MemoryError("for a moment")
+
+    monkeypatch.setattr(mending, "examine", fail)
+    cluster.fetch(node=leader, offset=log_on(cluster, leader).segments[1].base_offset)
+    with pytest.raises(MemoryError):
+        cluster.run(1000)
+    cluster.until(lambda: cluster.broker(leader).replicas.repairs.mended == 1)
