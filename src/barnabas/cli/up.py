@@ -108,7 +108,7 @@ class Cluster:
             self._readiness.close()
         if self._ports is not None:
             self._ports.network.abort_all()
-            self._ports.background.stop()
+            self._ports.stop()
         self._loop.close()
 
     def _alive_endpoints(self) -> list[Endpoint]:

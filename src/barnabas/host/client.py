@@ -93,7 +93,7 @@ class Connected:
             return
         self.client.close()
         self.run_for(0)
-        self._ports.background.stop(wait=False)
+        self._ports.stop(wait=False)
         self._loop.close()
 
     # -- running ---------------------------------------------------------------------------------

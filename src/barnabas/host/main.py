@@ -85,7 +85,7 @@ class NodeProcess:
             self._collector.end()
             self._watch.stop()
             self.ports.network.abort_all()
-            self.ports.background.stop(wait=self._status == 0)
+            self.ports.stop(wait=self._status == 0)
             self._loop.close()
         return self._status
 

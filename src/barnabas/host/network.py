@@ -135,8 +135,8 @@ class HostNetwork:
     ) -> None:
         if isinstance(found, OSError):
             receiver.on_closed(found)
-        elif isinstance(found, BaseException):
-            raise found
+        elif isinstance(found, BaseException):  # what is no name at all: UnicodeError
+            receiver.on_closed(OSError(errno.EINVAL, f"{endpoint.host!r}: {found}"))
         else:
             _Attempt(self, endpoint, receiver, found).begin()
 

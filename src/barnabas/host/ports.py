@@ -72,17 +72,19 @@ class HostPorts:
         self.clock = HostClock()
         self.disk = HostDisk()
         self.background = HostBackground(loop)
+        self._resolver = HostBackground(loop)
+        """Names are looked up beside the disks' work: where no name server answers, nobody's sync waits."""
         self.wakeups = HostWakeups(loop)
         self.helper = HelperProcess()
         self.journal = journal
         self.times = loop.times
         self._seed = os.urandom(16).hex()
         if config is None:
-            self.network = HostNetwork(loop, self.background, self.log)
+            self.network = HostNetwork(loop, self._resolver, self.log)
         else:
             self.network = HostNetwork(
                 loop,
-                self.background,
+                self._resolver,
                 self.log,
                 connections_max=min(config.sockets.connections_max, connections_that_fit()),
                 connections_per_ip_max=config.sockets.connections_per_ip_max,
@@ -98,6 +100,11 @@ class HostPorts:
     def halt(self, reason: str) -> NoReturn:
         self.log("error", "node.halted", reason=reason)
         os._exit(HALT_STATUS)
+
+    def stop(self, *, wait: bool = True) -> None:
+        """End the threads; `wait`: let the jobs that run end, but for names that are looked up."""
+        self._resolver.stop(wait=False)
+        self.background.stop(wait=wait)
 
     def describe(self) -> dict[str, object]:
         """What the shell knows of itself: turns, traffic, background work, log lines by level."""

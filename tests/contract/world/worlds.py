@@ -47,7 +47,7 @@ class RealWorld:
 
     def close(self) -> None:
         self.ports.network.abort_all()
-        self.ports.background.stop()
+        self.ports.stop()
         self._loop.stop()
         self._loop.run_forever()
         self._loop.close()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import resource
 import socket
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from barnabas import limits
+from barnabas.host import network
 from barnabas.host.background import HostBackground
+from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.network import HostNetwork
-from barnabas.host.ports import connections_that_fit
+from barnabas.host.ports import HostPorts, connections_that_fit
 from barnabas.ports import Connection
 from barnabas.types import Buffer, Endpoint
 from tests.unit.host.running import PATIENCE_S, run_until
@@ -196,6 +199,34 @@ def test_an_unknown_name_ends_in_an_error(world: World) -> None:
     world.network.connect(Endpoint("no-such-host.invalid", 9), client)
     world.until(lambda: bool(client.ends))
     assert isinstance(client.ends[0], OSError)
+
+
+def test_what_is_no_name_ends_in_an_error(world: World) -> None:
+    client = Recorder()
+    world.network.connect(Endpoint("two..dots", 9), client)
+    world.until(lambda: bool(client.ends))
+    assert isinstance(client.ends[0], OSError) and not world.faults
+
+
+def test_names_that_nobody_resolves_keep_no_job_from_a_thread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silence, done = threading.Event(), list[object]()
+
+    def resolve(endpoint: Endpoint) -> list[object]:
+        silence.wait()
+        return []
+
+    monkeypatch.setattr(network, "_resolve", resolve)
+    ports = HostPorts(world.loop, Journal(level="error"))
+    for number in range(2 * limits.BACKGROUND_THREADS_MAX):
+        ports.network.connect(Endpoint(f"broker{number}.invalid", 9), Recorder())
+    ports.background.run("raft-log", lambda: "synced", done.append)
+    try:
+        world.until(lambda: done == ["synced"])
+    finally:
+        silence.set()
+        ports.stop()
 
 
 def test_a_taken_port_is_one_sentence(world: World) -> None:
