@@ -116,6 +116,10 @@ def _assess(disk: Disk, opened: Opened, settings: ReplicaSettings) -> Assessment
     me = ReplicaKey(settings.node_id, settings.directory_id)
     if not settings.can_vote:
         raise RecoveryRefusedError(f"node {me.id} is no controller")
+    if opened.history.kraft_version < 1 and me.id not in voters.nodes:
+        raise RecoveryRefusedError(
+            f"the log does not say who votes, and controller.quorum.voters does not name node {me.id}"
+        )
     if shape.end_offset == 0:
         raise RecoveryRefusedError(f"{opened.directory} has no log: there is nothing to recover")
     timestamp = opened.snapshot.last_contained_timestamp if opened.snapshot else -1

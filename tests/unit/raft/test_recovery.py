@@ -139,3 +139,12 @@ def test_a_directory_without_a_log_is_refused() -> None:
     disk = node.machine.disk.open_for_process()
     with pytest.raises(RecoveryRefusedError, match="nothing to recover"):
         assess(disk, node.settings, "/data")
+
+
+def test_a_survivor_that_nobody_names_as_a_voter_is_refused() -> None:
+    quorum = Quorum()
+    survivor = _lose_majority(quorum)
+    disk = survivor.machine.disk.open_for_process()
+    settings = replace(survivor.settings, static_voters={})
+    with pytest.raises(RecoveryRefusedError, match="does not name node"):
+        assess(disk, settings, "/data")
