@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from barnabas.cli.failure import Failure
 from barnabas.cli.other_quorum import find_quorum
-from barnabas.config.meta_properties import FILE_NAME, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
 from barnabas.host.network import machine_name
 from barnabas.ports import Disk
@@ -51,22 +50,18 @@ class FirstVoters:
                     " --no-initial-controllers and add this controller"
                 )
 
-    def write(self, disk: Disk, wall_ms: int) -> None:
-        """After the directories were formatted. Raises ``OSError``."""
-        if not self._standalone and self._initial is None:
-            return
-        directory = self._config.metadata_log_dir
-        meta = read_meta_properties(disk, directory)
-        assert meta is not None
-        if self._initial is not None:
-            voters = self._initial
-            own = voters.nodes[meta.node_id].key.directory_id
-            renamed = MetaProperties(meta.cluster_id, meta.node_id, own)
-            disk.write_atomic(f"{directory}/{FILE_NAME}", renamed.format_text().encode())
-        else:
-            key = ReplicaKey(meta.node_id, meta.directory_id)
+    def prepare(self, disk: Disk, wall_ms: int, directory: str, directory_id: Uuid) -> Uuid:
+        """Write them into a new metadata directory; the id that `directory` has then. Raises ``OSError``."""
+        if directory != self._config.metadata_log_dir:
+            return directory_id
+        voters, node = self._initial, self._config.node_id
+        if self._standalone:
+            key = ReplicaKey(node, directory_id)
             voters = VoterSet.of(VoterNode(key, self._reached_at(), KRAFT_VERSIONS))
+        if voters is None:
+            return directory_id
         write_first_snapshot(disk, directory, voters, wall_ms)
+        return voters.nodes[node].key.directory_id
 
     def _reached_at(self) -> dict[str, Endpoint]:
         """Where others reach this controller, by listener."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -63,16 +64,16 @@ def format_directories(
         for directory in directories_of(config):
             if not ignore_formatted and read_meta_properties(disk, directory) is not None:
                 raise Failure(f"{directory} is formatted already; --ignore-formatted accepts that")
+        wall_ms = time.time_ns() // 1_000_000
         done = format_node(
             disk,
             config,
             cluster_id,
             os.urandom,
-            time.time_ns() // 1_000_000,
+            wall_ms,
             features=levels,
+            prepare=partial(first.prepare, disk, wall_ms),
         )
-        if config.metadata_log_dir in done:  # where it was there already it has voters and an id
-            first.write(disk, time.time_ns() // 1_000_000)
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}") from error
     except ValueError as error:

@@ -7,7 +7,7 @@ directory which has the latter is whole. Source: Kafka's ``Formatter``; KIP-631,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.config.meta_properties import (
     BOOTSTRAP_CHECKPOINT,
@@ -24,6 +24,7 @@ from barnabas.metadata.codec import encode_records
 from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
 from barnabas.ports import Disk
 from barnabas.record.builder import ControlType, build_batch, control_batch
+from barnabas.types import Uuid
 from barnabas.wire.codec import encode_bytes
 from barnabas.wire.messages.snapshot_footer_record import SnapshotFooterRecord
 from barnabas.wire.messages.snapshot_header_record import SnapshotHeaderRecord
@@ -43,9 +44,12 @@ def format_node(
     wall_ms: int,
     *,
     features: Mapping[str, int] | None = None,
+    prepare: Callable[[str, Uuid], Uuid] = lambda directory, directory_id: directory_id,
 ) -> list[str]:
-    """Format what is not; the directories that were. Raises :class:`DirectoryError` where a directory
-    is another node's or cluster's, ``ValueError`` for unknown features and levels, ``OSError``."""
+    """Format what is not; the directories that were. `prepare` puts what else belongs there into a new
+    directory, before that counts as formatted, and says what its id is. Raises :class:`DirectoryError`
+    where a directory is another node's or cluster's, ``ValueError`` for unknown features and levels,
+    ``OSError``."""
     missing: list[str] = []
     for directory in directories_of(config):
         meta = read_meta_properties(disk, directory)
@@ -61,7 +65,8 @@ def format_node(
         for directory in missing:
             disk.make_dirs(directory)
             disk.write_atomic(f"{directory}/{BOOTSTRAP_CHECKPOINT}", checkpoint)
-            meta = MetaProperties(cluster_id, config.node_id, random_uuid(random_bytes))
+            directory_id = prepare(directory, random_uuid(random_bytes))
+            meta = MetaProperties(cluster_id, config.node_id, directory_id)
             disk.write_atomic(f"{directory}/{FILE_NAME}", meta.format_text().encode())
     return missing
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from errno import ENOSPC
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from barnabas.cli.storage import app
@@ -13,6 +15,12 @@ from barnabas.raft.formatting import first_snapshot_path
 
 CLUSTER_ID = "c3RvcmFnZS1mb3JtYXQtdA"
 DIRECTORY_ID = "JEXY6aqzQY-32P5TStzaFg"
+CONTROLLER = (
+    "process.roles=broker,controller\nnode.id=1\n"
+    "controller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+    "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
+    "controller.listener.names=CONTROLLER\n"
+)
 
 
 def _format(file: Path, *words: str) -> None:
@@ -22,19 +30,31 @@ def _format(file: Path, *words: str) -> None:
 
 def test_a_directory_that_is_added_changes_nothing_about_who_votes(tmp_path: Path) -> None:
     file, first, added = tmp_path / "server.properties", tmp_path / "1", tmp_path / "2"
-    text = (
-        "process.roles=broker,controller\nnode.id=1\n"
-        "controller.quorum.bootstrap.servers=127.0.0.1:9093\n"
-        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
-        "controller.listener.names=CONTROLLER\n"
-    )
-    file.write_text(f"{text}log.dirs={first}\n")
+    file.write_text(f"{CONTROLLER}log.dirs={first}\n")
     _format(file, "--no-initial-controllers")
     disk = HostDisk()
     before = read_meta_properties(disk, str(first))
-    file.write_text(f"{text}log.dirs={first},{added}\n")
+    file.write_text(f"{CONTROLLER}log.dirs={first},{added}\n")
     voter = f"1@127.0.0.1:9093:{DIRECTORY_ID}"
     _format(file, "--ignore-formatted", "--initial-controllers", voter)
     assert read_meta_properties(disk, str(added)) is not None
     assert read_meta_properties(disk, str(first)) == before
     assert not disk.exists(first_snapshot_path(str(first)))
+
+
+def test_a_metadata_directory_counts_as_formatted_when_it_says_who_votes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device", "somewhere")
+
+    file, directory = tmp_path / "server.properties", tmp_path / "1"
+    file.write_text(f"{CONTROLLER}log.dirs={directory}\n")
+    words = ["format", "--cluster-id", CLUSTER_ID, "--standalone", str(file)]
+    with monkeypatch.context() as patched:
+        patched.setattr("barnabas.cli.first_voters.write_first_snapshot", fail)
+        assert CliRunner().invoke(app, words).exit_code == 1
+    disk = HostDisk()
+    assert read_meta_properties(disk, str(directory)) is None
+    _format(file, "--standalone")
+    assert disk.exists(first_snapshot_path(str(directory)))
