@@ -182,8 +182,9 @@ class Background(Protocol):
         job: Callable[[], T],
         done: Callable[[T | BaseException], None],
     ) -> None:
-        """Run `job` in order after earlier jobs of the same `queue`, and after their `done`; queues are
-        independent. `done` gets the result or the exception, on the node's thread."""
+        """Run `job` in order after earlier jobs of the same `queue`; queues are independent.
+        `done` gets the result or the exception, on the node's thread, perhaps when the next job of the
+        queue is over as well."""
 
     def run_brief(
         self,
