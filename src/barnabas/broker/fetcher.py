@@ -253,8 +253,14 @@ class Fetcher:
                 self._end_round()
                 return
             followed = self.followed.get(key)
-            if followed is not None:
+            if followed is None:
+                continue
+            try:
                 self._on_partition(key, followed, data)
+            except Exception as error:  # a fault of this program: told as one, and others go on
+                self._fail(key, followed.state, repr(error))
+                self.context.ports.wakeups.call_soon(partial(self._take, parts))
+                raise
         self.context.ports.wakeups.call_soon(partial(self._take, parts))
 
     def _end_round(self) -> None:

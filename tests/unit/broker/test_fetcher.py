@@ -333,3 +333,25 @@ def test_an_answer_to_a_former_question_is_ignored(world: World) -> None:
     world.follow(epoch=1)
     world.answer(data(0, b"a"), data(1))
     assert world.log().log_end_offset == 0
+
+
+def test_a_fault_at_one_partition_does_not_keep_the_others_from_being_fetched(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow = Partition.append_as_follower
+
+    def append(partition: Partition, records: bytes) -> None:
+        if partition.index == 0:
+            raise MemoryError("for a batch of this size")
+        follow(partition, records)
+
+    monkeypatch.setattr(Partition, "append_as_follower", append)
+    with pytest.raises(MemoryError):  # the loop tells of it, and goes on
+        world.answer(data(0, b"a"), data(1, b"b"))
+    while not world.hand.sent:
+        assert world.ports.world.step(), "nothing is fetched any more"
+    assert {i: p.fetch_offset for i, p in world.asked().items()} == {1: 1}
+    monkeypatch.undo()
+    world.follow(epoch=1)
+    world.answer()
+    assert world.asked()[0].fetch_offset == 0
