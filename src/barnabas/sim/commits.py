@@ -3,7 +3,8 @@
 A commit is *open* from when it is sent until it is acknowledged; one that failed may still arrive, so it
 stays open. A coordinator may hold the last acknowledged commit, or one that is open or was sent before
 that one was acknowledged: never one that nobody asked for, and never one that was acknowledged before
-the newest acknowledged one was even sent ("a committed offset never goes back unasked").
+the newest acknowledged one was even sent ("a committed offset never goes back unasked"). To delete what is
+committed is one more thing to ask for, with `GONE` as its offset.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Mapping
 Place = tuple[str, int]
 """Topic and partition."""
 OPEN = 1 << 62
+GONE = -1
+"""The offset of somebody who asks to delete what is committed."""
 
 
 class Attempt:
@@ -50,6 +53,8 @@ class Commits:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Place, Committed]] = defaultdict(dict)
+        self.by_hand: set[str] = set()
+        """Groups of which nobody reads."""
         self._order = 0
 
     def _next(self) -> int:
@@ -78,28 +83,35 @@ class Commits:
             attempt.of.newest = max(attempt.of.newest, attempt.sent)
 
     def acknowledged(self, place: Place) -> list[tuple[str, int]]:
-        """(group, the largest offset that was acknowledged) of every group that committed `place`."""
+        """(group, the largest offset that was acknowledged) of every group whose readers committed
+        `place`."""
         found = []
         for group, places in self._groups.items():
+            if group in self.by_hand:
+                continue
             attempts = places[place].attempts if place in places else ()
             offsets = [a.offset for a in attempts if a.acknowledged != OPEN]
             if offsets:
                 found.append((group, max(offsets)))
         return found
 
-    def forget(self, group: str) -> None:
-        """Somebody asked to delete the group, or its offsets."""
-        self._groups.pop(group, None)
+    def groups(self) -> list[str]:
+        """All of which anybody asked anything."""
+        return list(self._groups)
+
+    def places(self, group: str) -> list[Place]:
+        """What anybody asked to commit for `group`."""
+        return sorted(self._groups[group])
 
     def check(self, group: str, found: Mapping[Place, int]) -> str:
         """What is wrong with a coordinator that holds `found` for `group`; empty where nothing is."""
         for place, committed in self._groups[group].items():
-            newest, offset = committed.newest, found.get(place)
-            if offset is None:
-                if newest >= 0:
-                    return f"group {group} has no offset for {place}, though one was acknowledged"
+            newest, offset = committed.newest, found.get(place, GONE)
+            if offset == GONE and newest < 0:
                 continue
             mine = committed.by_offset.get(offset)
+            if offset == GONE and (mine is None or all(a.acknowledged < newest for a in mine)):
+                return f"group {group} has no offset for {place}, though one was acknowledged"
             if mine is None:
                 return f"group {group} has offset {offset} for {place}, which nobody committed"
             if all(a.acknowledged < newest for a in mine):

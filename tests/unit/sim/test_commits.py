@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.sim.commits import Commits
+from barnabas.sim.commits import GONE, Commits
 
 PLACE = ("t", 0)
 
@@ -53,8 +53,14 @@ def test_what_nobody_committed_and_what_is_missing() -> None:
     assert commits.check("another", {}) == ""
 
 
-def test_a_deleted_group_has_nothing_to_keep() -> None:
+def test_what_was_deleted_does_not_come_back() -> None:
     commits = Commits()
     commits.acknowledge(commits.begin("g", {PLACE: 5}))
-    commits.forget("g")
+    attempts = commits.begin("g", {PLACE: GONE})
+    assert commits.check("g", {PLACE: 5}) == "" and commits.check("g", {}) == ""
+    commits.acknowledge(attempts)
     assert commits.check("g", {}) == ""
+    assert "older than what was acknowledged" in commits.check("g", {PLACE: 5})
+    commits.acknowledge(commits.begin("g", {PLACE: 7}))
+    assert commits.check("g", {PLACE: 7}) == ""
+    assert "has no offset" in commits.check("g", {})

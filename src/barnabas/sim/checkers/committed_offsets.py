@@ -45,12 +45,18 @@ class CommittedOffsetsStay(Checker):
             self._epochs += shown[len(known) :] or known[len(shown) :]
 
     def _look(self, node: SimNode) -> None:
+        broker = node.node.broker if node.node is not None else None
+        if broker is None:
+            return
+        partition_for = broker.groups.partition_for
         for shard in serving(node):
             known = self._epochs[shard.partition] if shard.partition < len(self._epochs) else -1
             if shard.leader_epoch < known:
                 continue
             offsets = shard.machine.offsets
-            for group_id in offsets.group_ids():
+            # Also of groups of which it knows nothing at all.
+            here = {g for g in self._commits.groups() if partition_for(g) == shard.partition}
+            for group_id in sorted(here.union(offsets.group_ids())):
                 found = {place: value.offset for place, value in offsets.committed_items(group_id)}
                 wrong = self._commits.check(group_id, found)
                 if wrong:

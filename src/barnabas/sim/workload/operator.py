@@ -18,6 +18,7 @@ from barnabas.sim.workload.administration import (
     NOT_WHERE_DATA_IS_LOST,
     move_replicas,
 )
+from barnabas.sim.workload.groups import GROUPS
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
@@ -281,4 +282,5 @@ HABITS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "remakes topics": remake_topic,
     "tends offsets": tend_offsets,
     **ADMINISTRATION,
+    **GROUPS,
 }
