@@ -17,9 +17,10 @@ class AcknowledgedTopicsStay(Checker):
         self._history = history
 
     def finish(self, cluster: SimCluster) -> None:
+        newest = max(n.node.quorum.high_watermark for n in cluster.up() if n.node is not None)
         for node in cluster.up():
             assert node.node is not None
-            if node.node.broker is None:
+            if node.node.broker is None or node.node.quorum.applied_offset < newest:
                 continue
             topics = node.node.metadata.image.topics_by_name
             for name, partitions in sorted(self._history.topics.items()):
