@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from barnabas.sim import gets_on, swarm
+from barnabas.sim.bounds import bounded
 from barnabas.sim.checkers import all_checkers
 from barnabas.sim.checkers.high_watermark import led_partitions
 from barnabas.sim.checkers.judges import Judges
@@ -108,7 +109,7 @@ class Run:
         self._looks = 0
         self.story = Story(self.world)
         self.checkers = all_checkers(self.history, self.story)
-        self.world.note(f"seed {seed}: {drawn.topology}")
+        self.world.note(f"seed {seed}: {drawn.topology} {drawn.bounds or ''}")
         self.world.after_touch.append(Judges(self.cluster, self.checkers).look)
 
     def play(self) -> None:
@@ -271,7 +272,8 @@ def _play(seed: int, plan: Plan) -> Result:
     run = Run(seed, plan)
     failure = judge = ""
     try:
-        run.play()
+        with bounded(run.swarm.bounds):
+            run.play()
     except Violation as error:
         failure, judge = f"Violation: {error}", _judge(error)
     except Exception:  # noqa: BLE001 - any fault of a node is a finding

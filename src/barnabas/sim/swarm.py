@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from barnabas.metadata.features import ELR_VERSION, METADATA_VERSION
 from barnabas.ports import Rng
+from barnabas.sim import bounds
 from barnabas.sim.cluster import Topology
 from barnabas.sim.faults import KINDS, LOSE_DATA
 from barnabas.sim.history import Promise
@@ -27,6 +28,7 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "controller.quorum.election.backoff.max.ms": (None, None, "100"),
     "controller.quorum.fetch.max.bytes": (None, None, None, "400", "3000"),
     "controller.quorum.fetch.snapshot.max.bytes": (None, "300", "2000"),
+    "internal.metadata.max.batch.size.in.bytes": (None, None, None, "2000", "10000"),
     "internal.metadata.log.segment.bytes": (None, "4096", "16384"),
     "log.cleaner.backoff.ms": (None, "100", "500"),
     "log.cleaner.delete.retention.ms": (None, None, "0", "1000"),
@@ -99,6 +101,8 @@ class Swarm:
     """Whether groups are waited for until they have read everything: sessions of lost members take long."""
     cuts: bool
     """Whether records are deleted when everything has been read."""
+    bounds: Mapping[str, int]
+    """Of the program, by full name: those that are small."""
 
 
 def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
@@ -112,6 +116,7 @@ def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
         rng_of("restart at the end").random() < 0.12,
         rng_of("groups at the end").random() < 0.2,
         rng_of("cuts at the end").random() < 0.5,
+        bounds.draw(rng_of),
     )
 
 

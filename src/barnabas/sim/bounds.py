@@ -1,0 +1,99 @@
+"""Bounds of the program that a seed makes small, so that what only happens among thousands of partitions, or
+in long logs, happens among a few: work in slices, requests that name a part of what there is, files that are
+closed again, what is no longer in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+
+from barnabas.ports import Rng
+
+SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
+    "answered partitions": ((1, 2), ("broker.fetch.ANSWERED_MAX", "broker.fetch.TIMED_FROM")),
+    "assigned directories": ((1, 2), ("broker.directory_assignments.PARTITIONS_MAX",)),
+    "cold reads": ((0, 1), ("broker.fetch.COLD_READS_MAX",)),
+    "controller at once": (
+        (0, 1, 3),
+        tuple(
+            f"controller.{module}.AT_ONCE"
+            for module in ("pieces", "fencing", "designated", "leaving", "gathering")
+        ),
+    ),
+    "controller steps": (
+        (1, 2),
+        tuple(
+            f"controller.{module}.STEP"
+            for module in ("pieces", "isr", "designated", "gathering", "rebalance", "sweep")
+        ),
+    ),
+    "controller turns": ((1, 2), ("controller.pieces.STEPS_MAX", "controller.runtime.STEPS_MAX")),
+    "controller looks": (
+        (1, 4),
+        tuple(
+            f"controller.{module}.LOOKED" for module in ("pieces", "isr", "designated", "rebalance")
+        ),
+    ),
+    "leaders looked at": ((1, 4), ("controller.sweep.LEADERS_LOOKED",)),
+    "moves of a pass": ((1, 2), ("controller.rebalance.MOVES_MAX",)),
+    "fetched at once": ((1, 2), ("broker.fetch.AT_ONCE", "broker.fetch_sessions.STEP")),
+    "taken partitions": ((1, 2), ("broker.fetcher.TAKEN_MAX", "broker.fetcher.TIMED_FROM")),
+    "named partitions": ((1, 2), ("broker.fetch_plan.NAMED_MAX",)),
+    "new replicas": ((1, 2), ("broker.replica_changes.NEW_SLICE",)),
+    "known replicas": ((2, 4), ("broker.replica_changes.KNOWN_SLICE",)),
+    "changes of ISRs": ((1, 2), ("broker.isr_changes.CHANGES_MAX",)),
+    "copied bytes": ((200, 2000), ("broker.log_dir_moves.SLICE_BYTES",)),
+    "loaded records": ((1, 3), ("broker.coordinator_loader.RECORDS_PER_LOOK",)),
+    "produced at once": (
+        (0, 1),
+        ("broker.handlers.produce.AT_ONCE", "broker.handlers.produce.STEP"),
+    ),
+    "described at once": (
+        (0, 1),
+        ("broker.handlers.metadata.AT_ONCE", "broker.handlers.metadata.STEP"),
+    ),
+    "applied bytes": ((1, 300), ("raft.applying.SLICE_BYTES",)),
+    "scanned bytes": ((100, 1000), ("raft.replica_log.SCAN_BYTES",)),
+    "bytes of the tail": ((0, 200), ("raft.replica_log.TAIL_BYTES_MAX",)),
+    "appends of the tail": ((1, 2), ("raft.replica_log.TAIL_APPENDS_MAX",)),
+    "snapshot values": ((1, 5), ("raft.snapshots.VALUES_MAX",)),
+    "snapshot bytes": ((100, 1000), ("raft.snapshots.READ_BYTES",)),
+    "index tables": ((1, 3), ("log.files.LOADED_TABLES_MAX",)),
+}
+"""What is bounded: the values to draw from, and where it stands (below ``barnabas``)."""
+STEPS = frozenset({
+    "broker.fetch_sessions.STEP", "broker.handlers.produce.STEP", "broker.handlers.metadata.STEP",
+})  # fmt: skip
+"""At least 1: whoever takes no step never gets on."""
+
+
+def draw(rng_of: Callable[[str], Rng]) -> dict[str, int]:
+    """By full name. In half of the seeds all bounds are as they are."""
+    if rng_of("small bounds").random() < 0.5:
+        return {}
+    found = {}
+    for what in sorted(SMALL):
+        rng = rng_of(f"small {what}")
+        if rng.random() < 0.4:
+            value = rng.choice(SMALL[what][0])
+            for name in SMALL[what][1]:
+                found[name] = max(value, 1) if name in STEPS else value
+    return found
+
+
+@contextmanager
+def bounded(bounds: Mapping[str, int]) -> Iterator[None]:
+    """While this lasts they are so."""
+    usual = []
+    for name, value in bounds.items():
+        path, _, attribute = name.rpartition(".")
+        module = import_module(f"barnabas.{path}")
+        usual.append((module, attribute, getattr(module, attribute)))
+        setattr(module, attribute, value)
+    try:
+        yield
+    finally:
+        for module, attribute, value in usual:
+            setattr(module, attribute, value)
