@@ -157,9 +157,11 @@ class ReplicaLogs(Checker):
             self._lives[node.id] = node.machine.starts
             for rule in self.rules:
                 rule.on_life(node, known)
+            gone = list(known)  # a life that ends before it knows what it has says nothing of it
         else:
-            for key in known.keys() - table.keys():
-                known[key].log = None
+            gone = [key for key in known if key not in table]
+        for key in gone:
+            known[key].log = None
         for key, partition in table.items():
             if key not in known:
                 known[key] = self._watch(node, key, partition)
