@@ -83,6 +83,7 @@ class SimNode:
         self._was_formatted = False
         self.is_leaving = False
         """Whether a controlled shutdown of its present life has begun."""
+        self._when_gone: list[Callable[[], None]] = []
         topology = cluster.topology
         count = topology.directories if node_id in topology.broker_ids else 1
         self.directories = ["/data", *(f"/data{n}" for n in range(2, count + 1))]
@@ -150,9 +151,10 @@ class SimNode:
             self.cluster.world.note(f"{kind} of node {self.id}")
             self.cluster.world.totals["power losses" if power_loss else "kills"] += 1
             process.kill(power_loss=power_loss)
+        self._tell_gone()
 
     def shut_down(self, done: Callable[[], None] = lambda: None) -> None:
-        """A controlled shutdown; the process is gone when it is done."""
+        """A controlled shutdown; `done` when the process is gone, of whatever."""
         if not self.is_up:
             return
         assert self.node is not None and self.process is not None
@@ -160,12 +162,13 @@ class SimNode:
         self.cluster.world.note(f"shut down node {self.id}")
         self.cluster.world.totals["shutdowns"] += 1
         self.is_leaving = True
+        self._when_gone.append(done)
 
         def finish() -> None:
             if self.process is process:
                 process.kill()
                 self.process = self.node = None
-            done()
+                self._tell_gone()
 
         try:
             self.node.begin_shutdown(finish)
@@ -177,7 +180,14 @@ class SimNode:
         self.machine.disk.process_died(power_loss=False)
         if self.process is process:
             self.process = self.node = None
+            self._tell_gone()
             self.cluster.on_halted(self)
+
+    def _tell_gone(self) -> None:
+        """Whoever shut it down goes on, also where something else has ended it meanwhile."""
+        waiting, self._when_gone = self._when_gone, []
+        for done in waiting:
+            self.cluster.world.after(0.0, done)
 
 
 def write_identity(disk: Disk, directory: str, cluster_id: str, key: ReplicaKey) -> None:

@@ -70,6 +70,11 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "leader.imbalance.check.interval.seconds": (None, "1", "3"),
 }
 """What a seed may set, with the values it draws from; None leaves the default."""
+REWRITES: Mapping[str, Sequence[str | None]] = {
+    "compression.type": (None, None, None, None, None, "gzip"),
+    "message.timestamp.type": (None, None, None, "LogAppendTime"),
+}
+"""What lets a leader write other bytes than those that a producer sent."""
 FEW_VALUES_OF_MIN_ISR = ("2", "2", "2", "1")
 RARE = {
     "restart-all": 0.3,
@@ -178,6 +183,10 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
     configs = {} if segments is None else {"internal.segment.bytes": segments}
     if segments is not None and _pick(rng_of, "preallocate", False, False, True):
         configs["preallocate"] = "true"
+    for key in ("compression.type", "message.timestamp.type"):
+        value = _pick(rng_of, key, *REWRITES[key])
+        if value is not None:
+            configs[key] = value
     topics = [TopicPlan("events", 3, configs=configs)]
     producers = [
         ProducerPlan("producer0", "events", (0, 2), linger_ms=linger, pause_ms=pause, value_bytes=size),

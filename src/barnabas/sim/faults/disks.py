@@ -111,7 +111,7 @@ def rot_at_rest(s: Strike) -> bool:
             if path.endswith(ROTS) and "/__cluster_metadata-" not in path and disk.content(path)
             and any(path.startswith(directory) for directory in below) and "-delete/" not in path
         ]  # fmt: skip
-        if paths and s.budget.others_have_all(node):  # the others may have gone since
+        if paths and not node.is_up and s.budget.others_have_all(node):  # they may have gone since
             path = s.rng.choice(paths)
             size = len(disk.content(path))
             # Of a log the end more often than the rest: what was written last nobody has read back yet.
@@ -170,6 +170,8 @@ def other_directories(s: Strike) -> bool:
     chosen = s.rng.choice(others) if shrinks else ""
 
     def change() -> None:
+        if node.is_up:
+            return  # it was killed while it left, and is back
         if not shrinks:
             free = [f"/data{n}" for n in range(2, 5) if f"/data{n}" not in node.directories]
             node.directories += free[:1]
