@@ -272,6 +272,7 @@ class LogDirectories:
         for partition in gone:
             log = self.logs.pop(partition)
             del self._home[partition]
+            self.cleaner.forget(partition)
             for segment in log.segments:
                 segment.close()
         directory.logs.clear()

@@ -65,6 +65,19 @@ def compacted(world: DirectoriesWorld) -> PartitionLog:
     return log
 
 
+def test_compaction_begins_anew_where_the_directory_of_a_log_by_this_name_failed() -> None:
+    world = DirectoriesWorld()
+    compacted(world)
+    first, second = world.logs.directories
+    world.logs.fail(first, "its disk failed")
+    log = world.logs.create(T0, OTHER_ID, second.directory_id)
+    fill(log, 60, b"k")
+    assert not second.compacted()
+    rounds = world.logs.cleaner.rounds
+    world.run_ms(100_000)
+    assert world.logs.cleaner.rounds == rounds + 1 and second.compacted()[T0] > 40
+
+
 def lose_a_batch_inside(world: DirectoriesWorld, log: PartitionLog) -> int:
     """A device loses the end of one of several unsynced segments; its offset. What follows is there."""
     first, second = log.segments[:2]
