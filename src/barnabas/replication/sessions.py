@@ -24,6 +24,9 @@ NO_SESSION = 0
 EPOCH_MAX = 0x7FFFFFFF
 EVICTION_MS_MIN = 120_000
 """A session this long without use may be evicted (MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+UNUSED_MS_MAX = 600_000
+"""One this long without use goes when another comes, also where there is room: each connection that is lost
+leaves one, and all that watch a partition cost something with every append."""
 
 PartitionKey = tuple[Any, int]
 """(topic id, or topic name before Fetch v13; partition)."""
@@ -161,11 +164,15 @@ class SessionCache(Generic[P]):
         """Keep `session` under the random `session_id`: (whether it was kept, whom it displaced)."""
         if session_id in self._sessions or session_id <= NO_SESSION:
             return False, None
+        oldest = next(iter(self._sessions.values()), None)
         displaced = None
         if len(self._sessions) >= self.slots:
             displaced = self._victim(session, now_ms)
             if displaced is None:
                 return False, None
+        elif oldest is not None and now_ms - oldest.last_fetch_ms > UNUSED_MS_MAX:
+            displaced = oldest
+        if displaced is not None:
             del self._sessions[displaced.id]
             self.evictions += 1
         session.id = session_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from barnabas.replication.sessions import (
     EPOCH_MAX,
     EVICTION_MS_MIN,
+    UNUSED_MS_MAX,
     ClientSession,
     FetchSession,
     SessionCache,
@@ -116,6 +117,17 @@ class TestCache:
         cache.add(session_of(-1, 1), 5, 0.0)
         assert cache.add(session_of(-1, 1), 5, 0.0) == (False, None)
         assert cache.add(session_of(-1, 1), 0, 0.0) == (False, None)
+
+    def test_what_was_not_used_for_long_goes_though_there_is_room(self) -> None:
+        cache: SessionCache[str] = SessionCache(10)
+        left, alive = session_of(2, 3), session_of(2, 3)
+        for number, session in enumerate((left, alive), 1):
+            cache.add(session, number, 0.0)
+        cache.touch(alive, 100.0)
+        assert cache.add(session_of(2, 3), 3, UNUSED_MS_MAX) == (True, None)
+        assert cache.add(session_of(2, 3), 4, UNUSED_MS_MAX + 1.0) == (True, left)
+        assert cache.add(session_of(2, 3), 5, UNUSED_MS_MAX + 2.0) == (True, None)
+        assert cache.get(2) is alive and len(cache) == 4
 
     def test_without_room_a_consumer_gets_no_session(self) -> None:
         cache: SessionCache[str] = SessionCache(1)
