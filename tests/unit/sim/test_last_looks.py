@@ -108,3 +108,16 @@ def test_a_restart_that_forgets_producers_is_seen() -> None:
     scene.log.producers.entries.clear()
     with pytest.raises(Violation, match="before and after a clean restart"):
         standing.compare(scene.cluster)
+
+
+def test_what_was_not_committed_may_be_anothers_after_a_restart() -> None:
+    scene = Scene()
+    end = scene.log.log_end_offset
+    scene.log.high_watermark = end - 5
+    standing = Standing(scene.cluster)
+    scene.log.epochs.assign(7, end - 5)
+    scene.log.producers.entries.clear()
+    standing.compare(scene.cluster)
+    scene.log.epochs.starts[-1] -= 1
+    with pytest.raises(Violation, match="before and after a clean restart"):
+        standing.compare(scene.cluster)
