@@ -32,6 +32,8 @@ from barnabas.types import Buffer, Endpoint
 
 SERVICE_PORT_OFFSET = 100
 LINE_BYTES_MAX = 64 * 1024
+LINES_MAX = 10_000
+"""That wait for the answer to the one before them, per connection."""
 
 
 class Dictionary:
@@ -73,13 +75,18 @@ class Dictionary:
 
 
 class Line:
-    """One connection: lines in, answers out, in the same order."""
+    """One connection: lines in, answers out, in the same order. What stands behind a change is looked at
+    when that is answered."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._connection: Connection | None = None
         self._text = bytearray()
         self._space = memoryview(bytearray(4096))
+        self._lines: deque[bytes] = deque()
+        self._is_answered = True
+        """The last line that was looked at."""
+        self._goes_on = False
 
     def on_connected(self, connection: Connection) -> None:
         self._connection = connection
@@ -91,17 +98,30 @@ class Line:
         self._text += self._space[:size]
         *lines, rest = self._text.split(b"\n")
         self._text = bytearray(rest)
-        for line in lines:
-            self._service.on_line(line.decode("utf-8", "replace").strip(), self)
-        if len(self._text) > LINE_BYTES_MAX and self._connection is not None:
+        self._lines += lines
+        too_much = len(self._text) > LINE_BYTES_MAX or len(self._lines) > LINES_MAX
+        if too_much and self._connection is not None:
             self._connection.abort()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._goes_on:
+            return
+        self._goes_on = True
+        while self._lines and self._is_answered and self._connection is not None:
+            self._is_answered = False
+            self._service.on_line(self._lines.popleft().decode("utf-8", "replace").strip(), self)
+        self._goes_on = False
 
     def on_closed(self, error: OSError | None) -> None:
         self._connection = None
 
     def say(self, text: str) -> None:
+        """Answer the line that was looked at last."""
         if self._connection is not None:
             self._connection.send([f"{text}\n".encode()])
+        self._is_answered = True
+        self._go_on()
 
 
 class Service:

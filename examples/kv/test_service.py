@@ -51,11 +51,12 @@ class Cluster:
         process.wait()
 
     def ask(self, node: int, line: str) -> str:
-        """The answer, or what the connection's error says."""
+        """The answer, or what the connection's error says; answers where there are several lines."""
         try:
             with socket.create_connection(("127.0.0.1", self.ports[node] + 100), 2) as connection:
                 connection.sendall(f"{line}\n".encode())
-                return connection.makefile().readline().strip()
+                answers = connection.makefile()
+                return "\n".join(answers.readline().strip() for _ in line.split("\n"))
         except OSError as error:
             return f"error: {error}"
 
@@ -91,6 +92,18 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     yield cluster
     for node in list(cluster.processes):
         cluster.kill(node)
+
+
+@pytest.mark.process
+def test_who_asks_behind_a_change_is_answered_behind_it(cluster: Cluster) -> None:
+    cluster.change("put city Brno")
+    leader = cluster.leader()
+    assert leader is not None
+    asked = "put city Prague\nget city\ndelete city\nget city\nnonsense\nget city"
+    answers = cluster.ask(leader, asked).split("\n")
+    assert answers[0].startswith("ok ") and answers[2].startswith("ok ")
+    assert [answers[1], answers[3], answers[5]] == ["value Prague", "none", "none"]
+    assert answers[4].startswith("error: ")
 
 
 @pytest.mark.process
