@@ -95,6 +95,20 @@ def test_a_watch_is_told_of_every_change_in_order() -> None:
     assert shown == [b"0", b"1", b"2", b"3", b"4", None]
 
 
+def test_a_watch_that_fails_costs_nobody_else_anything() -> None:
+    quorum = StoreQuorum()
+    store = quorum.stores[quorum.leader()]
+    told: list[Change] = []
+
+    def fail(change: Change) -> None:
+        raise ValueError("its own")
+
+    store.watch("/w", fail)
+    store.watch("/w", told.append)
+    assert quorum.result(lambda done: store.create("/w", b"1", done)) == "/w"
+    assert [change.key for change in told] == ["/w"]
+
+
 def test_a_lock_passes_on_in_order_when_its_holder_dies() -> None:
     quorum = StoreQuorum()
     first, second = quorum.follower(), quorum.leader()

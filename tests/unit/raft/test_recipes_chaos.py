@@ -62,12 +62,12 @@ class Contender:
             self.give_up_later(rng.choice([0.0, 1.0, 5.0, rng.uniform(0, WANT_MS_MAX)]), tried)
 
     def got(self, tried: int) -> None:
-        assert self.held and tried == self.tried
+        self.chaos.expect(self.held and tried == self.tried, "it is got by who holds it")
         self.chaos.on_got(self)
         self.give_up_later(self.chaos.rng.choice([0.0, self.chaos.rng.uniform(0, 200)]), tried)
 
     def lost(self, tried: int) -> None:
-        assert not self.held and self.fence == -1
+        self.chaos.expect(not self.held and self.fence == -1, "it is lost by who does not hold it")
         if tried == self.tried:
             self.chaos.totals["lost"] += 1
             self.later(self.chaos.rng.uniform(0, 50))
@@ -110,6 +110,7 @@ class RecipeChaos(Chaos):
         self.over = False
         self.contenders: list[tuple[SimProcess, Contender]] = []
         self.fence = -1
+        self.broken: list[str] = []
         self.got_after_healing: set[int] = set()
         quorum.chaos = self
         for node in quorum.nodes.values():
@@ -144,7 +145,13 @@ class RecipeChaos(Chaos):
         timeout = self.rng.choice([600, 1_500, 6_000])
         later(0)
 
+    def expect(self, held: bool, what: str) -> None:
+        """For callbacks, whose faults end in the log."""
+        if not held:
+            self.broken.append(what)
+
     def look(self) -> None:
+        assert not self.broken, self.broken
         self.contenders = [(p, c) for p, c in self.contenders if p.alive]
         holders = [c for _, c in self.contenders if c.held]
         assert len(holders) <= 1, holders
@@ -155,7 +162,7 @@ class RecipeChaos(Chaos):
                     assert session.id in self.stores.stores[node.id].tree.sessions, session
 
     def on_got(self, contender: Contender) -> None:
-        assert contender.fence > self.fence, (contender.fence, self.fence)
+        self.expect(contender.fence > self.fence, f"fence {contender.fence} after {self.fence}")
         self.fence = contender.fence
         self.totals["acquired"] += 1
         if self._healing:

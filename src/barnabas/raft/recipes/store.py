@@ -245,7 +245,14 @@ class Store:
         for change in changes:
             for prefix, on_change in list(self._watches):
                 if change.key.startswith(prefix):
-                    on_change(change)
+                    self._call(on_change, change)
+
+    def _call(self, callback: Callable[[Any], object], value: object) -> None:
+        """A user's fault is that user's: what is committed is applied once, and the others are told."""
+        try:
+            callback(value)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self.ports.log("error", "store.callback_failed", reason=repr(error))
 
     # -- the state machine's side ----------------------------------------------------------------
 
@@ -268,7 +275,7 @@ class Store:
             waiting = self._waiting.pop(0)
             mine = waiting.offset == offset and waiting.epoch == epoch
             lost = ProposalError("another leader took its place", definite=True)
-            waiting.on_done(applied.result if mine else lost)
+            self._call(waiting.on_done, applied.result if mine else lost)
 
     def _when_applied(self, offset: int, then: Callable[[], None]) -> None:
         if self.replica.applied_offset > offset:
@@ -290,12 +297,12 @@ class Store:
         if leader_id != self.replica.node_id:
             waiting, self._waiting = self._waiting, []
             for item in waiting:
-                item.on_done(ProposalError("the leadership was lost", definite=False))
+                self._call(item.on_done, ProposalError("the leadership was lost", definite=False))
         if leader_id >= 0:
             self._caller.keep_only(self._peers.get(leader_id))
         self.clock.on_leader(leader_id == self.replica.node_id)
         for callback in list(self._leader_callbacks):
-            callback(leader_id)
+            self._call(callback, leader_id)
 
     def on_leader(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with every new leader of the quorum."""
