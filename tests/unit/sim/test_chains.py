@@ -111,3 +111,25 @@ def test_reading_again_notices_what_changed_behind(pair: tuple[Replica, Replica]
     one.disk.file(one.log.segments[0].path).data[75] ^= 1
     with pytest.raises(Violation):
         one.held.verify(one.disk, one.log)
+
+
+def test_what_a_log_still_has_below_its_start_is_not_compared(
+    pair: tuple[Replica, Replica],
+) -> None:
+    """A leader that retention took the rest from cannot tell its follower that they part below (seed 204)."""
+    one, two = pair
+    for replica, epoch in ((one, 3), (two, 2)):
+        replica.append(b"a", 0)
+        replica.append(b"%d" % epoch, epoch)
+        replica.follow()
+    one.held.versions.committed[2] = one.held.last
+    for replica in pair:
+        replica.append(b"c", 3)
+        replica.log.high_watermark = 3
+        replica.log.advance_log_start(2)
+        replica.follow()
+    assert one.held.last is two.held.last
+    two.open()
+    two.log.advance_log_start(2)
+    two.follow()
+    assert one.held.last is two.held.last

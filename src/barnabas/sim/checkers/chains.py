@@ -259,7 +259,11 @@ class HeldLog:
         if held is not None and held.end != start and known is None:
             return []  # in the middle of a batch
         dropped = self.chain
-        self._restart(self._known_at(min(start, log.segments[0].base_offset)))
+        if known is not None and held is not None and held.end == start:
+            # What is left before it may be of a leader that lost: nobody compares it, nor reads it.
+            self._restart(known)
+        else:
+            self._restart(self._known_at(min(start, log.segments[0].base_offset)))
         return dropped
 
     def _known_at(self, offset: int) -> Link:
@@ -322,7 +326,7 @@ class HeldLog:
         self._positions[-1], self._segments[-1] = position, segment
         last = self.chain[-1]
         known = last.header
-        if known is None or header.next_offset != last.end:
+        if known is None or header.next_offset != last.end or last.end <= self._start:
             return
         if (header.crc, header.leader_epoch) != (known.crc, known.leader_epoch):
             raise Violation(
