@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -64,3 +65,28 @@ def test_a_disk_that_hangs_keeps_no_other_from_a_clean_end(world: DirectoriesWor
     world.run_ms(1000)
     assert ended
     assert world.process.disk.exists(f"{PATHS[1]}/.kafka_cleanshutdown")
+
+
+def test_a_disk_that_hangs_in_a_round_of_compaction_ends_it_when_it_goes_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other directory's logs are compacted then, and one that is made anew there from its beginning."""
+    world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
+    world.config = replace(world.config, cleanup_policy=("compact",))
+    first, second = world.logs.directories
+    run = world.process.background.run
+
+    def hang(queue: str, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        if queue != f"clean {first.path}":
+            run(queue, job, done)
+
+    monkeypatch.setattr(world.process.background, "run", hang)
+    fill(world.logs.create(HERE, TOPIC_ID, first.directory_id), 40, b"k")
+    world.run_ms(90_000)
+    fill(world.logs.create(THERE, TOPIC_ID, second.directory_id), 40, b"k")
+    world.run_ms(90_000)
+    assert world.logs.cleaner.rounds == 0
+    world.logs.fail(first, "its disk hangs")
+    fill(world.logs.create(HERE, TOPIC_ID, second.directory_id), 40, b"k")
+    world.run_ms(200_000)
+    assert all(log.size < 10_000 for log in world.logs.logs.values())
