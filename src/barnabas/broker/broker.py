@@ -323,8 +323,10 @@ class Broker:
 
     def _every(self, name: str, interval_ms: float, action: Callable[[], object]) -> None:
         def run() -> None:
-            action()
-            arm()
+            try:
+                action()
+            finally:  # a fault is not the end of it
+                arm()
 
         def arm() -> None:
             self._timers[name] = self.ports.wakeups.call_at(

@@ -114,9 +114,13 @@ class LogCleaner:
         self._wakeup = self._ports.wakeups.call_at(when, self._tick)
 
     def _tick(self) -> None:
-        if self._round is None and not self.clean_dirtiest():
-            self._end_helper()
-            self._arm(self.settings.cleaner_backoff_ms)
+        begun = self._round is not None
+        try:
+            begun = begun or self.clean_dirtiest()
+        finally:  # a fault of one log must not be the end of all compaction
+            if not begun:
+                self._end_helper()
+                self._arm(self.settings.cleaner_backoff_ms)
 
     def _end_helper(self) -> None:
         """Nothing to do for now: its memory goes back."""

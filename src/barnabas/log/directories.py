@@ -362,16 +362,18 @@ class LogDirectories:
             ),
             ("producers", settings.producer_id_check_interval_ms, self._expire_producers),
         )
-        for name, interval, action in work:
-            if now >= self._due[name]:
-                self._due[name] = now + max(interval, TICK_MS)
-                action()
-        _sync_full_segments(self, now + SLICE_MS)
-        for directory in self.directories:
-            if directory.is_online and directory.silence.tick(TICK_MS):
-                self.fail(directory, "its disk has not answered for a minute")
-        self.old_files.remove_due(now)
-        self._arm()
+        try:
+            for name, interval, action in work:
+                if now >= self._due[name]:
+                    self._due[name] = now + max(interval, TICK_MS)
+                    action()
+            _sync_full_segments(self, now + SLICE_MS)
+            for directory in self.directories:
+                if directory.is_online and directory.silence.tick(TICK_MS):
+                    self.fail(directory, "its disk has not answered for a minute")
+            self.old_files.remove_due(now)
+        finally:  # a fault of one log must not be the end of all upkeep
+            self._arm()
 
     def apply_retention(self) -> None:
         """Take out what ``retention.*`` does not keep, in every log."""

@@ -250,6 +250,30 @@ def test_a_log_that_cannot_be_compacted_keeps_no_other_from_it(
     assert len(values(world.logs.logs[T0])) == 20 and len(values(world.logs.logs[T1])) < 10
 
 
+@pytest.mark.parametrize("fails", ["delete_old_segments", "make_plan"])
+def test_a_fault_of_one_log_is_not_the_end_of_upkeep(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
+    world.config = replace(world.config, cleanup_policy=("compact", "delete"), segment_bytes=1500)
+    fill(world.logs.create(T0, TOPIC_ID), 20, b"k")
+
+    def fail(*others: object) -> None:
+        monkeypatch.undo()
+        raise MemoryError("for a moment")
+
+    owner = PartitionLog if hasattr(PartitionLog, fails) else cleaner
+    monkeypatch.setattr(owner, fails, fail)
+    with pytest.raises(MemoryError):  # the loop tells of it, and goes on
+        world.run_ms(200_000)
+    world.run_ms(200_000)
+    assert world.logs.cleaner.rounds
+    world.logs.delete(T0)
+    world.run_ms(10_000)
+    names = [name for path in PATHS for name in world.process.disk.list_dir(path)]
+    assert not [name for name in names if name.startswith(str(T0))]
+
+
 def test_open_files_stay_bounded() -> None:
     world = DirectoriesWorld()
     world.logs.files.limit = 10
