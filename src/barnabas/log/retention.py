@@ -35,18 +35,21 @@ def delete_old_segments(log: PartitionLog, wall_ms: int, bound: int) -> list[Seg
 
 
 def _count_expired(log: PartitionLog, wall_ms: int, bound: int) -> int:
+    """How many of the first segments. One of which compaction left nothing goes with what is behind it, for
+    it has no time of its own."""
     config, count = log.config, 0
     excess = log.size - config.retention_bytes if config.retention_bytes >= 0 else 0
     for at, segment in enumerate(log.segments):
         end = log.end_of_segment(at)
-        if end > bound or segment.size == 0:
+        if end > bound or (segment.size == 0 and segment is log.active):
             break
         stamp = segment.max_timestamp
         by_start = end <= log.log_start_offset
         by_time = config.delete and stamp >= 0 and 0 <= config.retention_ms < wall_ms - stamp
         by_size = config.delete and config.retention_bytes >= 0 and excess >= segment.size
-        if not (by_start or by_time or by_size):
+        if by_start or by_time or by_size:
+            excess -= segment.size
+            count = at + 1
+        elif segment.size:
             break
-        excess -= segment.size
-        count += 1
     return count

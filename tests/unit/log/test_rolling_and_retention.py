@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from barnabas.log import cleaner
+from barnabas.log.compactor import LocalCompactor
 from barnabas.log.config import LogConfig
 from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import PartitionLog
@@ -131,3 +133,22 @@ def test_a_segment_without_timestamps_never_expires_by_time() -> None:
         append(log, -1)
     log.delete_old_segments(NOW + 1000 * HOUR)
     assert log.log_start_offset == 0
+
+
+def test_what_compaction_left_nothing_of_keeps_no_old_segment_behind_it() -> None:
+    """All keys of the first segments have newer values, and nobody writes any more."""
+    policies = ("compact", "delete")
+    log = new_log(replace(CONFIG, segment_bytes=1000, cleanup_policy=policies, retention_ms=HOUR))
+    for _ in range(20):
+        append(log, NOW)
+    log.roll()
+    log.flush()
+    log.compactable_to = log.log_end_offset
+    plan, compactor = cleaner.make_plan(log, 0, NOW), LocalCompactor()
+    compactor.begin(plan, 100)
+    for group in cleaner.groups_of(plan, plan.bound):
+        assert cleaner.swap(log, plan, compactor.clean(group))
+    assert [segment.size > 0 for segment in log.segments[-3:]] == [False, True, False]
+    assert not log.delete_old_segments(NOW + HOUR)
+    assert log.delete_old_segments(NOW + 2 * HOUR)
+    assert [segment.base_offset for segment in log.segments] == [20]
