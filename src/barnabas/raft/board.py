@@ -123,7 +123,7 @@ class Board:
     def voter_of(self, key: ReplicaKey) -> Progress | None:
         """The voter that `key` is, where it is one."""
         progress = self.voters.get(key.id)
-        return progress if progress is not None and progress.key.matches(key) else None
+        return progress if progress is not None and progress.key.admits(key) else None
 
     def on_fetch(self, key: ReplicaKey, offset: int, leader_end: int, now_ms: float) -> bool:
         """`key` has everything before `offset` on disk. Whether it is a voter."""

@@ -114,12 +114,12 @@ def _grants_pre_vote(state: State) -> bool:
 def _grants_vote(state: State, candidate: ReplicaKey, complete: bool) -> bool:
     match state:
         case Voted(voted=voted):
-            return voted.matches(candidate)
+            return voted.admits(candidate)
         case Unattached(leader_id=leader):
             return complete and leader == NOBODY
         case Prospective(leader_id=leader, voted=voted) | Observer(leader_id=leader, voted=voted):
             if voted is not None:
-                return leader == NOBODY and voted.matches(candidate)
+                return leader == NOBODY and voted.admits(candidate)
             return complete and leader == NOBODY
         case _:
             return False

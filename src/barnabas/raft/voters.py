@@ -33,6 +33,11 @@ class ReplicaKey(NamedTuple):
             or other.directory_id == ZERO_UUID
         )
 
+    def admits(self, other: ReplicaKey) -> bool:
+        """Whether `other` counts as this replica: where its directory is known, nobody who has another one or
+        does not say which."""
+        return self.id == other.id and self.directory_id in (other.directory_id, ZERO_UUID)
+
     def __str__(self) -> str:
         if self.directory_id == ZERO_UUID:
             return str(self.id)
@@ -111,9 +116,7 @@ class VoterSet:
         if not isinstance(key, ReplicaKey):
             return False
         node = self.nodes.get(key.id)
-        return node is not None and (
-            node.key.directory_id == ZERO_UUID or node.key.directory_id == key.directory_id
-        )
+        return node is not None and node.key.admits(key)
 
     def key(self, node_id: int) -> ReplicaKey:
         node = self.nodes.get(node_id)

@@ -31,7 +31,9 @@ def key(node: int) -> ReplicaKey:
     return ReplicaKey(node, Uuid(bytes([node]) * 16))
 
 
-def ask_vote(node: QuorumNode, epoch: int, candidate: int) -> list[messages.VoteResponse]:
+def ask_vote(
+    node: QuorumNode, epoch: int, candidate: int | ReplicaKey
+) -> list[messages.VoteResponse]:
     """What `node` answers to a request for its vote, in a list that is empty until it does."""
     answers: list[messages.VoteResponse] = []
 
@@ -42,7 +44,8 @@ def ask_vote(node: QuorumNode, epoch: int, candidate: int) -> list[messages.Vote
 
     assert node.replica is not None
     last = OffsetAndEpoch(100, epoch - 1)
-    node.replica.ask(messages.VoteRequest(epoch, key(candidate), None, last), keep)
+    who = key(candidate) if isinstance(candidate, int) else candidate
+    node.replica.ask(messages.VoteRequest(epoch, who, None, last), keep)
     return answers
 
 
@@ -167,6 +170,34 @@ def test_rotten_log_is_not_handed_on_and_its_readers_get_a_snapshot(
     quorum.settle()
     assert [int(value) for value in late.journal.values] == list(range(90))
     assert late.installed == 1 and not quorum.halts
+
+
+def test_who_does_not_say_its_directory_is_no_voter_whose_directory_is_known() -> None:
+    quorum = Quorum(first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    node = quorum.elect()
+    replica = node.replica
+    assert replica is not None
+    other = next(n for n in quorum.nodes if n != node.id)
+    for n in quorum.nodes.values():
+        if n is not node:
+            n.kill()
+    before = replica.high_watermark
+    replica.append([b"2"])
+    quorum.world.run(quorum.world.now_ms + 50)
+    end = replica.log_end_offset
+    claim = messages.FetchRequest(replica.epoch, ReplicaKey(other), end, replica.epoch, 0, 1, end)
+    replica.ask(claim, lambda _: VoteResponse())
+    assert replica.high_watermark == before
+
+
+def test_a_second_vote_goes_to_nobody_who_does_not_say_its_directory() -> None:
+    quorum = Quorum(first_voters=3)
+    quorum.nodes[1].start()
+    answers = [ask_vote(quorum.nodes[1], 5, who) for who in (key(2), ReplicaKey(2), key(2))]
+    quorum.run_until(lambda: all(answers))
+    assert [answer.granted for [answer] in answers] == [True, False, True]
 
 
 def test_an_interrupted_fetch_and_a_snapshot_of_ones_own_of_the_same_id_are_two_files() -> None:
