@@ -253,6 +253,7 @@ def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
     count = _pick(rng_of, "consumers", 1, 2, 2, 3)
     groups = _pick(rng_of, "groups", 1, 1, 2)
     stays = _pick(rng_of, "members stay", 0.0, 2000.0, 5000.0)
+    is_static = _pick(rng_of, "static members", False, False, True)
     return [
         ConsumerPlan(
             f"consumer{index}",
@@ -260,6 +261,7 @@ def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
             topics,
             commit_ms=_pick(rng_of, "commits", 100.0, 400.0, 1000.0),
             stays_ms=stays if index else 0.0,
+            is_static=is_static,
         )
         for index in range(count)
     ]

@@ -38,11 +38,12 @@ class OneOwnerPerGeneration(Checker):
             return
         owners: dict[TopicPartition, str] = {}
         for member_id, member in sorted(group.members.items()):
+            owner = member.instance_id or member_id  # a static member may return under another id
             for partition in read_assignment(member.assignment):
-                other = owners.setdefault(partition, member_id)
-                if other != member_id:
+                other = owners.setdefault(partition, owner)
+                if other != owner:
                     raise Violation(
-                        f"group {key[0]}, generation {key[1]}: {other} and {member_id} both own"
+                        f"group {key[0]}, generation {key[1]}: {other} and {owner} both own"
                         f" {partition} (coordinator on node {node.id})"
                     )
         known = self._owners.setdefault(key, owners)

@@ -33,6 +33,8 @@ class ConsumerPlan:
     """After how long, at most, it leaves its group and another takes its place; 0 is never."""
     session_timeout_ms: int = 6_000
     assignors: Sequence[str] = ("range", "roundrobin")
+    is_static: bool = False
+    """Its place in the group has an instance id, which those who follow each other share (KIP-345)."""
 
 
 class ConsumerClient:
@@ -52,6 +54,7 @@ class ConsumerClient:
             session_timeout_ms=plan.session_timeout_ms,
             heartbeat_interval_ms=plan.session_timeout_ms / 4,
             assignors=plan.assignors,
+            instance_id=plan.name if plan.is_static else None,
         )
         consumer = Consumer(
             self.client,
@@ -107,7 +110,7 @@ class ConsumerClient:
             self.workload.history.on_assigned(
                 self.plan.group,
                 identity.generation,
-                identity.member_id,
+                identity.instance_id or identity.member_id,
                 [(tp.topic, tp.partition) for tp in partitions],
             )
         self.workload.cluster.world.totals["rebalances"] += 1
@@ -119,6 +122,11 @@ class ConsumerClient:
             for record in records:
                 value = record.value or b""
                 history.on_read(record.topic, record.partition, record.offset, value, self.reading)
+        if self.consumer.failure is not None:
+            # Fenced: a request of the one before it, with its instance id, came later than its own.
+            self.client.tasks.start(self.consumer.close())
+            self.consumer = self._consumer()
+            self.consumer.subscribe(self.plan.topics)
 
 
 class FinalRead:

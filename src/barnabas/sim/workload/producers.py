@@ -88,5 +88,7 @@ class ProducerClient:
             delivery = outcome.result()
         except (ChannelError, KafkaError):
             history.failed.add(value)
+            if not self.workload.stopped:  # as who writes one record after the other does
+                self.send(self.rng.choice(self.plan.partitions))
             return
         history.on_acknowledged(delivery.topic, delivery.partition, value, delivery.offset)
