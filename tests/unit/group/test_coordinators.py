@@ -134,6 +134,25 @@ def test_one_decision_larger_than_a_batch_is_refused_and_leaves_nothing() -> Non
     assert code(world.send(commit("g", {0: 1}), 9)) is ErrorCode.NONE
 
 
+def test_a_group_that_no_record_can_name_leaves_nothing() -> None:
+    """It could not be deleted either, and no offset beside it expired any more."""
+    world = World(offsets_retention_minutes="30")
+    world.topic("t")
+    world.ask(commit("g", {0: 1}), 9)
+    joined = JoinGroupRequest(
+        group_id="x" * 40_000,
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    world.ask(joined, 9)
+    assert code(world.send(commit("y" * 40_000, {0: 1}), 9)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    machine = world.groups.shards[0].machine
+    assert [group_id for group_id, _ in machine.table.groups.items()] == ["g"]
+    world.advance(3_000_000)
+    assert fetched(world, "g") == {} and not machine.table.groups.items()
+
+
 def test_expiry_larger_than_a_batch_is_written_in_parts() -> None:
     world = World(offsets_retention_minutes="30")
     world.topic("t", 200)
