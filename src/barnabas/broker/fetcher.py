@@ -264,6 +264,8 @@ class Fetcher:
         self.context.ports.wakeups.call_soon(partial(self._take, parts))
 
     def _end_round(self) -> None:
+        if self._closed:
+            return  # what it took left it without partitions: a directory failed
         self.is_in_flight = False
         self._plan.end_round()
         if self.on_answer is not None:

@@ -335,6 +335,22 @@ def test_an_answer_to_a_former_question_is_ignored(world: World) -> None:
     assert world.log().log_end_offset == 0
 
 
+def test_a_fetcher_that_loses_its_last_partition_while_it_takes_an_answer_is_closed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directory failed, say."""
+
+    def append(partition: Partition, records: bytes) -> None:
+        for each in world.partitions:
+            world.pool.stop(each)
+        world.pool.pump()
+
+    monkeypatch.setattr(Partition, "append_as_follower", append)
+    world.pool.resize(3)
+    world.answer(data(0, b"a"), data(1, b"b"))
+    assert len(world.pool) == 0 and not world.hand.sent
+
+
 def test_a_fault_at_one_partition_does_not_keep_the_others_from_being_fetched(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
