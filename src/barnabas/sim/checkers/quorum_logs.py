@@ -40,6 +40,7 @@ class QuorumMember:
         "log",
         "node",
         "quorum",
+        "rots",
         "synced",
         "voters",
     )
@@ -54,6 +55,8 @@ class QuorumMember:
         self.cut_at = FOREVER_MS
         """Where the life before was about to cut its log when it ended."""
         self.synced = -1
+        self.rots = 0
+        """Of its disk, when this life was first looked at."""
         self.high_watermark = -1
         self.led_epoch = -1
         self.durable = 0
@@ -130,8 +133,12 @@ class QuorumLogs(Checker):
             raise Violation(
                 f"{member.where}: begins at offset {log.log_start_offset}, which nobody committed"
             )
-        dropped, _, _ = member.held.follow(member.node.machine.disk, log)
-        self._check_dropped(member, dropped, restarted)
+        disk = member.node.machine.disk
+        dropped, _, _ = member.held.follow(disk, log)
+        rots = disk.totals["metadata_bits_rotted"]
+        if rots == member.rots or not restarted:
+            self._check_dropped(member, dropped, restarted)
+        member.rots = rots
         member.cuts, member.cut_at = log.cuts, FOREVER_MS
         member.end, member.synced = log.log_end_offset, machine.log.synced_offset
         member.durable = min(member.synced, member.held.end)

@@ -51,6 +51,7 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "disk-full": disks.disk_full,
     "rot": disks.rot,
     "rot-at-rest": disks.rot_at_rest,
+    "rot-metadata": disks.rot_metadata,
     "disk-away": disks.disk_away,
     "other-directories": disks.other_directories,
     "voters": membership.voters,

@@ -8,7 +8,7 @@
   ISR leads again whatever it lost, which is why KIP-966 made the ELR.
 * Where `flush.messages` is 1 nothing unsynced is promised, and all may lose power at once.
 * The quorum's log is synced before it counts, so power loss takes nothing of it; its directory is never
-  replaced, damaged or misdirected into.
+  replaced or misdirected into, and rots only where every other voter has what it has.
 """
 
 from __future__ import annotations
@@ -59,6 +59,23 @@ class Budget:
             if self._is_whole(image, broker):
                 del self._hit[broker]
         return not self._hit and self.others_have_all(node)
+
+    def may_lose_metadata(self, node: SimNode) -> bool:
+        """Whether `node` may lose some of the metadata log: it has no vote, or all others that have one have
+        what it has, on disk. Not where votes move: with the log it may lose who has one."""
+        if self._rots():
+            return False
+        controllers = self.cluster.topology.controller_ids
+        if node.id not in controllers:
+            return True
+        voters = [self.cluster.nodes[i] for i in controllers if i != node.id]
+        if self.cluster.topology.dynamic or not voters or node.node is None:
+            return False
+        own = node.node.quorum.machine.log
+        logs = [other.node.quorum.machine.log for other in voters if other.node is not None]
+        return len(logs) == len(voters) and all(
+            log.synced_offset >= own.end_offset and log.last_epoch == own.last_epoch for log in logs
+        )
 
     def others_have_all(self, node: SimNode) -> bool:
         """Whether every partition of `node` has another copy with everything acknowledged."""

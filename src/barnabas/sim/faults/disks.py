@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 
+from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.strike import Strike
 
@@ -133,6 +134,33 @@ def rot_at_rest(s: Strike) -> bool:
 
     s.budget.on_lost(node)
     node.shut_down(flip)
+    return True
+
+
+def rot_metadata(s: Strike) -> bool:
+    """A process is killed, and while it is away a bit flips in its metadata log. Whoever has a vote is hit
+    only where all other voters have what it has, on disk; it gets that back from them. (With a damaged
+    snapshot a node does not start, and says so.)"""
+    node = s.any_node()
+    if node is None or not s.budget.may_lose_metadata(node):
+        return False
+    disk = node.machine.disk
+    paths = [
+        path
+        for path in disk.below(f"/data/{METADATA_DIRECTORY}")
+        if path.endswith(".log") and disk.content(path)
+    ]
+    if not paths:
+        return False
+    path = s.rng.choice(paths)
+    position, bit = s.rng.randrange(len(disk.content(path))), s.rng.randrange(8)
+    node.kill()
+    s.restart_later(node)
+    s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
+    disk.rot(path, position, bit)
+    s.budget.on_rot(disk, path)
+    disk.totals["metadata_bits_rotted"] += 1
+    s.count("metadata bits rotted")
     return True
 
 
