@@ -273,7 +273,8 @@ class Shard(Generic[M]):
             try:
                 self._enqueue(outcome, at)
             except KafkaError as error:
-                self.machine.revert_to(self.next_offset)  # what it decided about will not be written
+                # What it decided about will not be written.
+                self.machine.revert_to(self.next_offset)
                 self._settle(_Event(self.next_offset, 0, outcome, done), error, at)
                 return
         event = _Event(self.next_offset, at.now_ms + self._write_timeout_ms, outcome, done)
