@@ -232,9 +232,13 @@ def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]
             "internal.segment.bytes": "700",
             "retention.bytes": _pick(rng_of, "brief bytes", "700", "3000"),
         }
+        keys = _pick(rng_of, "brief keys", 0, 0, 3, 10)
+        if keys:
+            # Segments go while they are compacted.
+            lasts |= {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0.1"}
         found.append((
-            TopicPlan("brief", 1, Promise(keeps=False, expires=True), lasts),
-            ProducerPlan("brief0", "brief", (0,), pause_ms=pause),
+            TopicPlan("brief", 1, Promise(keeps=False, expires=True, compacts=bool(keys)), lasts),
+            ProducerPlan("brief0", "brief", (0,), pause_ms=pause, keys=keys),
         ))  # fmt: skip
     if _pick(rng_of, "unclean", False, False, True):
         configs: dict[str, str | None] = {"unclean.leader.election.enable": "true"}
