@@ -28,7 +28,7 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "controller.quorum.election.backoff.max.ms": (None, None, "100"),
     "controller.quorum.fetch.max.bytes": (None, None, None, "400", "3000"),
     "controller.quorum.fetch.snapshot.max.bytes": (None, "300", "2000"),
-    "internal.metadata.max.batch.size.in.bytes": (None, None, None, "2000", "10000"),
+    "internal.metadata.max.batch.size.in.bytes": (None, None, None, "20000"),
     "internal.metadata.log.segment.bytes": (None, "4096", "16384"),
     "log.cleaner.backoff.ms": (None, "100", "500"),
     "log.cleaner.delete.retention.ms": (None, None, "0", "1000"),
