@@ -357,6 +357,8 @@ def _on_failed(m: Machine, event: on.Failed) -> None:
         following.on_fetch_failed(m, pending)
     elif isinstance(pending.request, EndEpochRequest):
         leading.on_end_failed(m, pending)
+    elif isinstance(pending.request, FeaturesRequest):
+        membership.on_features_failed(m, pending)
 
 
 def _on_peer_gone(m: Machine, event: on.PeerGone) -> None:

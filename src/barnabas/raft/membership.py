@@ -353,6 +353,17 @@ def on_features_answer(m: Machine, pending: Pending, response: FeaturesResponse)
     m.change = replace(change, node=node, features_known=True)
 
 
+def on_features_failed(m: Machine, pending: Pending) -> None:
+    """An operator may yet start the node that is to vote. One that adds itself asks again, and what others
+    want has its turn meanwhile."""
+    change = m.change
+    if change is None or change.node is None or change.node.key.id != pending.node_id:
+        return
+    if not change.ack_when_committed:
+        m.change = None
+        _answer(m, change.ticket, ErrorCode.REQUEST_TIMED_OUT, _what_lacks(change))
+
+
 def on_progress(m: Machine, state: Leader, replica: ReplicaKey) -> None:
     """A replica fetched: the one that waits to be added may have caught up."""
     change = m.change
@@ -427,5 +438,7 @@ def _own_change(
 def on_own_change_answer(m: Machine, pending: Pending, response: ChangeVoterResponse) -> None:
     if response.epoch >= 0:
         m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
-    if isinstance(pending.request, UpdateVoterRequest) and response.error is ErrorCode.NONE:
+    if response.error is not ErrorCode.NONE:
+        m.own_change_at_ms = m.now + m.settings.fetch_timeout_ms
+    elif isinstance(pending.request, UpdateVoterRequest):
         m.told_static = m.epoch

@@ -251,6 +251,22 @@ def test_who_joins_by_itself_far_behind_gets_the_snapshot_first() -> None:
     assert late.installed
 
 
+def test_who_joins_by_itself_and_cannot_be_reached_leaves_others_their_turn() -> None:
+    quorum = Quorum(voters=4, first_voters=3)
+    stray = quorum.nodes[4]
+    nowhere = {LISTENER: Endpoint("n4", 1)}
+    stray.settings = replace(stray.settings, auto_join=True, listeners=nowhere)
+    quorum.start()
+    quorum.commit(b"1")
+    busy = 0
+    for _ in range(1_000):
+        quorum.world.run(quorum.world.now_ms + 10)
+        leader = quorum.elect().replica
+        assert leader is not None
+        busy += leader.machine.change is not None
+    assert busy < 100
+
+
 def test_nobody_joins_by_itself_by_default() -> None:
     quorum = Quorum(first_voters=1)
     quorum.start()
