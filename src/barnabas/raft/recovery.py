@@ -81,9 +81,8 @@ class Assessment:
                 f" {self.end.offset} on is damaged, and lost."
             )
         elif self.may_lack_committed:
-            how = (
-                "" if self._absent_decide else " once they have removed it, which may have happened"
-            )
+            removed = " once they have removed it, which may have happened"
+            how = "" if self._absent_decide else removed
             said.append(
                 f"Voters {list(self.absent)} are a majority without this node{how}: whatever they"
                 f" committed from offset {self.end.offset} on is lost. A broker that has applied some of"

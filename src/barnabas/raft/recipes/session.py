@@ -146,9 +146,7 @@ class SessionClock:
             return
         now = self._store.ports.clock.now_ms()
         sessions = self._store.tree.sessions
-        if (
-            self._store.leads
-        ):  # or another leader may count already, and would take the end from this one
+        if self._store.leads:  # else another leader may count, and take the end from this one
             self._end_silent(now)
         due = now + max(min(sessions.values(), default=LOOK_MS_MAX * 10) / 10, 5.0)
         self._wakeup = self._store.ports.wakeups.call_at(min(due, now + LOOK_MS_MAX), self._check)
