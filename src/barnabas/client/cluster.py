@@ -72,6 +72,10 @@ class ClusterView:
         self._channels = channels
         self._bootstrap = list(bootstrap)
         self._rotation = ports.rng("client.bootstrap").randrange(len(bootstrap))
+        self._answered: Endpoint | None = None
+        self._avoids = 0
+        self._avoided: dict[Endpoint, int] = {}
+        """Who did not answer, or knew no better, when it was asked last; in that order."""
         self._wanted: set[str] = set()
         self._wants_all = False
         self._refresh: Outcome[None] | None = None
@@ -105,15 +109,28 @@ class ClusterView:
         return topic is not None and topic.error == ErrorCode.NONE and age < self.max_age_ms
 
     def candidates(self) -> list[Endpoint]:
-        """Whom to ask something that any broker answers, in turn: known brokers, then bootstrap."""
+        """Whom to ask something that any broker answers, in turn: the one that answered last, the other
+        known brokers, bootstrap; those that did not answer come last."""
         known = [self.brokers[node] for node in sorted(self.brokers)]
         known += [endpoint for endpoint in self._bootstrap if endpoint not in known]
         shift = self._rotation % len(known)
-        return known[shift:] + known[:shift]
+        if self._answered in known:
+            shift = known.index(self._answered)
+        known = known[shift:] + known[:shift]
+        return sorted(known, key=lambda e: self._avoided.get(e, 0)) if self._avoided else known
 
     def avoid(self, endpoint: Endpoint) -> None:
-        """Begin elsewhere next time."""
-        self._rotation += 1
+        """Ask all others before it next time."""
+        self._avoids += 1
+        self._avoided[endpoint] = self._avoids
+
+    def _in_turn(self) -> list[Endpoint]:
+        """As `candidates`, but for who answered last: it may know no better, cut off from the others."""
+        candidates = self.candidates()
+        if self._answered in self._avoided or candidates[0] != self._answered:
+            return candidates
+        others = sum(endpoint not in self._avoided for endpoint in candidates[1:])
+        return candidates[1 : 1 + others] + candidates[:1] + candidates[1 + others :]
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -161,7 +178,6 @@ class ClusterView:
             self._wants_all = self._wants_all or every
             raise
         self.learn(response)
-        self._rotation += 1  # who knows no better, cut off from the others, is not asked again next
 
     async def ask_any(self, request: MetadataRequest, deadline_ms: float) -> MetadataResponse:
         """Ask one broker after the other until one answers. Raises the last `ChannelError`. A silent
@@ -169,7 +185,7 @@ class ClusterView:
         backoff_ms = BACKOFF_MS
         while True:
             failure: ChannelError | None = None
-            candidates = self.candidates()
+            candidates = self._in_turn()
             for endpoint in candidates:
                 left_ms = deadline_ms - self._ports.clock.now_ms()
                 if left_ms <= 0:
@@ -181,10 +197,14 @@ class ClusterView:
                     endpoint, request, outcome.settle, timeout_ms=min(left_ms, ATTEMPT_TIMEOUT_MS)
                 )
                 try:
-                    return await outcome
+                    response = await outcome
                 except ChannelError as error:
                     failure = error
                     self.avoid(endpoint)
+                else:
+                    self._answered = endpoint
+                    self._avoided.pop(endpoint, None)
+                    return response
             if self._ports.clock.now_ms() + backoff_ms >= deadline_ms:
                 raise failure or ChannelError("timeout", "no broker answered in time")
             await self._tasks.sleep(backoff_ms)

@@ -58,3 +58,19 @@ def test_nobody_answers_in_time() -> None:
     cluster.world.run(2 * TIMEOUT_MS)
     with pytest.raises(ChannelError):
         done[0].result()
+
+
+def test_whom_everybody_may_ask_is_the_one_that_answered_last_and_the_silent_one_the_last() -> None:
+    """The one that leaders are asked of changes all the same: it may be cut off from the others."""
+    cluster = FakeCluster(nodes=2)
+    cluster.world.listen(SILENT, Silence)
+    client = Client(cluster.world, [*cluster.endpoints.values(), SILENT])
+    asked = []
+    for _ in range(4):
+        done = refresh(client)
+        cluster.world.run(2 * TIMEOUT_MS)
+        done[0].result()
+        asked.append(client.cluster.candidates()[0])
+    assert asked[2] != asked[3]
+    assert set(asked) == set(cluster.endpoints.values())
+    assert client.cluster.candidates()[-1] == SILENT

@@ -252,7 +252,7 @@ class Store:
         try:
             callback(value)
         except Exception as error:  # noqa: BLE001 - whatever it is
-            self.ports.log("error", "store.callback_failed", reason=repr(error))
+            self.ports.log("error", "raft.callback_failed", reason=repr(error))
 
     # -- the state machine's side ----------------------------------------------------------------
 
