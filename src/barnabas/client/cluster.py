@@ -171,7 +171,7 @@ class ClusterView:
             allow_auto_topic_creation=False,
         )
         try:
-            response = await self.ask_any(request, deadline_ms)
+            response = await self.ask_any(request, deadline_ms, in_turn=not every)
         except ChannelError:
             # Whoever waited behind this one asks for himself.
             self._wanted.update(wanted)
@@ -179,13 +179,17 @@ class ClusterView:
             raise
         self.learn(response)
 
-    async def ask_any(self, request: MetadataRequest, deadline_ms: float) -> MetadataResponse:
-        """Ask one broker after the other until one answers. Raises the last `ChannelError`. A silent
-        one takes at most half of the time that is left while there are others to ask."""
+    async def ask_any(
+        self, request: MetadataRequest, deadline_ms: float, *, in_turn: bool = True
+    ) -> MetadataResponse:
+        """Ask one broker after the other until one answers, another one each time where `in_turn`; else
+        the one that has answered what was asked before, and knows what it did. Raises the last
+        `ChannelError`. A silent one takes at most half of the time that is left while there are others to
+        ask."""
         backoff_ms = BACKOFF_MS
         while True:
             failure: ChannelError | None = None
-            candidates = self._in_turn()
+            candidates = self._in_turn() if in_turn else self.candidates()
             for endpoint in candidates:
                 left_ms = deadline_ms - self._ports.clock.now_ms()
                 if left_ms <= 0:
