@@ -50,9 +50,8 @@ class _Reading:
 
     def __init__(self) -> None:
         self.position: int | None = None  # next offset to hand out; None until it is known
-        self.start: int | None = (
-            None  # until then: the end of the log to begin at, where that is decided
-        )
+        self.start: int | None = None
+        """Until then: the end of the log to begin at, where that is decided."""
         self.fetch_from = -1
         self.runs: deque[FetchedRun] = deque()
         self.busy = False  # asked for, or its position is being looked up

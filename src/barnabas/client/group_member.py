@@ -260,7 +260,8 @@ class GroupMember:
             await self._client.cluster.ensure(topics)
         except ChannelError as error:
             self._log("group.no_metadata", error)
-        self._learning = False
+        finally:
+            self._learning = False
 
     def _become(self, member_id: str, generation: int) -> None:
         self.identity = self.identity._replace(member_id=member_id, generation=generation)

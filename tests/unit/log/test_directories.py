@@ -193,12 +193,18 @@ def test_checkpoints_are_written_in_time() -> None:
     assert 0 < points[T0] == log.recovery_point, "full segments were synced and checkpointed"
 
 
-def test_a_compacted_log_is_cleaned_in_the_background() -> None:
+def compacted() -> tuple[DirectoriesWorld, PartitionLog]:
+    """A log of several segments, of which two records would do."""
     world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
     world.config = replace(world.config, cleanup_policy=("compact",), segment_bytes=1500)
     log = world.logs.create(T0, TOPIC_ID)
     for key in (b"a", b"b", b"a", b"b"):
         fill(log, 5, key)
+    return world, log
+
+
+def test_a_compacted_log_is_cleaned_in_the_background() -> None:
+    world, log = compacted()
     size = log.size
     world.run_ms(200_000)
     assert world.logs.cleaner.rounds >= 1 and log.size < size / 2
@@ -213,11 +219,7 @@ def test_a_compacted_log_is_cleaned_in_the_background() -> None:
 
 
 def test_a_log_whose_process_died_after_a_roll_is_compacted_although_nothing_is_written() -> None:
-    world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
-    world.config = replace(world.config, cleanup_policy=("compact",), segment_bytes=1500)
-    log = world.logs.create(T0, TOPIC_ID)
-    for key in (b"a", b"b", b"a", b"b"):
-        fill(log, 5, key)
+    world, log = compacted()
     size = log.size
     world.kill()
     world.start()

@@ -84,15 +84,20 @@ def rot(s: Strike) -> bool:
     paths = [path for path in paths if disk.content(path)]
     if not paths:
         return False
-    path = s.rng.choice(paths)
+    _flip_while_away(s, node, s.rng.choice(paths))
+    s.count("bits rotted")
+    return True
+
+
+def _flip_while_away(s: Strike, node: SimNode, path: str) -> None:
+    """Some bit of the file, while its process is killed."""
+    disk = node.machine.disk
     position, bit = s.rng.randrange(len(disk.content(path))), s.rng.randrange(8)
     node.kill()
     s.restart_later(node)
     s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
     disk.rot(path, position, bit)
     s.budget.on_rot(disk, path)
-    s.count("bits rotted")
-    return True
 
 
 def rot_at_rest(s: Strike) -> bool:
@@ -152,13 +157,7 @@ def rot_metadata(s: Strike) -> bool:
     ]
     if not paths:
         return False
-    path = s.rng.choice(paths)
-    position, bit = s.rng.randrange(len(disk.content(path))), s.rng.randrange(8)
-    node.kill()
-    s.restart_later(node)
-    s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
-    disk.rot(path, position, bit)
-    s.budget.on_rot(disk, path)
+    _flip_while_away(s, node, s.rng.choice(paths))
     disk.totals["metadata_bits_rotted"] += 1
     s.count("metadata bits rotted")
     return True
