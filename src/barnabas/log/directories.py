@@ -82,6 +82,7 @@ class LogDirectories:
         self.flushes = Flushes(ports, self)
         self.cleaner = LogCleaner(ports, settings, self)
         self.closing: Closing | None = None
+        self._ends = False
         """The end, once it has begun."""
 
     # -- opening ---------------------------------------------------------------------------------
@@ -292,10 +293,14 @@ class LogDirectories:
 
     # -- durability ------------------------------------------------------------------------------
 
-    def sync(self, log: PartitionLog, done: Callable[[], None] | None = None) -> None:
-        """Make `log` durable in the background."""
+    def sync(self, log: PartitionLog) -> None:
+        """Make `log` durable in the background. One at a time: on a slow disk those of a log that rolls with
+        every append would be hundreds, each with all files again, and the end of the node behind them."""
         directory = self._home.get(log.partition)
         if directory is None or self.logs[log.partition] is not log:
+            return
+        if log.is_syncing:
+            log.rolled_since_sync = True  # once this one is over
             return
         log.last_sync_ms = self.ports.clock.now_ms()
         try:
@@ -305,14 +310,16 @@ class LogDirectories:
             return
 
         def finish(result: object) -> None:
+            log.is_syncing = False
             if isinstance(result, BaseException):
                 if self.logs.get(log.partition) is log:  # not deleted or moved meanwhile
                     self.fail(directory, f"syncing {log.partition} failed: {result}")
                 return
             on_synced()
-            if done is not None:
-                done()
+            if log.rolled_since_sync and not self._ends:
+                self.sync(log)
 
+        log.is_syncing = True
         directory.silence.run(self.ports.background, f"sync {directory.path}", job, finish)
 
     def after_append(self, log: PartitionLog, before: int) -> None:
@@ -430,6 +437,7 @@ class LogDirectories:
         """`done` once the syncs under way are over: what they write must not come after what `shutdown`
         writes. Those of a directory that is offline are not waited for: its disk may hang. The periodic
         work ends here."""
+        self._ends = True
         if self._wakeup is not None:
             self._wakeup.cancel()
         kinds = ("sync", "flush", "checkpoint")

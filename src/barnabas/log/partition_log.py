@@ -92,6 +92,8 @@ class PartitionLog(SegmentedLog):
         (:mod:`barnabas.log.flushing`)."""
         self.last_sync_ms = 0.0
         self.rolled_since_sync = False
+        self.is_syncing = False
+        """Whether one of its directory's syncs of it is under way."""
         self.rolls = 0
         self.names = Changes()
         """Files made, whose names the device may not have."""

@@ -126,10 +126,16 @@ def _scan_sound(
                     raise CorruptLogError(DIRECTORY, 0, str(error)) from error
                 fault = fault or str(error)
                 continue
-        except CorruptLogError:
+        except CorruptLogError as error:
             # What lies behind the snapshot was checked when the log was opened: the damage is before it.
-            if latest is None or latest.offset <= log.start_offset:
+            if latest is None:
                 raise
+            if latest.offset <= log.start_offset:
+                # In the same segment, so that nothing behind it can be found either.
+                before_cut(UnsoundError(latest.offset, str(error)))
+                log.restart_at(latest.offset)
+                fault = fault or str(error)
+                continue
         log.delete_before(latest.offset)
         earliest = latest
 

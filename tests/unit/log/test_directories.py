@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -274,6 +275,29 @@ def test_a_fault_of_one_log_is_not_the_end_of_upkeep(
     world.run_ms(10_000)
     names = [name for path in PATHS for name in world.process.disk.list_dir(path)]
     assert not [name for name in names if name.startswith(str(T0))]
+
+
+def test_a_log_that_rolls_with_every_append_has_one_sync_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And what came meanwhile is taken on by the one behind it (seed 800135)."""
+    world = DirectoriesWorld()
+    log = world.logs.create(T0, TOPIC_ID)
+    run, begun = world.process.background.run, list[str]()
+
+    def count(queue: str, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        begun.append(queue)
+        run(queue, job, done)
+
+    monkeypatch.setattr(world.process.background, "run", count)
+    for _ in range(20):
+        before = log.log_end_offset
+        fill(log, 10)
+        world.logs.after_append(log, before)
+    assert len([queue for queue in begun if queue.startswith("sync ")]) == 1
+    world.run_ms(50)
+    assert log.recovery_point == log.log_end_offset
+    assert len([queue for queue in begun if queue.startswith("sync ")]) == 2
 
 
 def test_open_files_stay_bounded() -> None:

@@ -183,6 +183,27 @@ def test_a_bit_that_no_crc_covers_rots_and_nothing_committed_is_lost(
     assert not quorum.halts
 
 
+@pytest.mark.parametrize("byte, bit", BITS_WITHOUT_CRC)
+def test_what_rotted_before_a_snapshot_in_the_same_segment_is_fetched_again(
+    byte: int, bit: int
+) -> None:
+    """Nothing behind it can be found by its offset (seed 800154)."""
+    quorum = Quorum(3, bytes_between_snapshots=600)
+    quorum.start()
+    for number in range(25):
+        quorum.commit(b"%d" % number)
+        quorum.world.run(quorum.world.now_ms + 100)
+    victim = next(node for node in quorum.up() if node is not quorum.elect())
+    victim.kill()
+    names = list(victim.machine.disk.below("/data/__cluster_metadata-0"))
+    assert max(name for name in names if name.endswith(".checkpoint")).rsplit("/")[-1] > f"{12:020}"
+    victim.machine.disk.rot(LOG, batches(victim)[10] + byte, bit)
+    victim.start()
+    quorum.commit(b"after")
+    quorum.settle()
+    assert victim.journal.values == [*(b"%d" % number for number in range(25)), b"after"]
+
+
 @pytest.mark.parametrize("byte, bit", [(7, 1), (12 + 3, 0), (12 + 3, 3)])
 def test_the_only_voter_does_not_start_where_no_crc_covers_what_rotted(byte: int, bit: int) -> None:
     node = lone_voter()
