@@ -108,9 +108,9 @@ class HostBackground:
             waiting.append((job, done))
             return
         self._queues[queue] = deque()
+        self._work.put((queue, (job, done)))
         if self._wants_thread():
             self._start_thread()
-        self._work.put((queue, (job, done)))
 
     def stop(self, *, wait: bool = True) -> None:
         """Let the running jobs end, but for those that are stuck; drop what waits and what ended without
@@ -147,12 +147,17 @@ class HostBackground:
         )
 
     def _start_thread(self) -> None:
+        """Where the system allows no more, the jobs wait for those there are, and the next one tries again."""
         number = len(self._threads)
         thread = Thread(
             target=self._run_jobs, args=(number,), name=f"background-{number}", daemon=True
         )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._loop.fault(f"of {number + 1} background threads one cannot start", error)
+            return
         self._threads.append(thread)
-        thread.start()
 
     def _run_jobs(self, number: int) -> None:
         """On a thread. The next job of a queue starts when the loop has heard of this one."""

@@ -174,6 +174,10 @@ class HostConnection:
         for _ in range(READS_PER_TURN):
             try:
                 view = receiver.get_buffer()
+            except Exception as error:  # noqa: BLE001 - there may be no memory for what it announces
+                self._on_fault(error)
+                return
+            try:
                 room = len(view)
                 size = self._socket.recv_into(view)
             except (BlockingIOError, InterruptedError):

@@ -22,6 +22,7 @@ from barnabas.ports import Receiver
 from barnabas.types import Endpoint
 
 ACCEPTS_PER_TURN = 64
+PORT_MAX = 65535
 ACCEPT_PAUSE_S = 0.2
 """How long accepting rests when the process has no descriptor left."""
 
@@ -82,6 +83,10 @@ class HostNetwork:
         return machine_name()
 
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
+        if not 0 < endpoint.port <= PORT_MAX:  # it may be what a peer has told
+            error = OSError(errno.EINVAL, f"{endpoint.port} is no port")
+            self.loop.call_soon(receiver.on_closed, error)
+            return
         numeric = _numeric(endpoint)
         if numeric is not None:
             _Attempt(self, endpoint, receiver, [numeric]).begin()
@@ -201,6 +206,7 @@ class HostListener:
             )
             return
         sock.setblocking(False)
+        receiver = self._accept()
         accepted[peer.host] += 1
 
         def on_end() -> None:
@@ -208,7 +214,7 @@ class HostListener:
             if not accepted[peer.host]:
                 del accepted[peer.host]
 
-        network.adopt(sock, peer, self._accept(), on_end)
+        network.adopt(sock, peer, receiver, on_end)
 
     def _rest(self, error: OSError) -> None:
         """No descriptor or memory left: those who wait are served once others have gone."""
@@ -306,7 +312,7 @@ def _numeric(endpoint: Endpoint) -> _Address | None:
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, endpoint.host)
-        except OSError:
+        except (OSError, ValueError):  # a name, or what is none
             continue
         return family, (endpoint.host, endpoint.port)
     return None

@@ -112,6 +112,27 @@ def test_stuck_jobs_keep_no_thread_from_others(loop: Loop, monkeypatch: pytest.M
     background.stop()
 
 
+def test_where_no_thread_can_start_jobs_wait_until_one_can(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults, told = list[str](), list[object]()
+    loop.set_exception_handler(lambda message, _: faults.append(message))
+    background = HostBackground(loop)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    background.run("first", lambda: "first", told.append)
+    assert faults == ["of 1 background threads one cannot start"]
+    monkeypatch.undo()
+    background.run("second", lambda: "second", told.append)
+    run_until(loop, lambda: len(told) == 2)
+    background.run("first", lambda: "again", told.append)
+    run_until(loop, lambda: told[-1] == "again")
+    background.stop()
+
+
 def test_brief_jobs_are_done_at_once_when_enough_of_them_were_brief(loop: Loop) -> None:
     background = HostBackground(loop)
     told: list[object] = []

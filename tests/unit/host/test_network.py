@@ -201,9 +201,23 @@ def test_an_unknown_name_ends_in_an_error(world: World) -> None:
     assert isinstance(client.ends[0], OSError)
 
 
-def test_what_is_no_name_ends_in_an_error(world: World) -> None:
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        Endpoint("two..dots", 9),
+        Endpoint("a\0b", 9),
+        Endpoint("\ud800", 9),
+        Endpoint("x" * 300, 9),
+        Endpoint("127.0.0.1", 65536),
+        Endpoint("localhost", 65536 + 9),
+        Endpoint("127.0.0.1", 0),
+        Endpoint("127.0.0.1", -1),
+    ],
+)
+def test_what_is_no_address_ends_in_an_error(world: World, endpoint: Endpoint) -> None:
+    """Whoever registers says where it is."""
     client = Recorder()
-    world.network.connect(Endpoint("two..dots", 9), client)
+    world.network.connect(endpoint, client)
     world.until(lambda: bool(client.ends))
     assert isinstance(client.ends[0], OSError) and not world.faults
 
@@ -249,6 +263,17 @@ def test_a_receiver_that_fails_loses_its_stream_only(world: World) -> None:
     other = Recorder()
     world.network.connect(listener.endpoint, other)
     world.until(lambda: other.is_connected)
+
+
+def test_a_receiver_without_room_loses_its_stream_only(world: World) -> None:
+    def fail() -> memoryview:
+        raise MemoryError("for a frame")
+
+    client, server = pair(world)
+    server.get_buffer = fail  # type: ignore[method-assign]
+    client.send(b"x")
+    world.until(lambda: bool(client.ends and server.ends))
+    assert len(world.faults) == 1
 
 
 def test_connections_above_the_limit_are_closed_and_room_returns(world: World) -> None:
