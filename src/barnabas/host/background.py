@@ -147,7 +147,7 @@ class HostBackground:
         )
 
     def _start_thread(self) -> None:
-        """Where the system allows no more, the jobs wait for those there are, and the next one tries again."""
+        """Where the system allows no more, jobs wait for those there are, and the next one tries again."""
         number = len(self._threads)
         thread = Thread(
             target=self._run_jobs, args=(number,), name=f"background-{number}", daemon=True
