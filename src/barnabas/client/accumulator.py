@@ -132,6 +132,11 @@ class Accumulator:
         """A batch of `topic` left: records without a key may go elsewhere now."""
         self._sticky.pop(topic, None)
 
+    def last_outcomes(self) -> list[Outcome[Delivery]]:
+        """Those after which nothing is under way of what there is now: a lane's batches end in order."""
+        last = [lane.batches[-1].outcomes[-1] for lane in self.lanes.values() if lane.batches]
+        return last + [waits[2] for waiting in self._unrouted.values() for waits in waiting]
+
     def waiting_deadlines(self) -> list[float]:
         """When the first record of each unknown topic is given up."""
         if not self._unrouted:
@@ -200,7 +205,10 @@ class Accumulator:
         if partition is None:
             self.buffered_bytes -= record.size
             text = f"topic {record.topic} did not appear in time"
-            outcome.reject(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+            try:
+                outcome.reject(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+            except Exception as fault:  # noqa: BLE001 - of who watches it, and of nobody else's concern
+                self._client.tasks.on_lost(fault)
             return
 
         def hand_over(inner: Outcome[Delivery]) -> None:

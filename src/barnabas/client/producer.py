@@ -12,6 +12,8 @@ itself (KIP-951) and from Metadata. While a batch is under way, the next one fil
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from barnabas.client.accumulator import SEQUENCE_MASK, Accumulator, Batch, Lane, ProducerSettings
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client, raise_for
@@ -54,10 +56,12 @@ class Producer:
         self._producer_id = self._epoch = -1
         self._asking_id = self._asking_metadata = False
         self._stale: set[str] = set()
-        self._idle: list[Outcome[None]] = []
+        self._flushing = 0
+        """How many wait in `flush`: nothing lingers meanwhile."""
         self._wakeup: Wakeup | None = None
         self._pump_due = False
         self._closed = False
+        """Nothing more is taken; what was goes on."""
 
     def __repr__(self) -> str:
         waiting = sum(len(lane.batches) for lane in self._lanes.values())
@@ -83,20 +87,21 @@ class Producer:
         return self._records.add(record)
 
     async def flush(self) -> None:
-        """Return when all that was sent so far is acknowledged or failed; nothing lingers."""
-        if not self._records:
-            return
-        idle: Outcome[None] = Outcome()
-        self._idle.append(idle)
+        """Return when all that was sent so far is acknowledged or failed, whatever others send meanwhile;
+        nothing lingers."""
+        self._flushing += 1
         self._schedule()
-        await idle
+        try:
+            for outcome in self._records.last_outcomes():
+                with suppress(KafkaError, ChannelError):
+                    await outcome
+        finally:
+            self._flushing -= 1
 
     async def close(self) -> None:
-        """Flush, then take no more."""
-        await self.flush()
+        """Take no more, and return when all that was taken is acknowledged or failed."""
         self._closed = True
-        if self._wakeup is not None:
-            self._wakeup.cancel()
+        await self.flush()
 
     # -- the pump --------------------------------------------------------------------------------
 
@@ -108,15 +113,10 @@ class Producer:
 
     def _pump(self) -> None:
         self._pump_due = False
-        if self._closed:
-            return
         now_ms = self._client.now_ms()
         self._stale.update(self._records.route_waiting(now_ms))
         self._expire(now_ms)
         if not self._records:
-            idle, self._idle = self._idle, []
-            for outcome in idle:
-                outcome.resolve(None)
             return
         if self.settings.idempotent and self._producer_id < 0:
             self._ask_id()
@@ -153,7 +153,7 @@ class Producer:
         if head.attempts:
             return head.retry_at_ms <= now_ms
         return bool(
-            self._idle
+            self._flushing
             or len(lane.batches) > 1
             or head.size >= self.settings.batch_bytes
             or head.linger_until_ms <= now_ms
@@ -333,7 +333,10 @@ class Producer:
         offset = max(base_offset, -1)
         for record, outcome in zip(batch.records, batch.outcomes, strict=True):
             stamp = log_append_time if log_append_time >= 0 else record[3] or -1
-            outcome.resolve(Delivery(topic, partition, offset, stamp))
+            try:
+                outcome.resolve(Delivery(topic, partition, offset, stamp))
+            except Exception as error:  # noqa: BLE001 - of who watches it, and of nobody else's concern
+                self._client.tasks.on_lost(error)
             if base_offset >= 0:
                 offset += 1
 
@@ -350,7 +353,7 @@ class Producer:
         if too_large and len(batch.records) > 1:
             self._split(lane, batch)
             return
-        if not retriable or batch.deadline_ms <= now_ms or self._closed:
+        if not retriable or batch.deadline_ms <= now_ms:
             self._fail(lane, batch, error)
             return
         if moved:
@@ -377,7 +380,10 @@ class Producer:
             # Its sequence numbers are now a gap: go on under another identity.
             self._producer_id = -1
         for outcome in batch.outcomes:
-            outcome.reject(error)
+            try:
+                outcome.reject(error)
+            except Exception as fault:  # noqa: BLE001 - as above
+                self._client.tasks.on_lost(fault)
 
     def _remove(self, batch: Batch) -> None:
         lane = self._lanes[batch.partition]

@@ -60,8 +60,14 @@ class Outcome(Generic[T]):
         self.done = True
         if self._watchers:
             watchers, self._watchers = self._watchers, []
+            fault: Exception | None = None
             for watcher in watchers:
-                watcher(self)
+                try:
+                    watcher(self)
+                except Exception as error:  # noqa: BLE001 - raised when all the others have been told
+                    fault = fault or error
+            if fault is not None:
+                raise fault
 
     @property
     def watched(self) -> bool:
@@ -168,7 +174,7 @@ class Tasks:
         on_done: Callable[[Outcome[T]], None] | None = None,
     ) -> Task[T]:
         """Run `coroutine` up to where it first waits, and on from there as outcomes come."""
-        task = Task(coroutine, self._on_lost)
+        task = Task(coroutine, self.on_lost)
         if on_done is not None:
             task._watchers.append(on_done)
         if self._closed:
@@ -213,5 +219,6 @@ class Tasks:
             raise
         return [task.result() for task in tasks]
 
-    def _on_lost(self, error: BaseException) -> None:
+    def on_lost(self, error: BaseException) -> None:
+        """Nobody waits for it, and somebody should know."""
         self._ports.log("error", "client.task_failed", error=repr(error))

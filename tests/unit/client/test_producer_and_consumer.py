@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.channels import ChannelError
 from barnabas.client.consumer import Consumer, ConsumerSettings
 from barnabas.client.offsets import EARLIEST
 from barnabas.client.producer import Producer, ProducerSettings
@@ -289,6 +290,58 @@ def test_flush_does_not_wait_for_the_linger() -> None:
     flushed = producer._client.tasks.start(producer.flush())
     cluster.world.run(1100)
     assert flushed.done and all(o.done for o in outcomes)
+
+
+def test_a_flush_ends_though_others_go_on_sending() -> None:
+    cluster = FakeCluster(partitions=1)
+    producer = Producer(cluster.client())
+
+    def send_again(outcome: Outcome[Delivery]) -> None:
+        if len(acknowledged) < 1000:
+            acknowledged.append(outcome)
+            producer.send(ProducerRecord("t", b"more")).when_done(send_again)
+
+    acknowledged: list[Outcome[Delivery]] = []
+    producer.send(ProducerRecord("t", b"first")).when_done(send_again)
+    before: list[int] = []
+    producer._client.tasks.start(producer.flush(), lambda _: before.append(len(acknowledged)))
+    cluster.world.run(10_000)
+    assert len(acknowledged) == 1000 and before[0] < 10
+
+
+def test_what_comes_while_a_producer_closes_is_refused_and_what_it_took_is_written() -> None:
+    cluster = FakeCluster(partitions=1)
+    producer = Producer(cluster.client())
+    outcomes = write(cluster, producer, 3)
+    late: list[Outcome[Delivery]] = []
+
+    async def flush_and_send() -> None:
+        await producer.flush()
+        late.append(producer.send(ProducerRecord("t", b"late")))
+
+    producer._client.tasks.start(flush_and_send())
+    closed = producer._client.tasks.start(producer.close())
+    cluster.world.run(1000)
+    assert closed.done and [outcome.result().offset for outcome in outcomes] == [0, 1, 2]
+    with pytest.raises(ChannelError, match="closed"):
+        late[0].result()
+
+
+def test_whoever_raises_when_he_is_told_costs_nobody_else_anything() -> None:
+    cluster = FakeCluster()
+    producer = Producer(cluster.client())
+
+    def fail(outcome: Outcome[Delivery]) -> None:
+        raise ValueError("of the program around it")
+
+    producer.send(ProducerRecord("nowhere", b"1")).when_done(fail)
+    producer.send(ProducerRecord("t", b"1", partition=0)).when_done(fail)
+    outcomes = [*write(cluster, producer, 3, 0), *write(cluster, producer, 3, 1)]
+    flushed = producer._client.tasks.start(producer.flush())
+    cluster.world.run(200_000)
+    assert flushed.done and all(outcome.done for outcome in outcomes)
+    told = [line for line in cluster.world.lines if line[1] == "client.task_failed"]
+    assert len(told) == 2 and "of the program around it" in str(told[0][2])
 
 
 def test_a_consumer_resumes_where_its_group_committed() -> None:
