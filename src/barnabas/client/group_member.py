@@ -88,6 +88,7 @@ class GroupMember:
         self._counts: dict[str, int] | None = None
         """How many partitions each of the group's topics had when this member, its leader, assigned them."""
         self._learning = False
+        self._left = False
         self._task: Task[None] | None = None
         self._purpose = purpose or f"group {group_id}"
 
@@ -100,6 +101,7 @@ class GroupMember:
     async def leave(self) -> None:
         """Give up the partitions and say so; the group rebalances at once. A static member says nothing: it
         may come back while its session lasts (KIP-345)."""
+        self._left = True
         if self._task is not None:
             self._task.cancel()
         self._revoke()
@@ -117,7 +119,7 @@ class GroupMember:
     # -- the life --------------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        while True:
+        while not self._left:
             try:
                 if not self.is_stable:
                     await self._join()

@@ -98,7 +98,7 @@ class Outcome(Generic[T]):
 class Task(Outcome[T]):
     """A coroutine on its way."""
 
-    __slots__ = ("_coroutine", "_on_lost", "_running", "_waits_for", "when_ended")
+    __slots__ = ("_cancelled", "_coroutine", "_on_lost", "_running", "_waits_for", "when_ended")
 
     def __init__(
         self, coroutine: Coroutine[Any, Any, T], on_lost: Callable[[BaseException], None]
@@ -109,7 +109,7 @@ class Task(Outcome[T]):
         self._coroutine = coroutine
         self._on_lost = on_lost
         self._waits_for: Outcome[Any] | None = None
-        self._running = False
+        self._running = self._cancelled = False
         self.when_ended: Callable[[Task[T]], None] | None = None
 
     def _finish(self) -> None:
@@ -121,8 +121,11 @@ class Task(Outcome[T]):
         self._advance(None)
 
     def cancel(self) -> None:
-        """Raise `Cancelled` where it waits; nothing where it is done or is the one that asks."""
-        if not self.done and not self._running:
+        """Raise `Cancelled` where it waits, or will wait next where it is the one that asks; nothing where it
+        is done."""
+        if self._running:
+            self._cancelled = True
+        elif not self.done:
             self._waits_for = None
             self._advance(Cancelled())
 
@@ -145,7 +148,10 @@ class Task(Outcome[T]):
         else:
             self._waits_for = awaited
             self._running = False
-            if awaited.done:
+            if self._cancelled:
+                self._cancelled = False
+                self.cancel()
+            elif awaited.done:
                 self._wake(awaited)
             else:
                 awaited._watchers.append(self._wake)

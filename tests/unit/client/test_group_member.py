@@ -179,6 +179,23 @@ def test_a_static_member_that_closes_may_come_back() -> None:
     assert list(group.coordinator.members) == ["member-1"]
 
 
+@pytest.mark.parametrize("when", ["assigned", "revoked"])
+def test_a_consumer_that_is_closed_by_what_it_tells_is_no_member_any_more(when: str) -> None:
+    group = Group()
+    client = group.cluster.client()
+
+    def close(*partitions: object) -> None:
+        client.tasks.start(first.close())
+
+    first = Consumer(client, "g", SETTINGS, **{f"on_{when}": close})
+    first.subscribe(["t"])
+    group.run(100)
+    second = group.consumer()
+    group.run(20_000)
+    assert held(first, second) == [[], [0, 1, 2, 3]]
+    assert len(group.coordinator.members) == 1
+
+
 def test_partitions_and_topics_that_come_later_are_assigned() -> None:
     group = Group(partitions=2)
     consumer = group.consumer()

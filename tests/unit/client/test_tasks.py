@@ -74,6 +74,23 @@ def test_close_cancels_whatever_waits_and_whatever_comes() -> None:
     assert world.lines == []
 
 
+def test_who_cancels_himself_ends_where_he_waits_next() -> None:
+    world = World()
+    tasks = Tasks(world)
+    seen: list[str] = []
+
+    async def close() -> None:
+        await tasks.sleep(10)
+        tasks.close()
+        seen.append("closed")
+        await tasks.sleep(10)
+        seen.append("went on")
+
+    task = tasks.start(close())
+    world.run(100)
+    assert seen == ["closed"] and task.done
+
+
 def test_a_failure_that_nobody_watches_is_logged() -> None:
     world = World()
 
