@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.client.channels import ChannelError, Channels
-from barnabas.client.tasks import Outcome, Tasks
+from barnabas.client.tasks import Cancelled, Outcome, Tasks
 from barnabas.ports import Ports
 from barnabas.types import ZERO_UUID, Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -172,7 +172,7 @@ class ClusterView:
         )
         try:
             response = await self.ask_any(request, deadline_ms, in_turn=not every)
-        except ChannelError:
+        except (ChannelError, Cancelled):
             # Whoever waited behind this one asks for himself.
             self._wanted.update(wanted)
             self._wants_all = self._wants_all or every

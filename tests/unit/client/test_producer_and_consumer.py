@@ -186,6 +186,17 @@ def test_who_waited_behind_a_refresh_in_vain_asks_for_himself() -> None:
     assert still_waits and patient.done and client.cluster.require("t").partitions
 
 
+def test_who_waited_behind_a_refresh_that_was_cancelled_asks_for_himself() -> None:
+    cluster = FakeCluster(nodes=1)
+    client = cluster.client()
+    first = client.tasks.start(client.cluster.refresh(["other"]))
+    cancelled = client.tasks.start(client.cluster.refresh(["t"]))
+    patient = client.tasks.start(client.cluster.refresh(["t"]))
+    first.when_done(lambda _: cancelled.cancel())  # which is asking for both by then
+    cluster.world.run(1000)
+    assert patient.done and client.cluster.require("t").partitions
+
+
 def test_a_topic_that_does_not_appear_is_told_in_time() -> None:
     cluster = FakeCluster()
     producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=500))
