@@ -9,7 +9,7 @@ Behaviour: Kafka's DefaultAutoTopicCreationManager.
 
 from __future__ import annotations
 
-from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.broker.controller_channel import FORWARD, ControllerChannel
 from barnabas.config.node import NodeConfig
 from barnabas.metadata.changes import Changes
 from barnabas.metadata.image import MetadataImage
@@ -77,7 +77,7 @@ class AutoTopics:
             self._on_answer(wanted, inner, response)
 
         self._controller.send(
-            wrap(request, inner), on_answer, timeout_ms=timeout_ms, purpose="forward"
+            wrap(request, inner), on_answer, timeout_ms=timeout_ms, purpose=FORWARD
         )
 
     def _topic(self, name: str) -> CreatableTopic:

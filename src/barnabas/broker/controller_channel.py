@@ -4,12 +4,15 @@ Whoever is active may change at any moment: a request that meets a controller wh
 none at all, waits for the next one and is sent again. `on_done` gets the response, or a `KafkaError`
 once the deadline has passed; it is called exactly once and never from within `send`.
 
-Requests of one `purpose` to one controller share a connection.
+Requests of one `purpose` to one controller share a connection. It ends where one of them is not answered
+in time, with all that it carries, except where they are many clients' (`FORWARD`): there each client has a
+time of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from barnabas.client.connection import ChannelError
@@ -19,6 +22,8 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.schema import Message
 
 RETRY_MS = 50.0
+FORWARD = "forward"
+"""The purpose of what clients ask of the controller by this broker."""
 OnAnswer = Callable[[Any], None]
 """Gets the response message, or a `KafkaError`."""
 
@@ -41,7 +46,7 @@ class Sender(Protocol):
 
 
 class _Call:
-    __slots__ = ("deadline_ms", "on_done", "purpose", "request", "version")
+    __slots__ = ("deadline_ms", "done", "late", "on_done", "purpose", "request", "version")
 
     def __init__(
         self,
@@ -56,6 +61,20 @@ class _Call:
         self.deadline_ms = deadline_ms
         self.purpose = purpose
         self.version = version
+        self.late: Wakeup | None = None
+        """Gives it up, where its connection may have longer."""
+        self.done = False
+
+    def answer(self, response: object) -> None:
+        if not self.done:
+            self.done = True
+            if self.late is not None:
+                self.late.cancel()
+            self.on_done(response)
+
+    def give_up(self) -> None:
+        why = "the active controller did not answer in time"
+        self.answer(KafkaError(ErrorCode.REQUEST_TIMED_OUT, why))
 
 
 class ControllerChannel:
@@ -106,7 +125,10 @@ class ControllerChannel:
     ) -> None:
         timeout = self._request_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self._ports.clock.now_ms() + timeout
-        self._send(_Call(request, on_done, deadline, purpose, version))
+        call = _Call(request, on_done, deadline, purpose, version)
+        if purpose == FORWARD:
+            call.late = self._ports.wakeups.call_at(deadline, call.give_up)
+        self._send(call)
 
     def _send(self, call: _Call) -> None:
         now_ms = self._ports.clock.now_ms()
@@ -114,12 +136,14 @@ class ControllerChannel:
             self._wait(call)
             return
         left = call.deadline_ms - now_ms
+        if call.late is not None:
+            left = max(left, self._request_timeout_ms)
         target = self.endpoint
         self._purposes[call.purpose] = None
         self._channels.send(
             target,
             call.request,
-            lambda response: self._on_response(call, target, response),
+            partial(self._on_response, call, target),
             timeout_ms=max(left, 1.0),
             purpose=call.purpose,
             version=call.version,
@@ -128,7 +152,7 @@ class ControllerChannel:
     def _on_response(self, call: _Call, target: Endpoint, response: object) -> None:
         if isinstance(response, ChannelError):
             if response.kind == "unsupported":
-                call.on_done(KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(response)))
+                call.answer(KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(response)))
                 return
             if target == self.endpoint:
                 self._note_unreachable()
@@ -137,7 +161,7 @@ class ControllerChannel:
             self._wait(call)
         else:
             self.unreachable_since_ms = None
-            call.on_done(response)
+            call.answer(response)
 
     def _note_unreachable(self) -> None:
         if self.unreachable_since_ms is None:
@@ -163,11 +187,7 @@ class ControllerChannel:
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             if self._closed or call.deadline_ms <= now_ms:
-                call.on_done(
-                    KafkaError(
-                        ErrorCode.REQUEST_TIMED_OUT, "the active controller did not answer in time"
-                    )
-                )
+                call.give_up()
             else:
                 self._send(call)
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, cast
 
-from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.broker.controller_channel import FORWARD, ControllerChannel
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.envelope import unwrap, wrap
@@ -19,8 +19,6 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.envelope_response import EnvelopeResponse
 from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext, top_level_error
 from barnabas.wire.schema import Message
-
-PURPOSE = "forward"
 
 
 def forward(
@@ -36,7 +34,7 @@ def forward(
     def on_answer(response: EnvelopeResponse | KafkaError) -> None:
         parked.complete(_answer(api, request, ctx, response))
 
-    controller.send(wrap(request, ctx), on_answer, timeout_ms=timeout_ms, purpose=PURPOSE)
+    controller.send(wrap(request, ctx), on_answer, timeout_ms=timeout_ms, purpose=FORWARD)
     return parked
 
 

@@ -10,7 +10,9 @@ from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.forwarding import forward
 from barnabas.broker.lifecycle import Identity, Lifecycle, Phase
 from barnabas.broker.producer_ids import ProducerIds
+from barnabas.client.channels import Channels
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
+from barnabas.controller.handlers.envelope import API as ENVELOPE
 from barnabas.sim.process import SimProcess
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.dispatch import ApiTable
@@ -29,8 +31,10 @@ from barnabas.wire.messages.create_topics_response import (
 )
 from barnabas.wire.messages.envelope_request import EnvelopeRequest
 from barnabas.wire.messages.envelope_response import EnvelopeResponse
-from barnabas.wire.request import RequestContext
+from barnabas.wire.request import Parked, RequestContext
+from barnabas.wire.server import RequestServer
 from tests.unit.broker.fakes import Hand, advance, process
+from tests.unit.client.loopback import World
 
 ONE, TWO = Endpoint("one", 1), Endpoint("two", 2)
 
@@ -156,6 +160,32 @@ class TestForwarding:
                 hand.take().answer(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
             advance(ports, 10)
         assert got[0].topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+    def test_who_waits_no_longer_leaves_the_others_their_answers(self) -> None:
+        world, asked = World(), list[Parked]()
+
+        def decide(inner: Any, context: RequestContext, role: None) -> Parked:
+            asked.append(Parked())
+            return asked[-1]
+
+        def unpack(outer: Any, context: RequestContext, role: None) -> Any:
+            return open_envelope(inner, outer, context, lambda c, e: None)
+
+        inner = ApiTable().add_handler(CREATE_TOPICS, decide, None)
+        table = ApiTable().add_handler(ENVELOPE, unpack, None)
+        world.listen(ONE, RequestServer(world, "CONTROLLER", table).accept)
+        line = ControllerChannel(world, Channels(world, "broker"), 30_000)
+        line.on_controller_change(1, ONE)
+        patient, hasty = list[Any](), list[Any]()
+        for got, timeout_ms in ((patient, 10_000.0), (hasty, 100.0)):
+            request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+            forward(line, CREATE_TOPICS, request, self.context(7), timeout_ms).attach(got.append)
+        world.run(1000)
+        assert hasty[0].topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT and not patient
+        for parked in list(asked):
+            parked.complete(CreateTopicsResponse(topics=[CreatableTopicResult(name="t")]))
+        world.run(2000)
+        assert [t.error_code for t in patient[0].topics] == [0] and len(asked) == 2
 
 
 class TestProducerIds:
