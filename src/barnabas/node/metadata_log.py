@@ -65,9 +65,17 @@ class MetadataLog:
         if controller is not None:
             controller.on_commit(batches, staged)
         if self.on_metadata is not None:
-            for batch, records in zip(batches, staged, strict=True):
-                image.replay_batch(records, batch.last_offset, batch.epoch, batch.append_timestamp)
+            self._replay(batches, staged)
             self.on_metadata(image, image.take_changes())
+
+    def _replay(
+        self, batches: Sequence[CommittedBatch], staged: Sequence[Sequence[Replayable]]
+    ) -> None:
+        """Each batch once: after a fault of somebody who follows they are all given again."""
+        image = self.image
+        for batch, records in zip(batches, staged, strict=True):
+            if batch.last_offset > image.offset:
+                image.replay_batch(records, batch.last_offset, batch.epoch, batch.append_timestamp)
 
     def _commit_in_slices(self, batches: Sequence[CommittedBatch]) -> Iterator[None]:
         controller, image = self.controller, self.image
@@ -84,8 +92,7 @@ class MetadataLog:
             controller.on_commit(batches, staged)
             yield
         if self.on_metadata is not None:
-            for batch, records in zip(batches, staged, strict=True):
-                image.replay_batch(records, batch.last_offset, batch.epoch, batch.append_timestamp)
+            self._replay(batches, staged)
             self.on_metadata(image, image.take_changes())
 
     def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None]:

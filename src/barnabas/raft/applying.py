@@ -145,12 +145,22 @@ class Applier:
             self._begin_slice()
         self._is_first = False
         work = self._work
-        if work is not None and next(work[0], _DONE) is _DONE and self._work is work:
+        if work is not None and self._step(*work) and self._work is work:
             self._work = None
             self._reached(*work[1])
         if self.applied_offset < self.committed_offset and not self._scheduled:
             self._scheduled = True
             self._later(self._go_on)
+
+    def _step(self, steps: Iterator[None], to: _Position) -> bool:
+        """Whether that was the last one. A fault of the machine ends the steps: what was committed is given to
+        it again then, and not taken for applied."""
+        try:
+            return next(steps, _DONE) is _DONE
+        except Exception:
+            if to.size:  # no snapshot
+                self._work = None
+            raise
 
     def _begin_snapshot(self, snapshot: SnapshotFile) -> None:
         self._snapshot = None

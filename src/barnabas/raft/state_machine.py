@@ -63,7 +63,8 @@ class StateMachine(Protocol):
         """Apply. `batches` follow what was applied before; their values are views that stay valid
         for as long as they are held. What takes longer than some milliseconds is returned as steps that
         do not: one is taken per turn, and nothing more is applied, nor a snapshot taken, before the last
-        one. Steps may be given up half way when a snapshot replaces everything."""
+        one. Steps may be given up half way when a snapshot replaces everything. After an exception the
+        same batches are given again."""
 
     def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None] | None:
         """Forget everything and become what `snapshot` says, in steps as with `on_commit`; be what you

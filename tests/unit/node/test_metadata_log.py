@@ -15,6 +15,7 @@ from barnabas.metadata.changes import Changes
 from barnabas.metadata.codec import encode_records
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.snapshot import snapshot_values
@@ -201,3 +202,35 @@ def test_a_damaged_snapshot_is_found_before_anything_is_loaded(tmp_path: Path) -
     with pytest.raises(CorruptSnapshotError):
         node.applier.run()
     assert node.told == []
+
+
+@pytest.mark.parametrize("size", [1, 2 * AT_ONCE_MAX])
+@pytest.mark.parametrize("faulty", ["broker", "controller"])
+def test_after_a_fault_of_who_follows_each_record_is_applied_once(
+    tmp_path: Path, size: int, faulty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(tmp_path)
+    node.applier.load(node.write_snapshot(filled(("a", size))))
+    node.applier.run()
+    node.turns()
+
+    def fail(*told: object) -> None:
+        monkeypatch.undo()
+        raise MemoryError("for a moment")
+
+    if faulty == "broker":
+        monkeypatch.setattr(node.metadata, "on_metadata", fail)
+    else:
+        monkeypatch.setattr(node.controller, "_answer_committed", fail)
+    topic_id = Uuid(b"a".rjust(16, b"\0"))
+    node.log.append(
+        [PartitionChangeRecord(partition_id=i, topic_id=topic_id, leader=2) for i in range(size)]
+    )
+    node.applier.on_commit(node.log.end)
+    with pytest.raises(MemoryError):
+        node.applier.run()
+        node.turns()
+    node.applier.run()
+    node.turns()
+    assert node.applier.applied_offset == node.log.end
+    assert [set(mine.topics_by_name["a"].leader_epoch) for mine in node.images()] == [{1}, {1}]
