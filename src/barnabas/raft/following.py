@@ -24,7 +24,7 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.outbox import Pending
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.states import Follower, Following, Leader, Observer
+from barnabas.raft.states import Follower, Following, Leader, Observer, Unattached, Voted
 from barnabas.record.batch import CorruptBatchError
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.errors import ErrorCode
@@ -87,6 +87,19 @@ def _search(m: Machine, state: Observer) -> None:
         node_id, endpoint = servers[m.rng.randrange(len(servers))]
         sent = m.send(node_id, endpoint, _fetch_request(m))
     m.refine(state.searching(m.fetch_timeout() if sent else m.now + m.settings.retry_backoff_ms))
+
+
+def poll_waiting(m: Machine, state: Unattached | Voted) -> None:
+    """Who stood in vain asks a bootstrap server, chosen at random, who leads, before it stands again: where the
+    log says that the others are, nobody may be any more."""
+    elections.poll_waiting(m, state)
+    if m.state is not state or not state.retries or m.searched_in is state or m.leaving:
+        return
+    servers = [at for at in m.settings.bootstrap_servers if at != m.own_endpoint]
+    if servers and m.log.synced_offset == m.log.end_offset:
+        m.searched_in = state
+        server = servers[m.rng.randrange(len(servers))]
+        m.send(-1, server, _fetch_request(m)._replace(max_wait_ms=0))
 
 
 def _fetch_request(m: Machine) -> FetchRequest:

@@ -90,6 +90,8 @@ class Machine:
         """When to look again whether the voter set is wrong about this replica."""
         self.gone = (-1, NOBODY)
         """(epoch, leader) whose process was seen to be gone: only it can say that it is not."""
+        self.searched_in: State | None = None
+        """In which state this voter asked a bootstrap server last."""
         self.told_static = -1
         """The epoch whose leader knows this static voter's directory."""
         self._own_voters: VoterSet | None = None
@@ -420,8 +422,8 @@ _ANSWERS: dict[type, Callable[[Machine, Pending, Any], None]] = {
 }
 
 _POLLS: dict[type, _Handler] = {
-    Unattached: elections.poll_waiting,
-    Voted: elections.poll_waiting,
+    Unattached: following.poll_waiting,
+    Voted: following.poll_waiting,
     Prospective: elections.poll_nominee,
     Candidate: elections.poll_nominee,
     Leader: leading.poll,

@@ -11,7 +11,7 @@ from barnabas.raft.membership import CAUGHT_UP_WITHIN_MS
 from barnabas.raft.voters import ReplicaKey
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
-from tests.unit.raft.quorum_world import LISTENER, Quorum
+from tests.unit.raft.quorum_world import LISTENER, Quorum, QuorumNode
 
 
 def voters_of(quorum: Quorum, node: int) -> list[int]:
@@ -295,4 +295,35 @@ def test_a_voter_that_moved_is_found_at_its_new_endpoint() -> None:
 
     quorum.run_until(known)
     quorum.commit(b"2")
+    quorum.settle()
+
+
+def move(node: QuorumNode) -> None:
+    """It will be started elsewhere."""
+    node.kill()
+    node.port = 9999
+    listeners = {LISTENER: Endpoint(f"n{node.id}", node.port)}
+    node.settings = replace(node.settings, listeners=listeners)
+
+
+def test_a_voter_while_whose_absence_all_have_moved_asks_a_bootstrap_server() -> None:
+    quorum = Quorum(first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    servers = tuple(Endpoint(f"n{node}", 9999) for node in quorum.nodes)
+    absent = quorum.nodes[3]
+    move(absent)
+    for node in (quorum.nodes[1], quorum.nodes[2]):
+        move(node)
+        node.start()
+        quorum.commit(b"2")
+        quorum.world.run(quorum.world.now_ms + 6_000)
+    absent.settings = replace(absent.settings, bootstrap_servers=servers)
+    absent.start()
+
+    def known() -> bool:
+        leader = quorum.elect().replica
+        return leader is not None and leader.machine.voters.endpoint(3, LISTENER) == servers[2]
+
+    quorum.run_until(known)
     quorum.settle()
