@@ -185,7 +185,9 @@ class Snapshotting:
         kept. Until then the log tells what happened, with reasons, beyond the snapshot (as in Kafka).
         Raises ``OSError``."""
         directory, disk = self._directory, self._ports.disk
-        known = snapshots.snapshots_in(disk, directory)
+        latest = self._machine.log.latest_snapshot
+        # One that is being fetched has its name before it is in the place of the log.
+        known = [s for s in snapshots.snapshots_in(disk, directory) if latest and s <= latest]
         oldest = 0
         total = self._log.size + sum(
             disk.size(f"{directory}/{snapshots.file_name(snapshot)}") for snapshot in known

@@ -165,6 +165,23 @@ def test_what_a_fetched_snapshot_makes_superfluous_goes() -> None:
         assert len(kept(late)) <= 2 and log_start(late) >= kept(late)[0].offset
 
 
+def test_what_is_fetched_and_not_installed_yet_makes_nothing_superfluous() -> None:
+    quorum, node = alone(bytes_between_snapshots=1_500, segment_bytes=1_024, retention_bytes=MUCH)
+    write(quorum, 60)
+    quorum.world.run(quorum.world.now_ms + 100)
+    assert node.replica is not None and node.process is not None
+    snapshotting, shape = node.replica._snapshotting, node.replica.machine.log
+    own, disk = kept(node)[-1], node.process.disk
+    fetched = OffsetAndEpoch(shape.end_offset + 500, own.epoch + 1)
+    disk.write_atomic(f"{PATH}/{file_name(fetched)}", disk.read_file(f"{PATH}/{file_name(own)}"))
+    last = shape.last
+    snapshotting._may_go = lambda snapshot, total: True  # type: ignore[method-assign]
+    snapshotting.clean()
+    assert kept(node) == [own, fetched]
+    assert shape.last == last and shape.start_offset == own.offset
+    assert node.replica.log.end_offset == last.offset
+
+
 def test_a_snapshot_below_the_logs_start_is_no_earliest_one() -> None:
     """It is this replica's own, and the one fetched since replaced the log: whoever stood at the log's start
     was sent the same snapshot again and again."""
