@@ -84,9 +84,12 @@ class Introduction:
         """Somebody else leads: ask to be registered, unless that is done or under way."""
         runtime = self._runtime
         endpoint = runtime.quorum.leader_endpoint
-        if self.done or self._asked or runtime.is_active or endpoint is None:
+        if self.done or self._asked or runtime.is_active:
             return
         self._asked = True
+        if endpoint is None:  # nobody says so when it is known again
+            self._ask_again(RETRY_MS)
+            return
         self._sender.send(
             endpoint,
             self.request(),
@@ -99,10 +102,12 @@ class Introduction:
         if isinstance(response, ControllerRegistrationResponse) and not response.error_code:
             self._asked = False
             return
-        runtime = self._runtime
-        at_ms = runtime.now_ms() + self._retry_ms
+        self._ask_again(self._retry_ms)
         self._retry_ms = min(self._retry_ms * 2, RETRY_MS_MAX)
-        runtime.ports.wakeups.call_at(at_ms, self._again)
+
+    def _ask_again(self, wait_ms: float) -> None:
+        runtime = self._runtime
+        runtime.ports.wakeups.call_at(runtime.now_ms() + wait_ms, self._again)
 
     def _again(self) -> None:
         self._asked = False

@@ -55,6 +55,23 @@ def test_another_controller_asks_until_it_is_registered() -> None:
     assert not sent.requests
 
 
+def test_who_does_not_know_where_the_leader_is_asks_when_it_does() -> None:
+    sent = Sent()
+    world = World(sender=sent)
+    standby = world.new_controller()
+    standby.node_id = 101
+    world.quorum.leader_endpoint = Endpoint("c", 1)
+    standby.on_leader_change(100, 1)
+    failed = sent.requests.pop()[2]
+    world.quorum.leader_endpoint = None
+    failed(ConnectionError("it stands still"))
+    world.advance(2_000)
+    assert not sent.requests
+    world.quorum.leader_endpoint = Endpoint("c", 1)
+    world.advance(1_000)
+    assert len(sent.requests) == 1
+
+
 def test_a_directory_formatted_by_apache_kafka_gets_what_elr_needs() -> None:
     levels_only = [r for r in bootstrap_records() if not isinstance(r, ConfigRecord)]
     completed = complete_bootstrap(levels_only, 2)
