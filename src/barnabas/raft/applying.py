@@ -153,8 +153,8 @@ class Applier:
             self._later(self._go_on)
 
     def _step(self, steps: Iterator[None], to: _Position) -> bool:
-        """Whether that was the last one. A fault of the machine ends the steps: what was committed is given to
-        it again then, and not taken for applied."""
+        """Whether that was the last one. A fault of the machine ends the steps: what was committed is given
+        to it again then, and not taken for applied."""
         try:
             return next(steps, _DONE) is _DONE
         except Exception:

@@ -90,8 +90,8 @@ def _search(m: Machine, state: Observer) -> None:
 
 
 def poll_waiting(m: Machine, state: Unattached | Voted) -> None:
-    """Who stood in vain asks a bootstrap server, chosen at random, who leads, before it stands again: where the
-    log says that the others are, nobody may be any more."""
+    """Who stood in vain asks a bootstrap server, chosen at random, who leads, before it stands again: where
+    the log says that the others are, nobody may be any more."""
     elections.poll_waiting(m, state)
     if m.state is not state or not state.retries or m.searched_in is state or m.leaving:
         return

@@ -100,7 +100,7 @@ def test_replicas_make_only_moves_of_the_table(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Machine, "become", watched_become)
     monkeypatch.setattr(Machine, "refine", watched_refine)
-    for seed in (1, 2):
+    for seed in (1, 2, 3):
         Chaos(Quorum(seed, voters=5, first_voters=3), duration_ms=6_000).play()
     legal = {(state, target) for state, targets in moves().items() for target in targets}
     assert made <= legal
