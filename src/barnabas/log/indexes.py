@@ -181,9 +181,15 @@ class OffsetIndex(SparseIndex):
     FORMAT = Struct(">ii")
 
     def position_below(self, relative: int) -> int:
-        """Position of the last indexed batch that ends at or before `relative`; 0 where none."""
+        """Position of the last indexed batch that ends at or before `relative`; 0 where none (or where the
+        entry rotted and is below)."""
         entry = self.floor(relative)
-        return 0 if entry is None else entry[1]
+        return 0 if entry is None else max(entry[1], 0)
+
+    @property
+    def last_position(self) -> int:
+        """Of the last indexed batch, likewise."""
+        return 0 if self.last is None else max(self.last[1], 0)
 
     def place_below(self, relative: int) -> tuple[int, int]:
         """`position_below`, and the relative offset that the batch there at least begins with."""
@@ -191,7 +197,7 @@ class OffsetIndex(SparseIndex):
         if entry is None:
             return 0, 0
         before = self.floor(entry[0] - 1)
-        return entry[1], 0 if before is None else before[0] + 1
+        return max(entry[1], 0), 0 if before is None else before[0] + 1
 
     def truncate(self, relative: int) -> None:
         """Drop entries at or above `relative`."""

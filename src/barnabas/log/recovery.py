@@ -35,7 +35,7 @@ from barnabas.log.files import (
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.plain_batches import check_plain
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
-from barnabas.log.segment import CHECK_BYTES, SCAN_BYTES, Segment, remove
+from barnabas.log.segment import CHECK_BYTES, SCAN_BYTES, Segment, is_between, remove
 from barnabas.ports import Disk
 from barnabas.record.batch import LENGTH_PREFIX, BatchHeader
 from barnabas.types import TopicPartition, Uuid
@@ -331,15 +331,28 @@ def _position_of_recovery_point(segment: Segment, recovery_point: int) -> Start:
             segment.rebuild_indexes()
         except CorruptLogError:
             pass  # the tail is torn; the entries before it are right
+    position, least = segment.index.place_below(recovery_point - base)
+    offset = indexed_to = base
+    if position and not _stands_at(segment, position, base + least, recovery_point):
+        position = 0  # the entry rotted: all are made anew
+    else:
+        indexed_to = recovery_point
     try:
-        position, offset = segment.index.position_below(recovery_point - base), base
         for header, at in segment.headers(position):
             if header.next_offset > recovery_point:
-                return Start(at, offset, recovery_point)
+                return Start(at, offset, indexed_to)
             offset, position = header.next_offset, at + header.size
-        return Start(position, offset, recovery_point)
+        return Start(position, offset, indexed_to)
     except CorruptLogError as error:
         return Start(min(error.position, segment.size), base, base)
+
+
+def _stands_at(segment: Segment, position: int, least: int, most: int) -> bool:
+    """Whether a batch begins there, at an offset between these."""
+    try:
+        return is_between(next(segment.headers(position), None), least, most)
+    except CorruptLogError:
+        return False
 
 
 # -- what follows from the batches -------------------------------------------------------------------

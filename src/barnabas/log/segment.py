@@ -317,11 +317,10 @@ class Segment:
         if self.index.last is None and self.size > 2 * self.index_interval and not self._rebuilt:
             self.rebuild_indexes()  # the file is missing, or there are only large batches
         position, least = self.index.place_below(offset - self.base_offset)
-        batches = self.headers(position)
+        batches, first = self.headers(position), None
         try:
             first = next(batches, None)
-            base = offset if first is None else first.header.base_offset
-            sound = self.base_offset + least <= base <= offset
+            sound = is_between(first, self.base_offset + least, offset)
         except CorruptLogError:
             if not position:
                 raise
@@ -384,7 +383,7 @@ class Segment:
         :class:`CorruptLogError`."""
         end, last = self.base_offset, self.index.last
         self._since_index, stamp = 0, self.max_timestamp
-        for header, _ in self.headers(0 if last is None else last[1]):
+        for header, _ in self.headers(self.index.last_position):
             end = header.base_offset + header.last_offset_delta + 1
             self._since_index += header.length + LENGTH_PREFIX
             if header.max_timestamp > stamp:
@@ -478,8 +477,7 @@ class Segment:
             self.index.truncate(next_offset - self.base_offset)
             self.time_index.truncate(next_offset - self.base_offset)
             self._max_timestamp = None
-            last = self.index.last
-            position = 0 if last is None else min(position, last[1])
+            position = min(position, self.index.last_position)
         self._since_index, self._rebuilt = 0, True
         self._forget_recent(0)
         return position
@@ -492,6 +490,11 @@ class Segment:
 
     def __repr__(self) -> str:
         return f"Segment({file_name(self.base_offset, LOG)}, {self.size} bytes)"
+
+
+def is_between(batch: Located | None, least: int, most: int) -> bool:
+    """Whether an index entry can be right that names `batch` (None: there is none where it points to)."""
+    return batch is not None and least <= batch.header.base_offset <= most
 
 
 def _probe(segment: Segment, offset: int) -> int | None:

@@ -11,6 +11,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.recovery import open_log
+from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.sim.disk import SimDisk
 from tests.model.log.log_model import DIRECTORY, PARTITION, ROOT, LogModel
@@ -139,11 +140,17 @@ def hundred(segment_bytes: int = 1 << 20) -> tuple[SimDisk, PartitionLog]:
     return disk, log
 
 
-def opened(disk: SimDisk, segment_bytes: int = 1 << 20) -> PartitionLog:
+def opened(
+    disk: SimDisk, segment_bytes: int = 1 << 20, recovery_point: int | None = None
+) -> PartitionLog:
+    """After a clean end, unless there is a `recovery_point`."""
     config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=1000)
     process = disk.open_for_process()
     process.make_dirs(ROOT)
-    return open_log(process, OpenFiles(process), DIRECTORY, PARTITION, config, clean=True).log
+    return open_log(
+        process, OpenFiles(process), DIRECTORY, PARTITION, config,
+        clean=recovery_point is None, recovery_point=recovery_point or 0,
+    ).log  # fmt: skip
 
 
 def rot_at(disk: SimDisk, log: PartitionLog, offset: int) -> None:
@@ -205,3 +212,49 @@ def test_a_cut_at_a_segments_beginning_leaves_the_one_before_alone() -> None:
     assert log.log_end_offset == cut and segment.size == size
     with pytest.raises(CorruptLogError):
         log.read(cut - 1, 1)
+
+
+# -- an index that rots ------------------------------------------------------------------------------
+
+
+def bits_of_an_index(log: PartitionLog) -> list[tuple[str, int, int]]:
+    """(path, byte, bit) of every bit of the offset index of the segment that holds offset 60."""
+    index = log.segments[log.segment_index(60)].index
+    return [(index.path, at // 8, at % 8) for at in range(index.size() * 8)]
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 2500])
+def test_an_index_that_rotted_hides_no_batch(segment_bytes: int) -> None:
+    """An entry that pointed behind the end of the file hid what is there: consumers and followers got
+    nothing, or what the next segment begins with."""
+    disk, log = hundred(segment_bytes)
+    at = log.segments[log.segment_index(60)]
+    offsets = range(at.base_offset, log.end_of_segment(log.segment_index(60)))
+    bits = bits_of_an_index(log)
+    log.close()
+    index = bytes(disk.file(at.index.path).data)
+    for path, byte, bit in bits:
+        disk.process_died()
+        disk.file(path).data[:] = index
+        disk.rot(path, byte, bit)
+        log = opened(disk, segment_bytes)
+        for offset in offsets[::3]:
+            found = log.read(offset, 1)
+            assert found is not None
+            assert [batch.header.base_offset for batch in iterate(found.records)] == [offset]
+        log.close()
+
+
+def test_an_index_that_rotted_ends_no_log_after_a_crash() -> None:
+    """Recovery looks for the recovery point by it, and cut the log where a wrong entry pointed to."""
+    disk, log = hundred()
+    bits = bits_of_an_index(log)
+    log.close()
+    size, index = log.size, bytes(disk.file(log.active.index.path).data)
+    for path, byte, bit in bits:
+        disk.process_died()
+        disk.file(path).data[:] = index
+        disk.rot(path, byte, bit)
+        log = opened(disk, recovery_point=60)
+        assert (log.log_end_offset, log.size) == (100, size)
+        assert log.active.index.last is not None
