@@ -128,7 +128,7 @@ def open_log(
         changes.reset(pending=not clean)
     seen = None if clean else Seen(recovery_point, compacted_to, has_gaps)
     cut = Cut() if seen is None else _recover(log, seen, before_cut)
-    later_cut = _find_end(log, log_start_offset)
+    later_cut = _find_end(log, log_start_offset, recovery_point if clean else 0)
     if later_cut is not None:
         cut, seen = later_cut, None
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
@@ -358,7 +358,8 @@ def _stands_at(segment: Segment, position: int, least: int, most: int) -> bool:
 # -- what follows from the batches -------------------------------------------------------------------
 
 
-def _find_end(log: PartitionLog, log_start_offset: int) -> Cut | None:
+def _find_end(log: PartitionLog, log_start_offset: int, closed_at: int) -> Cut | None:
+    """`closed_at`: where the log ended when it was closed; 0 where nobody knows."""
     active, cut = log.active, None
     try:
         end = active.find_end()
@@ -367,10 +368,26 @@ def _find_end(log: PartitionLog, log_start_offset: int) -> Cut | None:
         cut = _recover_segment(active, 0, None)
         cut = Cut(cut.size, cut.fault or str(error))
         end = active.find_end()
+    if cut is None and end != closed_at > active.base_offset:
+        cut = _recover_segment(active, 0, _bound_of(active, closed_at))
+        cut, end = (cut if cut.fault else None), active.find_end()
     first = log.segments[0].base_offset
     log.log_end_offset = max(end, first)
     log.log_start_offset = min(max(log_start_offset, first), log.log_end_offset)
     return cut
+
+
+def _bound_of(segment: Segment, closed_at: int) -> int | None:
+    """Nothing of a segment stands at or behind this offset, in a log that ended at `closed_at` and seems to end
+    elsewhere: no CRC covers offsets, and its last batch may have another one now. None where the batches say
+    nothing against it (the checkpoint may have rotted instead)."""
+    try:
+        end, position = segment.end_before(closed_at)
+        following = next(segment.headers(position), None)
+    except CorruptLogError:
+        return None
+    leaps = following is not None and end < closed_at and following.header.base_offset > end
+    return closed_at if leaps else None
 
 
 def _fit_epochs(log: PartitionLog, from_offset: int, seen: Seen | None) -> None:

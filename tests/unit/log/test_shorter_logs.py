@@ -69,3 +69,29 @@ def test_what_is_whole_is_vouched_for_with_every_start() -> None:
         assert world.logs.previous_broker_epoch == 5
         assert world.logs.logs[T0].log_end_offset == closed.end
         world.kill()
+
+
+@pytest.mark.parametrize("byte", [*range(8), *range(23, 27)])
+def test_a_log_that_seems_to_go_on_behind_where_it_was_closed_is_cut_and_told(byte: int) -> None:
+    """No CRC covers a batch's base offset, and no start checks that of its last offset: the log went on at
+    an offset far behind, as a leader too."""
+    for bit in range(8):
+        closed = Closed()
+        world = closed.world
+        world.disk.rot(closed.last, closed.last_batch + byte, bit)
+        world.start(writing=False)
+        log = world.logs.logs[T0]
+        assert log.log_end_offset == closed.end - 1
+        assert log.active.size == closed.last_batch
+        assert world.logs.previous_broker_epoch == -1
+
+
+def test_a_checkpoint_that_rotted_takes_nothing_of_a_log() -> None:
+    closed = Closed()
+    world = closed.world
+    path = f"{PATHS[0]}/recovery-point-offset-checkpoint"
+    text = bytes(world.disk.file(path).data)
+    assert text.endswith(b" 60\n")
+    world.disk.file(path).data[:] = text.replace(b" 60\n", b" 58\n")
+    world.start(writing=False)
+    assert world.logs.logs[T0].log_end_offset == closed.end
