@@ -129,7 +129,13 @@ class Repairs:
         if damage is None:  # it was misread, or its records are not what its right CRC covers
             del self._work[work.log.partition]
             return
-        work.damage = damage
+        work.damage, start = damage, work.log.log_start_offset
+        if start >= work.place.end_offset:  # deleted, and retention is about to take it
+            self._end(work)
+            return
+        if start >= damage.next_offset:
+            self._rebuild(work, [])
+            return
         others = [b for b in work.replica.replicas if b != self._table.node_id]
         topic = self._table.image.topics_by_id.get(work.replica.topic_id)
         in_sync = () if topic is None else topic.partition(work.replica.index).isr

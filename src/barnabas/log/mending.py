@@ -218,10 +218,12 @@ class Transplant:
         self._place = place
         self._damage = damage
         self.batches: list[bytes] = []
-        self.next_offset = damage.first_offset
-        """What to ask for next."""
+        self._least = damage.first_offset
+        """No batch may begin before."""
+        self.next_offset = max(damage.first_offset, min(log.log_start_offset, damage.next_offset))
+        """What to ask for next: what is deleted nobody has."""
         self.size = 0
-        self.is_complete = False
+        self.is_complete = self.next_offset == damage.next_offset
 
     def add(self, records: Buffer) -> bool:
         """Take what fits of a fetched run; whether it brought anything. Raises ``ValueError`` with the
@@ -238,7 +240,7 @@ class Transplant:
                 self._check(header.base_offset, header.next_offset, header.leader_epoch)
                 self.batches.append(bytes(batch.data))
                 self.size += header.size
-                self.next_offset = header.next_offset
+                self._least = self.next_offset = header.next_offset
                 if self.next_offset == self._damage.next_offset:
                     self.is_complete = True
                     break
@@ -249,7 +251,7 @@ class Transplant:
         return self.is_complete or self.next_offset > before
 
     def _check(self, base: int, end: int, epoch: int) -> None:
-        if end > self._damage.next_offset or base < self.next_offset:
+        if end > self._damage.next_offset or base < self._least:
             raise ValueError(f"a batch of offsets {base} to {end - 1} does not fit the gap")
         if base > self.next_offset and not self._place.compacted:
             raise ValueError(f"offsets {self.next_offset} to {base - 1} are missing")

@@ -166,3 +166,28 @@ def test_a_damage_is_looked_at_again_after_a_fault(monkeypatch: pytest.MonkeyPat
     with pytest.raises(MemoryError):
         cluster.run(1000)
     cluster.until(lambda: cluster.broker(leader).replicas.repairs.mended == 1)
+
+
+@pytest.mark.parametrize("deleted", [3, 4], ids=["as a whole", "in part"])
+def test_a_damage_before_the_log_start_hides_nothing_behind_it(deleted: int) -> None:
+    """Deleted records are nowhere any more: asked for them everybody answers OFFSET_OUT_OF_RANGE."""
+    cluster, leader = written()
+    log = log_on(cluster, leader)
+    segment = log.segments[1]
+    assert len(list(segment.headers())) > 2
+    start = segment.base_offset + deleted
+    cluster.partition(leader).delete_records(start)
+    cluster.until(lambda: all(log_on(cluster, n).log_start_offset == start for n in cluster.ids))
+    segment.trusted_from = segment.size
+    second = segment.position_of(segment.base_offset + 3)
+    disk = cluster.sim.nodes[leader].machine.disk
+    disk.rot(segment.path, 16)  # the first batch's format: nothing is found behind it
+    if deleted > 3:
+        disk.rot(segment.path, second + 16)
+    assert code(cluster.fetch(start, node=leader).error_code) == "KAFKA_STORAGE_ERROR"
+    cluster.run(5000)
+    assert cluster.values(cluster.fetch(start, node=leader))
+    mended = log.segments[1]
+    assert mended.base_offset == segment.base_offset
+    assert next(mended.headers()).header.base_offset == segment.base_offset + 3
+    assert everything(log) == everything(log_on(cluster, leader % 3 + 1))
