@@ -70,7 +70,7 @@ class Repair:
 
 
 class Repairs:
-    """The damaged logs of one broker, by partition."""
+    """The damaged logs of one broker, by segment: what nobody can mend holds up no other one."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Repairs:
         self._channels = channels
         self._table = table
         self._endpoint_of = endpoint_of
-        self._work: dict[TopicPartition, Repair] = {}
+        self._work: dict[str, Repair] = {}
         self._closed = False
         self.mended = 0
 
@@ -93,7 +93,7 @@ class Repairs:
         replica = self._table.by_name.get(partition)
         if replica is None or replica.log is None or self._closed:
             return
-        known = self._work.get(partition)
+        known = self._work.get(fault.path)
         if known is not None and known.log is replica.log:
             return
         self._ports.log(
@@ -104,7 +104,7 @@ class Repairs:
             position=fault.position,
             why=str(fault),
         )
-        work = self._work[partition] = Repair(replica, replica.log, fault)
+        work = self._work[fault.path] = Repair(replica, replica.log, fault)
         # Not within the read that found it: mending may close the segment that is being read.
         self._ports.wakeups.call_soon(lambda: self._examine(work))
 
@@ -127,7 +127,7 @@ class Repairs:
     def _on_examined(self, work: Repair, damage: mending.Damage | None) -> None:
         assert work.place is not None
         if damage is None:  # it was misread, or its records are not what its right CRC covers
-            del self._work[work.log.partition]
+            del self._work[work.fault.path]
             return
         work.damage, start = damage, work.log.log_start_offset
         if start >= work.place.end_offset:  # deleted, and retention is about to take it
@@ -268,12 +268,11 @@ class Repairs:
         self._ports.background.run(f"repair {work.log.directory}", job, done)
 
     def _is_current(self, work: Repair) -> bool:
-        partition = work.log.partition
-        if self._work.get(partition) is not work or self._closed:
+        if self._work.get(work.fault.path) is not work or self._closed:
             return False
-        replica = self._table.by_name.get(partition)
+        replica = self._table.by_name.get(work.log.partition)
         if replica is not work.replica or replica.log is not work.log:
-            del self._work[partition]
+            del self._work[work.fault.path]
             return False
         return True
 
@@ -290,11 +289,11 @@ class Repairs:
         self._ports.wakeups.call_at(self._ports.clock.now_ms() + delay, lambda: self._examine(work))
 
     def _fail(self, work: Repair, error: OSError) -> None:
-        self._work.pop(work.log.partition, None)
+        self._work.pop(work.fault.path, None)
         self._table.logs.fail_log(work.log.partition, error)
 
     def _end(self, work: Repair) -> None:
-        self._work.pop(work.log.partition, None)
+        self._work.pop(work.fault.path, None)
         self._table.logs.cleaner.uncleanable.pop(work.log.partition, None)
 
     def close(self) -> None:

@@ -191,3 +191,20 @@ def test_a_damage_before_the_log_start_hides_nothing_behind_it(deleted: int) -> 
     assert mended.base_offset == segment.base_offset
     assert next(mended.headers()).header.base_offset == segment.base_offset + 3
     assert everything(log) == everything(log_on(cluster, leader % 3 + 1))
+
+
+def test_a_damage_that_nobody_can_mend_holds_up_no_other_one() -> None:
+    cluster, leader = written()
+    log = log_on(cluster, leader)
+    for node in cluster.ids:
+        rot(cluster, node)
+    cluster.fetch(log.segments[1].base_offset, node=leader)
+    cluster.run(2000)
+    repairs = cluster.broker(leader).replicas.repairs
+    assert len(repairs.describe()) == 1 and not repairs.mended
+    second = log.segments[2]
+    second.trusted_from = second.size
+    cluster.sim.nodes[leader].machine.disk.rot(second.path, 100)
+    assert cluster.fetch(second.base_offset, node=leader).error_code
+    cluster.until(lambda: repairs.mended == 1, 5000)
+    assert cluster.values(cluster.fetch(second.base_offset, node=leader))
