@@ -378,9 +378,9 @@ def _find_end(log: PartitionLog, log_start_offset: int, closed_at: int) -> Cut |
 
 
 def _bound_of(segment: Segment, closed_at: int) -> int | None:
-    """Nothing of a segment stands at or behind this offset, in a log that ended at `closed_at` and seems to end
-    elsewhere: no CRC covers offsets, and its last batch may have another one now. None where the batches say
-    nothing against it (the checkpoint may have rotted instead)."""
+    """Nothing of a segment stands at or behind this offset, in a log that ended at `closed_at` and seems to
+    end elsewhere: no CRC covers offsets, and its last batch may have another one now. None where the batches
+    say nothing against it (the checkpoint may have rotted instead)."""
     try:
         end, position = segment.end_before(closed_at)
         following = next(segment.headers(position), None)

@@ -5,11 +5,14 @@ Source: ``UnifiedLog.deleteOldSegments`` of Apache Kafka 4.3 for behaviour.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from barnabas.log.config import LogConfig
+from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import SNAPSHOT, file_name
 from barnabas.log.producer_state import snapshot_offsets
-from barnabas.log.segment import mark_deleted
+from barnabas.log.segment import has_timestamp, mark_deleted
 
 if TYPE_CHECKING:
     from barnabas.log.partition_log import PartitionLog
@@ -43,7 +46,7 @@ def _count_expired(log: PartitionLog, wall_ms: int, bound: int) -> int:
         end = log.end_of_segment(at)
         if end > bound or (segment.size == 0 and segment is log.active):
             break
-        stamp = segment.max_timestamp
+        stamp = _timestamp(segment, config, wall_ms)
         by_start = end <= log.log_start_offset
         by_time = config.delete and stamp >= 0 and 0 <= config.retention_ms < wall_ms - stamp
         by_size = config.delete and config.retention_bytes >= 0 and excess >= segment.size
@@ -53,3 +56,15 @@ def _count_expired(log: PartitionLog, wall_ms: int, bound: int) -> int:
         elif segment.size:
             break
     return count
+
+
+def _timestamp(segment: Segment, config: LogConfig, wall_ms: int) -> int:
+    """The largest one of a segment. An index that rotted may say anything: what makes the segment go, or stay
+    for longer than it should, is held to the batch that has it."""
+    stamp, retention = segment.max_timestamp, config.retention_ms
+    if config.delete and segment.size and not (retention < 0 or 0 <= wall_ms - stamp <= retention):
+        with suppress(CorruptLogError):  # a batch rotted as well: the index may be right
+            if not has_timestamp(segment, stamp):
+                segment.rebuild_indexes()
+        stamp = segment.max_timestamp
+    return stamp

@@ -534,6 +534,13 @@ def _end_before(
     return end, position, None
 
 
+def has_timestamp(segment: Segment, largest: int) -> bool:
+    """Whether `largest`, its `max_timestamp`, is that of the batch that the time index names for it. Raises
+    :class:`CorruptLogError`."""
+    batch = segment.locate(segment.offset_of_max_timestamp)
+    return batch is not None and batch.header.max_timestamp == largest
+
+
 def indexing_of(segment: Segment) -> Indexing:
     """For who makes the index entries of many batches at once, see `append_indexed`."""
     return Indexing(

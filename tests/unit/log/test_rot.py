@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -258,3 +259,24 @@ def test_an_index_that_rotted_ends_no_log_after_a_crash() -> None:
         log = opened(disk, recovery_point=60)
         assert (log.log_end_offset, log.size) == (100, size)
         assert log.active.index.last is not None
+
+
+def test_a_time_index_that_rotted_makes_no_segment_old() -> None:
+    """Retention took what is committed, and as a leader's log start that is gone everywhere."""
+    first = 1_700_000_000_000
+    for bit in range(96):
+        disk = SimDisk(random.Random(1))
+        log = opened(disk, 700)
+        for now in range(first, first + 60):
+            batch = build_batch([(b"k", b"value")], timestamp_ms=now)
+            log.append_as_leader(batch, leader_epoch=0, wall_ms=now)
+        log.close()
+        path = log.segments[0].time_index.path
+        disk.process_died()
+        disk.rot(path, len(disk.file(path).data) - 12 + bit // 8, bit % 8)
+        log = opened(disk, 700)
+        log.reconfigure(replace(log.config, retention_ms=86_400_000))
+        log.move_high_watermark(60)
+        assert not log.delete_old_segments(first + 1000)
+        if bit % 8 == 0 and bit < 64:
+            assert len(log.delete_old_segments(first + 2 * 86_400_000)) > 1
