@@ -107,6 +107,8 @@ class PartitionLog(SegmentedLog):
         """Where the log was cut at the lowest since its last compaction."""
         self.snapshot_offset = -1
         """Of the newest producer snapshot that was written or read."""
+        self.new_snapshots: list[int] = []
+        """Offsets of those that the device may not have."""
         self.deleted_paths: list[str] = []
         """Files renamed to ``.deleted``; the owner removes them after ``file.delete.delay.ms``."""
         self.high_watermark = 0
@@ -334,6 +336,7 @@ class PartitionLog(SegmentedLog):
             self.producers.end_offset = offset
             write_snapshot(self.disk, self.directory, self.producers, durable=False)
             self.snapshot_offset = offset
+            self.new_snapshots.append(offset)
             self.names.happened()
 
     def add_segment(self, base_offset: int) -> Segment:

@@ -36,8 +36,8 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
             log.names.happened()
         paths += (segment.path, segment.index.path, segment.time_index.path)
         paths.append(segment.transaction_index_path)
-    if log.snapshot_offset == end:
-        paths.append(f"{directory}/{file_name(end, SNAPSHOT)}")
+    snapshots = set(log.new_snapshots)
+    paths += [f"{directory}/{file_name(offset, SNAPSHOT)}" for offset in sorted(snapshots)]
     has_new_epochs = log.epochs.write()
     if has_new_epochs:
         paths.append(log.epochs.path)
@@ -60,6 +60,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
         for changes, count in covered:
             changes.made_durable(count)
         if log.cuts == cuts:
+            log.new_snapshots = [at for at in log.new_snapshots if at not in snapshots]
             # A roll since then completed indexes that this job did not see: the segment that ends here is
             # not vouched for as a whole, so that the next sync takes it along.
             vouched = end - 1 if log.rolls != rolls else end

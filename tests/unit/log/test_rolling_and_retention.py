@@ -16,6 +16,7 @@ from barnabas.log.recovery import open_log
 from barnabas.record.builder import build_batch
 from barnabas.sim.disk import SimDisk
 from barnabas.types import TopicPartition
+from tests.model.log.log_model import LogModel
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -152,3 +153,21 @@ def test_what_compaction_left_nothing_of_keeps_no_old_segment_behind_it() -> Non
     assert not log.delete_old_segments(NOW + HOUR)
     assert log.delete_old_segments(NOW + 2 * HOUR)
     assert [segment.base_offset for segment in log.segments] == [20]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_known_of_producers_outlives_their_batches_and_a_loss_of_power(seed: int) -> None:
+    """Only the snapshot of the roll knows them, and the batch that made the log roll is behind it."""
+    model = LogModel(seed)
+    for _ in range(3):
+        model.append_idempotent(1, 2, transactional=False)
+    model.roll()
+    model.append(1, 20)
+    model.sync()
+    model.advance_start(model.log.active.base_offset)
+    model.retain()
+    assert model.log.segments[0].base_offset == 6
+    model.append(1, 20)
+    model.sync()
+    model.lose_power()
+    assert model.log.producers.entries[1].last_sequence == 5
