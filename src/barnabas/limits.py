@@ -34,6 +34,9 @@ CONNECT_TIMEOUT_MS = 10_000
 """An address that answers nothing is given up after this."""
 BACKGROUND_THREADS_MAX = 4
 """Threads for work that blocks; more would only queue at the device."""
+QUEUES_APART = frozenset({"raft-election", "raft-log"})
+"""Work that a majority waits for has threads of its own: where all others copy or compact logs, the node
+would fall silent as a voter, and lose the leadership."""
 JOB_STUCK_S = 10.0
 """A job that runs for longer no longer counts among those threads: a disk that hangs holds up its own."""
 JOB_BRIEF_MS = 0.5

@@ -12,7 +12,7 @@ they may be `run_brief` are done at once for as long as they are (decision 17).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
@@ -53,7 +53,15 @@ class Brevity:
 class HostBackground:
     """``ports.Background`` over threads, which start when they are first needed."""
 
-    def __init__(self, loop: Loop, threads: int = limits.BACKGROUND_THREADS_MAX) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        threads: int = limits.BACKGROUND_THREADS_MAX,
+        apart: Collection[str] = limits.QUEUES_APART,
+    ) -> None:
+        """The queues `apart` do not share the threads of the others."""
+        self._apart = HostBackground(loop, len(apart), ()) if apart else None
+        self._queues_apart = apart
         self._loop = loop
         self._threads_max = threads
         self._threads: list[Thread] = []
@@ -75,6 +83,9 @@ class HostBackground:
         job: Callable[[], T],
         done: Callable[[T | BaseException], None],
     ) -> None:
+        if self._apart is not None and queue in self._queues_apart:
+            self._apart.run_brief(queue, job, done)
+            return
         brevity = self._brevity.get(queue)
         if brevity is None:
             brevity = self._brevity[queue] = Brevity()
@@ -100,6 +111,9 @@ class HostBackground:
         job: Callable[[], T],
         done: Callable[[T | BaseException], None],
     ) -> None:
+        if self._apart is not None and queue in self._queues_apart:
+            self._apart.run(queue, job, done)
+            return
         if self._stopped:
             return
         self.jobs += 1
@@ -115,6 +129,8 @@ class HostBackground:
     def stop(self, *, wait: bool = True) -> None:
         """Let the running jobs end, but for those that are stuck; drop what waits and what ended without
         being told."""
+        if self._apart is not None:
+            self._apart.stop(wait=wait)
         self._stopped = True
         for waiting in self._queues.values():
             waiting.clear()
@@ -127,12 +143,15 @@ class HostBackground:
 
     def describe(self) -> dict[str, int]:
         waiting = sum(len(queue) for queue in self._queues.values())
-        return {
+        counts = {
             "jobs": self.jobs,
             "jobs_at_once": self.jobs_at_once,
             "queues": len(self._queues),
             "waiting_jobs": waiting,
         }
+        for name, count in self._apart.describe().items() if self._apart else ():
+            counts[name] += count
+        return counts
 
     def _wants_thread(self) -> bool:
         threads, wanted = len(self._threads), min(len(self._queues), self._threads_max)

@@ -112,6 +112,24 @@ def test_stuck_jobs_keep_no_thread_from_others(loop: Loop, monkeypatch: pytest.M
     background.stop()
 
 
+@pytest.mark.parametrize("is_brief", [True, False])
+def test_what_a_majority_waits_for_does_not_wait_for_the_threads_of_others(
+    loop: Loop, is_brief: bool
+) -> None:
+    background = HostBackground(loop, threads=2)
+    gate = threading.Event()
+    told: list[object] = []
+    for log in range(20):
+        background.run(f"copies {log}", gate.wait, lambda result: None)
+    run = background.run_brief if is_brief else background.run
+    for queue in sorted(limits.QUEUES_APART):
+        run(queue, lambda name=queue: name, told.append)  # type: ignore[misc]
+    run_until(loop, lambda: len(told) == len(limits.QUEUES_APART))
+    assert background.describe()["jobs"] == 20 + len(told)
+    gate.set()
+    background.stop()
+
+
 def test_where_no_thread_can_start_jobs_wait_until_one_can(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
