@@ -298,6 +298,12 @@ class SimCluster:
         machine = self.machines.get(name) or self.add_machine(name)
         return Client(machine.start_process(), self.bootstrap, name)
 
+    @property
+    def may_change_voters(self) -> bool:
+        """Whether the quorum is dynamic, from the beginning or by now, as far as those who are up know."""
+        nodes = [node.node for node in self.up() if node.node is not None]
+        return self.topology.dynamic or any(node.quorum.kraft_version > 0 for node in nodes)
+
     def active_controller(self) -> SimNode | None:
         """The node whose controller is active in the latest quorum epoch, if any."""
         active = [

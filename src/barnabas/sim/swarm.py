@@ -147,6 +147,8 @@ def draw_topology(rng_of: RngOf, nodes: int | None) -> Topology:
     elif _pick(rng_of, ELR_VERSION, True, True, True, False) is False:
         features[ELR_VERSION] = 0
     dynamic = _pick(rng_of, "dynamic", False, True)
+    if dynamic and _pick(rng_of, "controllers join", False, False, True):
+        settings["controller.quorum.auto.join.enable"] = "true"
     return Topology(
         nodes,
         racks=_pick(rng_of, "racks", 0, 0, 2, 3),

@@ -69,7 +69,7 @@ class Budget:
         if node.id not in controllers:
             return True
         voters = [self.cluster.nodes[i] for i in controllers if i != node.id]
-        if self.cluster.topology.dynamic or not voters or node.node is None:
+        if self.cluster.may_change_voters or not voters or node.node is None:
             return False
         own = node.node.quorum.machine.log
         logs = [other.node.quorum.machine.log for other in voters if other.node is not None]

@@ -22,7 +22,7 @@ ASK_MS = 8_000.0
 
 def voters(s: Strike) -> bool:
     """Add a controller that does not vote, or remove one that does; at least one is left."""
-    if not s.cluster.topology.dynamic or len(s.cluster.topology.controller_ids) < 2:
+    if not s.cluster.may_change_voters or len(s.cluster.topology.controller_ids) < 2:
         return False
     client = s.cluster.client(f"voters{s.number}")
     adds = s.rng.random() < 0.5

@@ -10,7 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin import BROKER, TOPIC
-from barnabas.metadata.features import ELR_VERSION, METADATA_VERSION, supported
+from barnabas.metadata.features import (
+    ELR_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    supported,
+)
 from barnabas.wire.errors import KafkaError, code_of
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -124,6 +129,11 @@ async def elr_off(o: Operator) -> None:
     await set_level(o, ELR_VERSION, 0, DOWNGRADE)
 
 
+async def make_dynamic(o: Operator) -> None:
+    """A static quorum has its voters in the log from then on, and they may change."""
+    await set_level(o, KRAFT_VERSION, 1, UPGRADE)
+
+
 async def give_up_broker(o: Operator) -> None:
     """One that is fenced, mostly, is unregistered; should it come back, it registers as a new one."""
     described = await o.admin.describe_cluster()
@@ -184,6 +194,7 @@ ADMINISTRATION: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "changes levels": change_levels,
     "switches ELR on": elr_on,
     "switches ELR off": elr_off,
+    "makes the quorum dynamic": make_dynamic,
     "gives up brokers": give_up_broker,
     "takes producer ids": take_producer_id,
     "elects uncleanly": elect_uncleanly,
