@@ -116,9 +116,10 @@ class ReplicaTable:
         topic_key, index = key
         if isinstance(topic_key, str):
             found = self.by_name.get((topic_key, index))
-            if found is not None:
-                return found, ErrorCode.NONE
             topic = self.image.topics_by_name.get(topic_key)
+            # Where another topic has its name by now, what is written to it would go with it.
+            if found is not None and (topic is None or topic.id == found.topic_id):
+                return found, ErrorCode.NONE
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
             found = self.by_id.get((topic_key, index))

@@ -234,6 +234,26 @@ def test_fewer_members_are_enough_only_once_it_is_known_who_leads() -> None:
     assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_what_is_written_to_a_topic_made_anew_is_not_lost_with_the_former_one() -> None:
+    """Who names a topic means the present one, also while the end of the former one waits for its turn."""
+    cluster = Cluster(1)
+    cluster.create_topic("t")
+    cluster.produce([b"old"])
+    line = cluster.broker().replicas.waiting
+    all_wait = lambda told: [line._line_of(key).setdefault(key) for key in told]  # noqa: E731
+    line.add, add = all_wait, line.add  # type: ignore[method-assign,assignment]
+    cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000))
+    cluster.until(lambda: "t" not in cluster.broker().image.topics_by_name)
+    cluster.create_topic("t")
+    told = cluster.produce([b"early"], node=1, version=12)
+    assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    line.add = add  # type: ignore[method-assign]
+    line._schedule()
+    cluster.until(lambda: not len(line))
+    assert cluster.produce([b"new"], version=12).error_code == ErrorCode.NONE
+    assert cluster.values(cluster.fetch()) == [b"new"]
+
+
 def set_min_isr(least: str) -> IncrementalAlterConfigsRequest:
     config = AlterableConfig(name="min.insync.replicas", config_operation=0, value=least)
     resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
