@@ -178,6 +178,7 @@ class Shard(Generic[M]):
     """The coordinator of one partition."""
 
     __slots__ = (
+        "_appending",
         "_batch",
         "_batch_bytes",
         "_batch_events",
@@ -222,6 +223,8 @@ class Shard(Generic[M]):
         self._batch_bytes = 0
         self._batch_events: list[_Event] = []
         self._waiting: deque[_Event] = deque()
+        self._appending = False
+        """What an append commits at once is looked at behind it: whoever is told may decide something."""
 
     def __repr__(self) -> str:
         return (
@@ -294,7 +297,7 @@ class Shard(Generic[M]):
         self._batch, self._batch_events, self._batch_bytes = [], [], 0
         try:
             self._check_undisturbed()
-            end = self.log.append(build_batch(records, timestamp_ms=at.wall_ms))
+            end = self._append(build_batch(records, timestamp_ms=at.wall_ms))
         except KafkaError as error:
             self.machine.revert_to(self.written)
             self.written = self.next_offset = max(self.written, self.log.log_end_offset)
@@ -307,6 +310,13 @@ class Shard(Generic[M]):
         self.advance(self.log.high_watermark, at)
         return None
 
+    def _append(self, batch: bytes) -> int:
+        self._appending = True
+        try:
+            return self.log.append(batch)
+        finally:
+            self._appending = False
+
     def _check_undisturbed(self) -> None:
         """Decisions were replayed at the offsets that they would get. Where somebody else wrote in
         between they would not: they are undone, and the clients try again."""
@@ -318,6 +328,8 @@ class Shard(Generic[M]):
 
     def advance(self, high_watermark: int, at: Instant) -> None:
         """Records before `high_watermark` are committed."""
+        if self._appending:
+            return
         if high_watermark > self.committed:
             self.committed = high_watermark
             self.machine.commit_to(high_watermark)

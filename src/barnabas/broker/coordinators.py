@@ -235,9 +235,12 @@ class Coordinators(Generic[M]):
     def _flush(self) -> None:
         self._flush_due = False
         at = self._instant()
-        for _, shard in sorted(self._shards.items()):
-            if shard.unflushed:
+        shards = [shard for _, shard in sorted(self._shards.items()) if shard.unflushed]
+        try:
+            for shard in shards:
                 shard.flush(at)
+        finally:  # a fault in one is no reason for the others to wait
+            for shard in shards:
                 self._after(shard)
 
     def _arm(self, deadline_ms: float) -> None:
@@ -251,10 +254,14 @@ class Coordinators(Generic[M]):
     def _on_wakeup(self) -> None:
         self._wakeup, self._wakeup_ms = None, math.inf
         at = self._instant()
-        for _, shard in sorted(self._shards.items()):
-            if shard.deadline_ms() <= at.now_ms:
-                shard.on_deadline(at)
-            self._after(shard)
+        shards = [shard for _, shard in sorted(self._shards.items())]
+        try:
+            for shard in shards:
+                if shard.deadline_ms() <= at.now_ms:
+                    shard.on_deadline(at)
+        finally:
+            for shard in shards:
+                self._after(shard)
 
     def _unload(self, partition: int) -> None:
         shard = self._shards.pop(partition)

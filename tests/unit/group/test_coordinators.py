@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
 import pytest
 
 from barnabas.broker.coordinator_loader import RECORDS_PER_LOOK, RETRY_MS, RETRY_MS_MAX
+from barnabas.group.machine import GroupMachine
+from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.limits import SLICE_MS
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -151,6 +157,66 @@ def test_a_group_that_no_record_can_name_leaves_nothing() -> None:
     assert [group_id for group_id, _ in machine.table.groups.items()] == ["g"]
     world.advance(3_000_000)
     assert fetched(world, "g") == {} and not machine.table.groups.items()
+
+
+def test_who_is_answered_within_an_append_may_ask_at_once() -> None:
+    """A leader alone for whom a follower held up what is committed: once that is gone the next append commits
+    what waited, and a connection that is answered then is served on."""
+    world, answers = World(), list[Any]()
+    log, append = world.logs[0], world.logs[0].append
+
+    def write(done: Callable[[Any], object]) -> None:
+        request = commit("g", {0: 1})
+        world.groups.write(
+            "g", lambda machine, at: machine.commit_offsets(request, Caller(), at), done
+        )
+
+    def answered(answer: Any) -> None:
+        answers.append(answer)
+        write(answers.append)
+
+    def append_and_commit(batch: bytes) -> int:
+        log.high_watermark = append(batch)
+        world.groups.on_high_watermark(0, log.log_end_offset)
+        return log.log_end_offset
+
+    world.held = True
+    write(answered)
+    world.settle()
+    log.append = append_and_commit  # type: ignore[method-assign]
+    write(answers.append)
+    world.settle()
+    assert [answer.topics[0].partitions[0].error_code for answer in answers] == [0, 0, 0]
+    assert log.log_end_offset == 3
+
+
+def test_a_fault_in_one_coordinator_leaves_the_others_their_deadlines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(partitions=2)
+    for group in ("g", "h"):
+        joined = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        world.send(joined, 2)
+    machines = [world.groups.shards[index].machine for index in range(2)]
+    take_due = GroupMachine.take_due
+
+    def fail(machine: GroupMachine, at: Instant) -> Outcome | None:
+        outcome = take_due(machine, at)
+        if machine is machines[0] and outcome is not None:
+            raise RuntimeError("a fault of the program")
+        return outcome
+
+    monkeypatch.setattr(GroupMachine, "take_due", fail)
+    for _ in range(8):
+        with suppress(RuntimeError):
+            world.advance(5_000)
+    assert not machines[1].table.group("g").members
 
 
 def test_expiry_larger_than_a_batch_is_written_in_parts() -> None:
