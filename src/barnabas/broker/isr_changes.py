@@ -144,7 +144,8 @@ class IsrChanges:
                 pending = asked.pop((Uuid(topic.topic_id), answer.partition_index), None)
                 if pending is not None:
                     self._on_partition(pending, answer)
-        self._again(asked)
+        if asked:
+            self._again(asked)
         self._schedule()
 
     def _on_partition(self, pending: _Pending, answer: PartitionAnswer) -> None:

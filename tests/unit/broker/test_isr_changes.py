@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.broker.isr_changes import IsrChanges
 from barnabas.broker.partition import Partition
 from barnabas.metadata.changes import Changes
+from barnabas.replication.isr import Committed, PendingShrink
+from barnabas.replication.leader import IsrProposal
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.messages.alter_partition_response import (
+    AlterPartitionResponse,
+    PartitionData,
+    TopicData,
+)
+from tests.unit.broker.fakes import Hand, advance, process
 from tests.unit.broker.world import Cluster
 
 
@@ -41,3 +55,27 @@ def test_a_smaller_isr_holds_from_where_the_metadata_log_brings_it(
         replicas.apply(changes)
     assert members(partition) == 2
     cluster.until(lambda: partition.high_watermark == 2)
+
+
+def test_what_was_proposed_meanwhile_is_asked_with_the_answer() -> None:
+    """It waited for another 50 ms, as if it had been refused."""
+    ports, hand, topic_id = process(), Hand(), Uuid(b"t" * 16)
+    line = ControllerChannel(ports, hand, 30_000)
+    line.on_controller_change(1, Endpoint("controller", 1))
+    changes = IsrChanges(ports, line, 1, lambda: 5)
+
+    def submit(index: int) -> None:
+        state = PendingShrink(Committed((1, 2)), (2,))
+        leader = SimpleNamespace(isr_state=state, isr=(1, 2))
+        partition: Any = SimpleNamespace(topic_id=topic_id, index=index, leader=leader, name="t")
+        changes.submit(partition, IsrProposal(0, 0, (1,), (5,), 0, state))
+
+    submit(0)
+    advance(ports, 1)
+    first = hand.take()
+    submit(1)
+    answer = PartitionData(partition_index=0, isr=[1])
+    first.answer(AlterPartitionResponse(topics=[TopicData(topic_id=topic_id, partitions=[answer])]))
+    advance(ports, 1)
+    [second] = hand.take().request.topics[0].partitions
+    assert second.partition_index == 1
