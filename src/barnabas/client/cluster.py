@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from barnabas.client.channels import ChannelError, Channels
 from barnabas.client.tasks import Cancelled, Outcome, Tasks
+from barnabas.config.topic_names import check_topic_name
 from barnabas.ports import Ports
 from barnabas.types import ZERO_UUID, Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -145,7 +146,10 @@ class ClusterView:
     ) -> None:
         """Ask for these topics (`every`: all there are). Raises `ChannelError` where nobody
         answered in time."""
-        names = list(names)
+        asked = list(names)
+        names = [name for name in asked if self._may_be_there(name)]
+        if asked and not names and not every:
+            return
         self._wanted.update(names)
         self._wants_all = self._wants_all or every
         deadline_ms = self._ports.clock.now_ms() + timeout_ms
@@ -161,6 +165,15 @@ class ClusterView:
         finally:
             outcome, self._refresh = self._refresh, None
             outcome.resolve(None)
+
+    def _may_be_there(self, name: str) -> bool:
+        """False where no topic can have that name, which any broker would say; some cannot even be asked
+        for, nor what is asked together with them."""
+        if check_topic_name(name) is None:
+            return True
+        error, now_ms = ErrorCode.INVALID_TOPIC_EXCEPTION, self._ports.clock.now_ms()
+        self.topics[name] = TopicView(name, error=error, as_of_ms=now_ms)
+        return False
 
     async def _ask(self, deadline_ms: float) -> None:
         wanted, every = sorted(self._wanted), self._wants_all

@@ -46,7 +46,7 @@ class ChannelError(Exception):
     malformed.
 
     refused: nobody listens there, so the process is gone and the request was never sent.
-    unsupported: the peer does not serve a version that can carry the request; never sent.
+    unsupported: the peer does not serve a version that can carry the request, or none can; never sent.
     The others leave open whether the peer acted on it.
     """
 
@@ -269,7 +269,7 @@ class ClientConnection:
         splices: Splices = []
         try:
             write_into(request, version, out, splices)
-        except UnsupportedFieldError as error:
+        except (UnsupportedFieldError, UnicodeEncodeError) as error:
             raise ChannelError("unsupported", str(error)) from error
         size = len(out) - 4
         for _, part in splices:

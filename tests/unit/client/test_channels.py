@@ -73,6 +73,16 @@ def test_versions_are_negotiated_once_and_answers_come_in_order() -> None:
     assert server.requests == 5
 
 
+def test_what_no_text_can_say_is_told_and_holds_nobody_up() -> None:
+    world, _, channels = setup()
+    got: list[Any] = []
+    for key in ("before", "\udc80", "behind"):
+        channels.send(HERE, ask(key), got.append, version=3)
+    world.run(2000)
+    told = [a.kind if isinstance(a, ChannelError) else a.error_message for a in got]
+    assert sorted(told) == ["before", "behind", "unsupported"]
+
+
 def test_a_late_answer_keeps_its_place() -> None:
     parked: list[Parked] = []
 

@@ -273,6 +273,19 @@ def test_a_record_that_cannot_be_written_fails_and_holds_nobody_up() -> None:
     assert [o.result().offset for o in good] == [0, 0]
 
 
+@pytest.mark.parametrize("name", ["\udc80", "a b"])
+def test_a_name_that_no_topic_can_have_keeps_nobody_from_the_others(name: str) -> None:
+    cluster = FakeCluster()
+    client = cluster.client()
+    producer = Producer(client, ProducerSettings(delivery_timeout_ms=500))
+    wrong = producer.send(ProducerRecord(name, b"1"))
+    outcomes = write(cluster, producer, 3)
+    cluster.world.run(1000)
+    assert all(outcome.result().topic == "t" for outcome in outcomes)
+    with pytest.raises(KafkaError, match="did not appear"):
+        wrong.result()
+
+
 def test_a_partition_that_is_not_there_is_looked_for_now_and_then() -> None:
     cluster = FakeCluster()
     producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=2000))
