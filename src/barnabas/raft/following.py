@@ -26,7 +26,7 @@ from barnabas.raft.outbox import Pending
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.states import Follower, Following, Leader, Observer, Unattached, Voted
 from barnabas.record.batch import CorruptBatchError
-from barnabas.types import Buffer, Endpoint
+from barnabas.types import METADATA_TOPIC, Buffer, Endpoint
 from barnabas.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -227,11 +227,14 @@ def _heard(m: Machine, state: Fetcher) -> None:
 def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
     offset = m.log.truncation_point(diverging)
     if offset < m.high_watermark:
-        m.out.append(
-            do.Halt(
-                f"the leader asks to cut at {offset}, below the high watermark {m.high_watermark}"
+        why = f"the leader asks to cut at {offset}, below the high watermark {m.high_watermark}"
+        latest = m.log.latest_snapshot
+        if latest is not None and offset < latest.offset and not m.settings.can_vote:
+            why += (
+                f", and below snapshot {latest}: where the quorum was recovered without what is in it, this"
+                f" node follows once its {METADATA_TOPIC}-0 is removed"
             )
-        )
+        m.out.append(do.Halt(why))
         return
     m.log.truncate_to(offset)
     m.history.truncate_to(offset)

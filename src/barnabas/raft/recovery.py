@@ -19,7 +19,7 @@ from barnabas.raft.damage import mark, marked_offset
 from barnabas.raft.election_state import FILE_NAME, ElectionState
 from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.quorum_math import majority
-from barnabas.raft.replica_log import SCAN_BYTES
+from barnabas.raft.replica_log import DIRECTORY, SCAN_BYTES
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
@@ -86,7 +86,8 @@ class Assessment:
             said.append(
                 f"Voters {list(self.absent)} are a majority without this node{how}: whatever they"
                 f" committed from offset {self.end.offset} on is lost. A broker that has applied some of"
-                " it ends when it hears of this quorum, and follows once it is started again."
+                " it ends when it hears of this quorum, and follows once it is started again; one that has"
+                f" a snapshot of it once its {DIRECTORY} is removed, which it says when it ends."
             )
         else:
             said.append("Every majority had this node: nothing that was committed is missing.")

@@ -9,6 +9,7 @@ import pytest
 from barnabas.raft.batches import control_batch, control_records
 from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.recovery import RecoveryRefusedError, assess, recover, recoveries
+from barnabas.raft.replica_log import DIRECTORY
 from barnabas.record.builder import ControlType
 from barnabas.sim.world import START_WALL_MS
 from barnabas.types import Uuid
@@ -93,6 +94,38 @@ def test_brokers_follow_whatever_epochs_the_lost_majority_had(elections: int, va
         quorum.commit(b"new %d" % number)
     quorum.settle()
     assert broker.journal.values == survivor.journal.values == [b"1", b"new 0", b"new 1", b"new 2"]
+
+
+def test_a_broker_with_a_snapshot_of_what_is_lost_says_what_has_to_be_removed() -> None:
+    quorum = Quorum(observers=1, first_voters=3, bytes_between_snapshots=1_500)
+    quorum.start()
+    quorum.commit(b"1")
+    quorum.settle()
+    broker = quorum.nodes[4]
+    survivor = next(n for n in quorum.up() if n not in (quorum.elect(), broker))
+    survivor.kill()
+    for number in range(40):
+        quorum.commit(b"lost %90d" % number)
+    quorum.settle()
+    quorum.world.run(quorum.world.now_ms + 500)
+    for node in quorum.nodes.values():
+        node.kill()
+    disk = survivor.machine.disk.open_for_process()
+    found = assess(disk, survivor.settings, "/data")
+    assert f"once its {DIRECTORY} is removed" in " ".join(found.sentences())
+    recover(disk, survivor.settings, "/data", START_WALL_MS, "test")
+    survivor.start()
+    for attempt in range(2):
+        broker.start()
+        quorum.run_until(lambda n=attempt: len(quorum.halts) > n)  # type: ignore[misc]
+    assert quorum.halts[1].endswith(f"this node follows once its {DIRECTORY} is removed")
+    own = broker.machine.disk.open_for_process()
+    for name in own.list_dir(f"/data/{DIRECTORY}"):
+        own.remove(f"/data/{DIRECTORY}/{name}")
+    broker.start()
+    quorum.commit(b"2")
+    quorum.settle()
+    assert broker.journal.values == survivor.journal.values == [b"1", b"2"]
 
 
 def leader_changes(opened: Opened) -> list[LeaderChangeMessage]:
