@@ -53,11 +53,25 @@ class Fencing:
 
     def _work(self) -> Iterator[Decision[Any]]:
         """Take up all that is pending, also what comes while this goes on."""
-        while self._pending:
-            self._under_way, self._pending = self._pending, {}
-            yield from self._fence_together(self._present())
-            self._under_way.clear()
+        try:
+            while self._pending:
+                self._under_way, self._pending = self._pending, {}
+                yield from self._fence_together(self._present())
+                self._under_way.clear()
+        except Exception:
+            self._give_up()
+            raise
         self._scheduled = False
+
+    def _give_up(self) -> None:
+        """A fault that nobody thought of: who is still to be fenced is tried again when its session, which
+        begins anew, has run out."""
+        runtime = self._runtime
+        for broker, (epoch, _) in {**self._under_way, **self._pending}.items():
+            runtime.cluster.departing.pop(broker, None)
+            runtime.sessions.start(broker, epoch, runtime.now_ms())
+        self.clear()
+        runtime.arm(runtime.liveness.deadline_ms())
 
     def _present(self) -> dict[int, tuple[int, str]]:
         """Of those under way who is still to be fenced: other work before this one may have done it. They are

@@ -177,7 +177,15 @@ class Rebalance:
             self._runtime.begin(self.work())
 
     def work(self) -> Iterator[Decision[Any]]:
-        """One pass over the brokers, in slices."""
+        """One pass; a fault in it is not the end of all passes."""
+        try:
+            yield from self._pass()
+        except Exception:
+            self._running = False
+            raise
+
+    def _pass(self) -> Iterator[Decision[Any]]:
+        """Over the brokers, in slices."""
         runtime = self._runtime
         image, tell = runtime.image, self._reasons.tell
         moves = 0

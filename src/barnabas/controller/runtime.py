@@ -318,6 +318,10 @@ class ControllerRuntime:
                 self.refusals.note(api.key.name, error.code.name, error.message)
                 later.refuse(error.code, error.message)
                 return
+            except Exception as error:
+                self._later.remove(later)
+                later.refuse(ErrorCode.UNKNOWN_SERVER_ERROR, type(error).__name__)
+                raise
             self._later.remove(later)
             self.refusals.note_all(api.key.name, decision.response)
             later.response = decision.response
@@ -394,20 +398,30 @@ class ControllerRuntime:
         number."""
         self._work_scheduled = False
         until_ms = self.now_ms() + SLICE_MS
-        for _ in range(STEPS_MAX):
-            if not self._work or not self.may_decide:
-                break
-            decision = next(self._work[0], None)
+        try:
+            for _ in range(STEPS_MAX):
+                if not self._work or not self.may_decide:
+                    break
+                self._take_step(self._work[0])
+                if self.now_ms() >= until_ms:
+                    break
+        finally:  # a fault of one work is not the end of the others
+            if self.cluster.to_recover and self.may_decide:
+                self._schedule_recovery()
+            if self.may_decide:
+                self._schedule_work()
+
+    def _take_step(self, work: Work) -> None:
+        """The next decision of the first of all work, which goes when it has ended, or met a fault."""
+        goes_on = False
+        try:
+            decision = next(work, None)
             if decision is not None:
                 self.commit(decision)
-            elif self._work:
+                goes_on = True
+        finally:
+            if not goes_on and self._work and self._work[0] is work:
                 self._work.popleft()
-            if self.now_ms() >= until_ms:
-                break
-        if self.cluster.to_recover and self.may_decide:
-            self._schedule_recovery()
-        if self.may_decide:
-            self._schedule_work()
 
     # -- time and connections --------------------------------------------------------------------
 

@@ -79,3 +79,17 @@ def test_a_pass_that_ends_early_says_so(world: World, monkeypatch: pytest.Monkey
     passes(world)
     assert set(topic.leader) == {1}, "one pass after the other, at once"
     assert notes(world) == [("leaders", "12 were moved in one pass; the next begins at once")]
+
+
+def test_a_fault_in_a_pass_is_not_the_end_of_all(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*others: object) -> None:
+        monkeypatch.undo()
+        raise MemoryError("for a moment")
+
+    monkeypatch.setattr(rebalance, "imbalance", fail)
+    with pytest.raises(MemoryError):  # the loop tells of it, and goes on
+        passes(world)
+    passes(world)
+    assert [subject for subject, _ in notes(world)] == ["broker 1"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.controller import fencing, leaving
 from barnabas.controller.decision import Decision
 from barnabas.controller.pieces import STEP, STEPS_MAX
 from barnabas.controller.sweep import sweep
@@ -174,6 +175,52 @@ def test_a_turn_of_long_work_ends_by_the_clock_or_by_its_steps(look_ms: float, s
     assert len(taken) == steps
     world.settle()
     assert len(taken) == 100
+
+
+def fenced(world: World) -> list[int]:
+    return [broker for broker, known in world.image.brokers.items() if known.fenced]
+
+
+@pytest.mark.parametrize("partitions", [3, 3 * SLICE])
+def test_a_fault_while_a_broker_is_fenced_is_not_the_end_of_fencing(
+    partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = big_world(partitions)
+    world.ports.network.refusing.update({Endpoint("h", 9001), Endpoint("h", 9003)})
+
+    def fail(*others: object) -> Iterator[list[int]]:
+        monkeypatch.undo()
+        raise MemoryError("for a moment")
+
+    monkeypatch.setattr(fencing, "led_first" if partitions == 3 else "replicas_of", fail)
+    world.controller.on_connection_closed(501)
+    with pytest.raises(MemoryError):  # the loop tells of it, and goes on
+        world.settle()
+    world.controller.on_connection_closed(503)
+    world.settle()
+    assert fenced(world) == [3]
+    for _ in range(10):
+        world.heartbeat(2)
+        world.advance(1_000)
+    assert fenced(world) == [1, 3] and not world.controller.cluster.departing
+    assert all(topic.leader.count(2) == len(topic) for topic in world.image.topics_by_id.values())
+
+
+def test_who_waits_for_work_that_meets_a_fault_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = big_world(3 * SLICE)
+    box: list[Any] = []
+    world.start(beat(world, want_fence=True), connection=501).attach(box.append)
+
+    def fail(*others: object, **named: object) -> Iterator[Any]:
+        monkeypatch.undo()
+        raise MemoryError("for a moment")
+
+    monkeypatch.setattr(leaving, "isr_updates", fail)
+    with pytest.raises(MemoryError):
+        world.settle()
+    assert box[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not world.heartbeat(1, want_fence=True).error_code
+    assert world.image.brokers[1].fenced and not world.controller.cluster.departing
 
 
 def test_a_controller_that_dies_between_slices_leaves_nothing_undone() -> None:
