@@ -219,6 +219,27 @@ def test_a_compacted_log_is_cleaned_in_the_background() -> None:
     assert values(world.logs.logs[T0]) == left
 
 
+def test_a_round_says_nothing_of_what_came_after_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last segments were in their place, and it waited for its throttle: what was written from the cut on
+    counted as compacted, and was allowed gaps."""
+    world, log = compacted()
+    waiting = list[Callable[[], None]]()
+    monkeypatch.setattr(world.logs.cleaner, "_throttle_ms", lambda work: 1.0)
+    monkeypatch.setattr(world.logs.cleaner, "_after", lambda ms, action: waiting.append(action))
+    for _ in range(200):
+        world.run_ms(1000)
+        if waiting:
+            break
+    while (work := world.logs.cleaner._round) is not None and work.groups:
+        waiting.pop()()
+        world.run_ms(100)
+    assert work is not None and log.truncate_to(5)
+    for action in waiting:
+        action()
+    world.run_ms(50)
+    assert T0 not in world.logs.cleaner.first_dirty and log.lowest_cut <= 5
+
+
 def test_a_log_whose_process_died_after_a_roll_is_compacted_although_nothing_is_written() -> None:
     world, log = compacted()
     size = log.size
