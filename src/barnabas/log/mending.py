@@ -283,4 +283,5 @@ def swap_in(log: PartitionLog, place: Place, size: int) -> bool:
         swapping.remove_leftovers(log.disk, log.directory, base, REPAIRED)
         return False
     swapping.swap(log, [log.segments[at]], size, REPAIRED)
+    log.segments[at].trust_from(0)
     return True

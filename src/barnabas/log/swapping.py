@@ -61,8 +61,8 @@ def make_durable(disk: Disk, directory: str, segment: Segment) -> None:
 
 def swap(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> None:
     """Put the new segment of `size` bytes, whose files end in `suffix` and are durable, in place of `old`,
-    which stand side by side and none of which is active. Their files are added to `deleted_paths`. Raises
-    ``OSError``."""
+    which stand side by side and none of which is active. It is as trusted as they are: what no CRC covers
+    may have been taken over from them. Their files are added to `deleted_paths`. Raises ``OSError``."""
     base = old[0].base_offset
     for kind in BATCHES_LAST:
         path = f"{log.directory}/{file_name(base, kind)}"
@@ -72,7 +72,8 @@ def swap(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> N
         log.deleted_paths += mark_deleted(log.disk, segment)
     _take_names(log.disk, log.directory, base)
     new = Segment(log.files, log.directory, base, size, log.config.index_interval_bytes)
-    new.trust_from(0)
+    if not any(segment.trusted_from for segment in old):
+        new.trust_from(0)
     at = log.segments.index(old[0])
     log.segments[at : at + len(old)] = [new]
     log.index_segments()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.log.errors import CorruptLogError
 from barnabas.record.batch import iterate
 from barnabas.record.decode import Record, records_of
 from tests.model.log.test_compaction import RETENTION_MS, Compacted
@@ -128,3 +129,21 @@ def test_a_batch_without_records_lends_no_timestamp_to_the_index() -> None:
         timestamps = [record.timestamp for batch in batches for record in records_of(batch)]
         assert segment.max_timestamp == max(timestamps, default=-1)
     assert empty
+
+
+def test_a_leader_epoch_that_rotted_is_noticed_behind_compaction_too() -> None:
+    """No CRC covers it, and compaction takes it over: the new segment was believed as if this process had
+    written all of it, and served."""
+    model = Compacted(4)
+    for at in range(12):
+        model.write([10 + at], False, 0, -1)
+    model.log.roll()
+    model.write([1], False, 0, -1)
+    model.sync()
+    second = list(model.log.segments[0].headers())[1]
+    model.device.process_died()
+    model.device.rot(model.log.segments[0].path, second.position + 14, 3)
+    model.open()
+    model.compact(1000, 99)
+    with pytest.raises(CorruptLogError, match="leader epochs descend"):
+        model.check()
