@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log import cutting, swapping, transactions
+from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.epoch_runs import EpochRuns
 from barnabas.log.errors import CorruptLogError
@@ -122,7 +123,7 @@ def open_log(
         cutting.truncate_fully_and_start_at(log, log_start_offset)
         return Opened(log, 0, "")
     _make_missing_indexes(log, set(names))
-    epochs_usable = log.epochs.load()
+    epochs_usable = log.epochs.load() and LEADER_EPOCH in names
     # After a crash nobody knows what was made durable besides what the recovery point says.
     for changes in (log.names, log.home_name, log.epochs.changes):
         changes.reset(pending=not clean)

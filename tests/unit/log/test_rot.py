@@ -88,6 +88,21 @@ def test_an_index_that_is_gone_is_made_anew(suffix: str, clean: bool) -> None:
         assert model.device.file(path).data
 
 
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
+def test_leader_epochs_that_are_gone_are_made_anew(clean: bool) -> None:
+    """Who knows none cuts its log back to what it knows to be committed, and claims a clean end."""
+    model = written(4)
+    model.log.close()
+    model.recovery_point = model.log.log_end_offset
+    known = model.log.epochs.entries()
+    assert len(known) > 1
+    model.device.process_died()
+    del model.device.names[model.log.epochs.path]
+    model.reopen(clean=clean)
+    assert model.log.epochs.entries() == known
+    model.check()
+
+
 def test_a_time_index_that_rotted_hides_no_record() -> None:
     """Except in its last entry, which says how far the segment goes."""
     for seed in range(120):
