@@ -64,19 +64,21 @@ class OpenFiles:
         while len(self._loaded) > LOADED_TABLES_MAX:
             self._loaded.popitem(last=False)[1].release()
 
-    def get(self, path: str) -> File:
-        """The open file. Raises ``OSError``."""
+    def get(self, path: str, *, make: bool = False) -> File:
+        """The open file. One of batches is only made where that is said (`make`): one that somebody took
+        away is no empty one. Raises ``OSError``."""
         file = self._files.get(path)
         if file is not None:
             self._files.move_to_end(path)
             return file
+        create = make or (self._create and not path.endswith(LOG))
         try:
-            file = self.disk.open(path, create=self._create)
+            file = self.disk.open(path, create=create)
         except OSError as error:
             if error.errno not in (EMFILE, ENFILE) or not self._files:
                 raise
             self._close_oldest(len(self._files) // 2 + 1)  # others took what was ours to have
-            file = self.disk.open(path, create=self._create)
+            file = self.disk.open(path, create=create)
         self._files[path] = file
         if len(self._files) > self.limit:
             self._close_oldest(len(self._files) - self.limit)

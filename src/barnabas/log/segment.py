@@ -169,7 +169,7 @@ class Segment:
     def make(self, preallocate: int = 0) -> None:
         """Begin with empty files; the batches' one takes `preallocate` bytes at once (``preallocate``),
         zeros until they are written, which `finish` gives back."""
-        self.file().truncate(0)
+        self._files.get(self.path, make=True).truncate(0)
         if preallocate:
             self.file().truncate(preallocate)
         self._is_preallocated = preallocate > 0

@@ -76,3 +76,16 @@ def test_mending_makes_no_file_anew_that_retention_took() -> None:
     with pytest.raises(FileNotFoundError):
         mending.rebuild(place, damage, [])
     assert segments_on_disk(world) == known(log)
+
+
+def test_a_segment_that_somebody_took_away_is_told_and_not_made_anew() -> None:
+    """Its readers got what the next one begins with, and the next start found an empty one."""
+    world = DirectoriesWorld()
+    log = create(world, TOPIC_ID)
+    fill(log, 60)
+    gone = log.segments[2]
+    world.logs.files.close_all()
+    world.process.disk.remove(gone.path)
+    with pytest.raises(FileNotFoundError):
+        log.read(gone.base_offset, 1)
+    assert gone.path.rpartition("/")[2] not in segments_on_disk(world)
