@@ -286,6 +286,8 @@ def _recover_segment(
     if cut:
         segment.file().truncate(end)
         segment.size = end
+        if fault:  # the next loss of power must not bring it back behind what will be written here
+            segment.file().sync()
     segment.write_indexes(complete=True)
     segment.trust_from(start)
     return Cut(cut, fault)

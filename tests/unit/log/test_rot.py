@@ -295,3 +295,25 @@ def test_a_time_index_that_rotted_makes_no_segment_old() -> None:
         assert not log.delete_old_segments(first + 1000)
         if bit % 8 == 0 and bit < 64:
             assert len(log.delete_old_segments(first + 2 * 86_400_000)) > 1
+
+
+# -- power that goes twice ---------------------------------------------------------------------------
+
+
+def test_what_recovery_dropped_does_not_come_back_behind_what_was_written_since() -> None:
+    """Batches of one size: those of before stand where the new ones would."""
+    dropped = 0
+    for seed in range(60):
+        disk = SimDisk(random.Random(seed))
+        log = opened(disk)
+        for epoch in range(3):
+            end = log.log_end_offset
+            while log.log_end_offset < 300:
+                batch = build_batch([(b"k", b"value")], timestamp_ms=1)
+                log.append_as_leader(batch, leader_epoch=epoch, wall_ms=1)
+            disk.process_died(power_loss=True)
+            log = opened(disk, recovery_point=0)
+            epochs = [batch.header.leader_epoch for batch in log.active.headers()]
+            assert epochs == sorted(epochs)
+            dropped += end < log.log_end_offset < 300
+    assert dropped > 20
