@@ -229,6 +229,7 @@ class Repairs:
         except OSError as error:
             self._fail(work, error)
             return
+        self._table.logs.cleaner.give_up_on(work.log.partition)
         self._table.logs.remove_later(work.log)
         self._table.logs.sync(work.log)
         self.mended += 1

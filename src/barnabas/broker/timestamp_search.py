@@ -33,7 +33,7 @@ class Search:
         self.timestamp = timestamp
         self.settle = settle
         self.tries = 0
-        self._log, self._cuts = partition.log, -1
+        self._log, self._state = partition.log, (-1, -1)
         self.home = ""
         """The log directory that is searched."""
         self.job = self._make_job()
@@ -41,7 +41,7 @@ class Search:
     def _make_job(self) -> Callable[[], Stamped | None]:
         log = self.partition.online_log()
         self.tries += 1
-        self._log, self._cuts, self.home = log, log.cuts, log.home
+        self._log, self._state, self.home = log, (log.cuts, log.swaps), log.home
         return log.search_job(self.timestamp)
 
     def try_again(self) -> bool:
@@ -64,7 +64,7 @@ class Search:
         log = partition.log
         if isinstance(result, LogMoved):
             return False
-        if log is not None and (log is not self._log or log.cuts != self._cuts):
+        if log is not None and (log is not self._log or (log.cuts, log.swaps) != self._state):
             return False
         if isinstance(result, CorruptLogError):
             self.settle(partition.on_corrupt(result))

@@ -92,7 +92,7 @@ class LogCleaner:
 
     def forget(self, partition: TopicPartition) -> None:
         """Its log is gone; another one may come by the same name."""
-        self._give_up_on(partition)
+        self.give_up_on(partition)
         self._paused.discard(partition)
         self.first_dirty.pop(partition, None)
         self.uncleanable.pop(partition, None)
@@ -100,12 +100,13 @@ class LogCleaner:
     def pause(self, partition: TopicPartition) -> None:
         """No compaction of this log until `resume`: it is being copied."""
         self._paused.add(partition)
-        self._give_up_on(partition)
+        self.give_up_on(partition)
 
     def resume(self, partition: TopicPartition) -> None:
         self._paused.discard(partition)
 
-    def _give_up_on(self, partition: TopicPartition) -> None:
+    def give_up_on(self, partition: TopicPartition) -> None:
+        """What a round read of this log, if one is under way, is not what is there now."""
         if self._round is not None and self._round.log.partition == partition:
             self._give_up(self._round)
 

@@ -77,6 +77,7 @@ def swap(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> N
     at = log.segments.index(old[0])
     log.segments[at : at + len(old)] = [new]
     log.index_segments()
+    log.swaps += 1
     log.names.happened()
 
 

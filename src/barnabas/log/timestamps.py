@@ -2,7 +2,8 @@
 
 What the owner's thread knows (which segments there are, index entries that are not in their files yet) goes
 into the job by value; the job opens files of its own, writes nothing, and finds a segment gone where
-retention or a cut was quicker (:class:`LogMoved`: ask again).
+retention or a cut was quicker (:class:`LogMoved`: ask again). Where another segment came in its place
+meanwhile (`PartitionLog.swaps`) what the job says is void.
 
 Source: ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment.findOffsetByTimestamp`` for behaviour: control
 records have timestamps, too.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.limits import UNPACKED_BYTES_MAX
@@ -90,7 +92,7 @@ def search_job(log: SegmentedLog, timestamp: int | None) -> Callable[[], Stamped
                     if found is not None:
                         return found
             return None
-        except FileNotFoundError as error:
+        except (FileNotFoundError, StructError) as error:  # the latter: an index is shorter than it was
             raise LogMoved(str(error)) from error
         finally:
             files.close_all()

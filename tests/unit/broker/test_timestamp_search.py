@@ -6,7 +6,9 @@ import errno
 
 import pytest
 
-from barnabas.broker.timestamp_search import Search
+from barnabas.broker.timestamp_search import Search, _outcome
+from barnabas.log import cleaner
+from barnabas.log.compactor import LocalCompactor
 from barnabas.record.batch import seal
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.list_offsets_request import (
@@ -168,3 +170,23 @@ def test_the_disk_error_of_a_log_that_moved_away_is_not_its_new_directorys() -> 
     elsewhere()
     assert not search.on_result(OSError(errno.EIO, "the old disk")), "searched again"
     assert all(directory.is_online for directory in cluster.broker().logs.directories)
+
+
+@pytest.mark.parametrize("timestamp", [START + 95, START + 300, None])
+def test_a_log_that_is_compacted_meanwhile_is_searched_again(timestamp: int | None) -> None:
+    """The job knew of an index with more entries than the file has by then: it ended with an error that
+    nobody expected, and the request was never answered."""
+    cluster = written()
+    log = cluster.partition(1).log
+    assert log is not None
+    log.flush()
+    log.compactable_to = log.recovery_point
+    settled = list[object]()
+    search = Search(cluster.partition(1), timestamp, settled.append)
+    plan = cleaner.make_plan(log, 0, START)
+    compactor = LocalCompactor()
+    for group in cleaner.groups_of(plan, compactor.begin(plan, 1000)):
+        assert cleaner.swap(log, plan, compactor.clean(group))
+    assert not search.on_result(_outcome(search.job)) and search.try_again()
+    assert search.on_result(_outcome(search.job))
+    assert settled == [log.search_job(timestamp)()] != [None]
