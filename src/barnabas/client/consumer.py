@@ -247,9 +247,11 @@ class Consumer:
 
     def _revoked(self) -> None:
         given_up = list(self._reading)
-        self._on_revoked(given_up)
-        self._reading.clear()
-        self.buffered_bytes = 0
+        try:
+            self._on_revoked(given_up)
+        finally:
+            self._reading.clear()
+            self.buffered_bytes = 0
 
     def _take_over(self, partitions: list[TopicPartition]) -> None:
         self._reading = {tp: _Reading() for tp in partitions}

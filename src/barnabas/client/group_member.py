@@ -119,6 +119,15 @@ class GroupMember:
     # -- the life --------------------------------------------------------------------------------
 
     async def _live(self) -> None:
+        try:
+            await self._go_on()
+        except Cancelled:
+            raise
+        except Exception as fault:  # noqa: BLE001 - a callback's: others get its partitions soon
+            why = f"its member ended with {fault!r}"
+            self._fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why))
+
+    async def _go_on(self) -> None:
         while not self._left:
             try:
                 if not self.is_stable:
@@ -166,10 +175,12 @@ class GroupMember:
 
     def _fail(self, error: KafkaError) -> None:
         """It is a member no longer, for good."""
-        self._revoke()
-        self.failure = error
-        self._log("group.refused", error, "error")
-        self._on_failed(error)
+        try:
+            self._revoke()
+        finally:
+            self.failure = error
+            self._log("group.refused", error, "error")
+            self._on_failed(error)
 
     async def _join(self) -> None:
         metadata = write_subscription(self._topics)

@@ -196,6 +196,26 @@ def test_a_consumer_that_is_closed_by_what_it_tells_is_no_member_any_more(when: 
     assert len(group.coordinator.members) == 1
 
 
+@pytest.mark.parametrize("when", ["assigned", "revoked"])
+def test_a_consumer_whose_callback_raises_says_so_and_reads_no_more(when: str) -> None:
+    group = Group()
+
+    def fail(partitions: object) -> None:
+        raise ValueError("of the program around it")
+
+    first = Consumer(group.cluster.client(), "g", SETTINGS, **{f"on_{when}": fail})
+    first.subscribe(["t"])
+    group.run(100)
+    second = group.consumer()
+    group.run(20_000)
+    assert first.failure is not None and "of the program around it" in first.failure.message
+    assert first.assignment == []
+    assert [line[1] for line in group.cluster.world.lines if line[0] == "error"] == ["group.refused"]
+    first._client.tasks.start(first.close())
+    group.run(20_000)
+    assert held(second) == [[0, 1, 2, 3]]
+
+
 def test_partitions_and_topics_that_come_later_are_assigned() -> None:
     group = Group(partitions=2)
     consumer = group.consumer()
