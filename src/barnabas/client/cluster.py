@@ -20,6 +20,8 @@ from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataReq
 from barnabas.wire.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 
 ATTEMPT_TIMEOUT_MS = 5_000.0
+PURPOSE = "metadata"
+"""Behind what takes longer its answer would come too late, and end the connection with all that it carries."""
 BACKOFF_MS = 20.0
 BACKOFF_MS_MAX = 500.0
 
@@ -211,7 +213,11 @@ class ClusterView:
                     left_ms /= 2
                 outcome: Outcome[MetadataResponse] = Outcome()
                 self._channels.send(
-                    endpoint, request, outcome.settle, timeout_ms=min(left_ms, ATTEMPT_TIMEOUT_MS)
+                    endpoint,
+                    request,
+                    outcome.settle,
+                    timeout_ms=min(left_ms, ATTEMPT_TIMEOUT_MS),
+                    purpose=PURPOSE,
                 )
                 try:
                     response = await outcome

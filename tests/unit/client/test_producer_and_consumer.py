@@ -13,7 +13,11 @@ from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord, murmur2, partition_for
 from barnabas.client.tasks import Outcome
 from barnabas.types import TopicPartition, Uuid
+from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
+from barnabas.wire.request import Parked
 from tests.unit.client.fake_cluster import FakeCluster
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -195,6 +199,25 @@ def test_who_waited_behind_a_refresh_that_was_cancelled_asks_for_himself() -> No
     first.when_done(lambda _: cancelled.cancel())  # which is asking for both by then
     cluster.world.run(1000)
     assert patient.done and client.cluster.require("t").partitions
+
+
+def test_a_look_at_topics_does_not_end_what_takes_long() -> None:
+    cluster = FakeCluster(nodes=1)
+    asked: list[Parked] = []
+
+    def slow(request: Any, ctx: Any, node: int) -> Parked:
+        asked.append(Parked())
+        return asked[-1]
+
+    cluster.servers[1].table.replace(ApiKey.INIT_PRODUCER_ID, slow)
+    client = cluster.client()
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    patient = client.tasks.start(client.ask_any(lambda: request))
+    looked = client.tasks.start(client.cluster.refresh(["t"]))
+    cluster.world.run(9_000)
+    asked[0].complete(InitProducerIdResponse(producer_id=7))
+    cluster.world.run(10_000)
+    assert looked.done and patient.result().producer_id == 7 and len(asked) == 1
 
 
 def test_a_topic_that_does_not_appear_is_told_in_time() -> None:
