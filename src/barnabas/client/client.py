@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from barnabas.client import cluster
 from barnabas.client.channels import ChannelError, Channels
 from barnabas.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, ClusterView
 from barnabas.client.tasks import Outcome, Tasks
@@ -183,10 +184,13 @@ class Client:
         if endpoint is not None:
             return endpoint
 
-        def request() -> FindCoordinatorRequest:
-            return FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-
-        response: FindCoordinatorResponse = await self.send(self.cluster.candidates()[0], request())
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        response: FindCoordinatorResponse = await self.send(
+            self.cluster.candidates()[0],
+            request,
+            timeout_ms=cluster.ATTEMPT_TIMEOUT_MS,
+            purpose=cluster.PURPOSE,
+        )
         for found in response.coordinators:
             if found.key == key:
                 raise_for(found.error_code, found.error_message)

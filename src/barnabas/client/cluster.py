@@ -21,7 +21,7 @@ from barnabas.wire.messages.metadata_response import MetadataResponse, MetadataR
 
 ATTEMPT_TIMEOUT_MS = 5_000.0
 PURPOSE = "metadata"
-"""Behind what takes longer its answer would come too late, and end the connection with all that it carries."""
+"""Behind what takes longer its answer would come too late, and end the connection with all it carries."""
 BACKOFF_MS = 20.0
 BACKOFF_MS_MAX = 500.0
 

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
+from barnabas.client.offsets import committed_offsets
 from barnabas.client.tasks import Outcome
 from barnabas.ports import Connection
 from barnabas.types import Endpoint
@@ -49,6 +50,17 @@ def test_the_next_one_is_asked_in_time(silent_at: int) -> None:
     cluster.world.run(TIMEOUT_MS)
     done[0].result()
     assert sorted(client.cluster.brokers) == [1]
+
+
+def test_a_coordinator_is_looked_for_at_the_next_one_in_time() -> None:
+    """Where nobody beats for so long, most members' sessions are over."""
+    cluster = FakeCluster(nodes=1)
+    cluster.world.listen(SILENT, Silence)
+    client = Client(cluster.world, [SILENT, cluster.endpoints[1]])
+    client.cluster.avoid(cluster.endpoints[1])
+    asked = client.tasks.start(committed_offsets(client, "g"))
+    cluster.world.run(2 * TIMEOUT_MS)
+    assert asked.result() == {}
 
 
 def test_nobody_answers_in_time() -> None:
