@@ -10,7 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.client.channels import ChannelError
-from barnabas.client.client import API_TIMEOUT_MS, GROUP, Client, raise_for
+from barnabas.client.client import (
+    API_TIMEOUT_MS,
+    ATTEMPT_TIMEOUT_MS,
+    GROUP,
+    Client,
+    raise_for,
+)
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.list_offsets_request import (
@@ -80,7 +86,7 @@ async def list_offsets(
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
             by_leader.setdefault(leader, {})[tp] = stamp
         for leader in sorted(by_leader):
-            await _ask_leader(client, leader, by_leader[leader], read_committed, found)
+            await _ask_leader(client, leader, by_leader[leader], read_committed, found, timeout_ms)
 
     await client.retry(attempt, timeout_ms=timeout_ms)
     return {tp: found[tp] for tp in wanted}
@@ -92,6 +98,7 @@ async def _ask_leader(
     wanted: Mapping[TopicPartition, int],
     read_committed: bool,
     found: dict[TopicPartition, OffsetAndTimestamp],
+    timeout_ms: float,
 ) -> None:
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for tp, stamp in wanted.items():
@@ -110,7 +117,9 @@ async def _ask_leader(
         timeout_ms=30_000,
     )
     try:
-        response: ListOffsetsResponse = await client.ask_node(leader, request)
+        response: ListOffsetsResponse = await client.ask_node(
+            leader, request, timeout_ms=min(timeout_ms, ATTEMPT_TIMEOUT_MS), purpose="offsets"
+        )
     except ChannelError:
         await client.cluster.refresh(topics)
         raise

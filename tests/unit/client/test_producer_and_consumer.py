@@ -468,6 +468,18 @@ def test_a_partition_that_is_long_without_a_leader_stops_no_other_and_comes_back
     assert len(read_all(cluster, consumer, 5)) == 5
 
 
+def test_who_leads_next_is_asked_where_its_partitions_begin_though_the_former_is_silent() -> None:
+    cluster = FakeCluster(nodes=2, partitions=1)
+    silent = cluster.servers[1].table
+    silent.replace(ApiKey.LIST_OFFSETS, lambda request, ctx, node: Parked())
+    consumer = Consumer(cluster.client())
+    consumer.assign({T0: EARLIEST})
+    cluster.world.run(1000)
+    cluster.partitions[0].leader, cluster.partitions[0].epoch = 2, 1
+    cluster.world.run(8000)
+    assert consumer.position(T0) == 0
+
+
 def test_a_group_finds_its_offsets_in_a_topic_made_anew() -> None:
     cluster = FakeCluster(nodes=1, partitions=1)
     client = cluster.client()
