@@ -271,10 +271,7 @@ class Consumer:
                 timeout_ms=POSITION_TIMEOUT_MS,
             )
         except (KafkaError, ChannelError) as error:
-            if isinstance(error, KafkaError) and not error.retriable:
-                self._fail(error)
-            else:
-                self._put_off(list(mine.values()), error)
+            self._on_lookup_failed(list(mine.values()), error)
         else:
             for tp, reading in mine.items():
                 if reading.start == wanted[tp]:  # else somebody sought meanwhile
@@ -298,7 +295,7 @@ class Consumer:
                     self._client, self._group_id, partitions
                 )
         except (KafkaError, ChannelError) as error:
-            self._put_off(list(mine.values()), error)
+            self._on_lookup_failed(list(mine.values()), error)
             return
         finally:
             for reading in mine.values():
@@ -327,6 +324,12 @@ class Consumer:
     def _fail(self, error: KafkaError) -> None:
         self.failure = error
         self._on_data()
+
+    def _on_lookup_failed(self, readings: list[_Reading], error: KafkaError | ChannelError) -> None:
+        if isinstance(error, KafkaError) and not error.retriable:
+            self._fail(error)
+        else:
+            self._put_off(readings, error)
 
     def _put_off(self, readings: list[_Reading], error: Exception) -> None:
         retry_at_ms = self._client.now_ms() + RETRY_MS

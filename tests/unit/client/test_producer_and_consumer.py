@@ -17,6 +17,10 @@ from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
+from barnabas.wire.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
 from barnabas.wire.request import Parked
 from tests.unit.client.fake_cluster import FakeCluster
 
@@ -478,6 +482,20 @@ def test_who_leads_next_is_asked_where_its_partitions_begin_though_the_former_is
     cluster.partitions[0].leader, cluster.partitions[0].epoch = 2, 1
     cluster.world.run(8000)
     assert consumer.position(T0) == 0
+
+
+def test_a_consumer_that_may_not_see_its_groups_offsets_says_so() -> None:
+    cluster = FakeCluster(nodes=1)
+    refusal = OffsetFetchResponseGroup(
+        group_id="g", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+    )
+    answer = OffsetFetchResponse(groups=[refusal])
+    cluster.servers[1].table.replace(ApiKey.OFFSET_FETCH, lambda request, ctx, node: answer)
+    consumer = Consumer(cluster.client(), "g")
+    consumer.assign([T0])
+    cluster.world.run(5000)
+    assert consumer.failure is not None
+    assert consumer.failure.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def test_a_group_finds_its_offsets_in_a_topic_made_anew() -> None:
