@@ -252,6 +252,8 @@ def _replace(
     gone = broker if unclean and cluster.image.metadata_version >= levels.ELR_SINCE else None
 
     def decide(keys: list[int]) -> list[Record]:
+        if _other_than(cluster, broker, known) is not None:
+            return []
         with cluster.leaving([broker], reason):
             return list(isr_updates(cluster, keys, reason, unclean_shutdown=gone))
 
@@ -264,10 +266,35 @@ def _replace(
 
     def register_now(at: Cluster) -> Decision[BrokerRegistrationResponse]:
         at.departing.pop(broker, None)
-        record.broker_epoch = response.broker_epoch = at.next_offset()
-        return Decision(response, [record], reason)
+        other = _other_than(at, broker, known)
+        if other is not None:
+            return _registered_meanwhile(other, request)
+        _check_features(at, request)
+        epoch = response.broker_epoch = at.next_offset()
+        return Decision(response, [_registration_record(at, request, epoch, reason)], reason)
 
     return Decision(response, records, reason, work, register_now)
+
+
+def _other_than(
+    cluster: Cluster, broker: int, known: BrokerRegistration | None
+) -> BrokerRegistration | None:
+    """The broker's registration where it is another one than was `known` when slices began."""
+    now = cluster.image.brokers.get(broker)
+    return now if now is not None and (known is None or now.epoch != known.epoch) else None
+
+
+def _registered_meanwhile(
+    now: BrokerRegistration, request: BrokerRegistrationRequest
+) -> Decision[BrokerRegistrationResponse]:
+    """Another request was before this one: of the same process, or of one that may serve already. Raises
+    DUPLICATE_BROKER_REGISTRATION."""
+    if now.incarnation == request.incarnation_id:
+        return Decision(BrokerRegistrationResponse(broker_epoch=now.epoch))
+    raise KafkaError(
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        f"Another process has registered as broker {now.id} meanwhile",
+    )
 
 
 # -- heartbeats ----------------------------------------------------------------------------------
@@ -461,6 +488,8 @@ def unregister(cluster: Cluster, broker: int) -> Decision[UnregisterBrokerRespon
     last = UnregisterBrokerRecord(broker_id=broker, broker_epoch=known.epoch, reason=reason)
 
     def decide(keys: list[int]) -> list[Record]:
+        if _other_than(cluster, broker, known) is not None:
+            return []  # it was started again: nobody asked for the end of that one
         with cluster.leaving([broker], reason):
             return list(isr_updates(cluster, keys, reason))
 
@@ -472,6 +501,6 @@ def unregister(cluster: Cluster, broker: int) -> Decision[UnregisterBrokerRespon
 
     def forget(at: Cluster) -> Decision[UnregisterBrokerResponse]:
         at.departing.pop(broker, None)
-        return Decision(response, [last], reason)
+        return Decision(response, [] if _other_than(at, broker, known) else [last], reason)
 
     return Decision(response, records, reason, work, forget)

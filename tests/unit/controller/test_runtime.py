@@ -15,6 +15,7 @@ from barnabas.metadata.bootstrap import bootstrap_records
 from barnabas.metadata.codec import encode_records
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
+from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
@@ -25,6 +26,7 @@ from barnabas.wire.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
 )
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
+from barnabas.wire.schema import Message
 from tests.unit.controller.harness import Committed, World, uuid
 from tests.unit.metadata.strategies import holds
 
@@ -427,6 +429,64 @@ def test_who_is_back_while_it_is_fenced_with_others_gets_what_it_led() -> None:
     world.settle()
     assert not world.ask(again, connection=503).is_fenced
     assert len(led(world, 3)) == 100
+
+
+def registering(world: World, *then: Message) -> tuple[list[Any], list[Any]]:
+    """Broker 1, which has the only replicas of t, died and registers anew in slices, and something else
+    is asked for before it has: both answers. It serves as soon as it may."""
+    world.join(1, 2)
+    world.create("t", [[1]] * (4 * SLICE))
+    world.kill(1)
+    world.ports.network.refusing.clear()
+    first: list[Any] = []
+    world.start(world.registration(1, 7001)).attach(first.append)
+    others: list[Any] = []
+    for request in then:
+        world.start(request).attach(others.append)
+    while not first:
+        world.ports.wakeups.soon.pop(0)()
+        world.quorum.commit()
+    world.epochs[1] = first[0].broker_epoch
+    assert not world.heartbeat(1).is_fenced
+    world.settle()
+    return first, others
+
+
+def test_a_broker_that_registers_while_it_is_unregistered_stays() -> None:
+    world = World()
+    _, [answer] = registering(world, UnregisterBrokerRequest(broker_id=1))
+    assert not answer.error_code
+    assert 1 in world.image.brokers and not world.controller.cluster.departing
+    assert len(led(world, 1)) == 4 * SLICE
+
+
+@pytest.mark.parametrize("incarnation", [7001, 7002])
+def test_who_registers_twice_in_slices_is_registered_once(incarnation: int) -> None:
+    world = World()
+    [first], [second] = registering(world, world.registration(1, incarnation))
+    assert world.image.brokers[1].epoch == first.broker_epoch
+    assert not world.image.brokers[1].fenced and len(led(world, 1)) == 4 * SLICE
+    if incarnation == 7001:
+        assert second.broker_epoch == first.broker_epoch
+    else:
+        assert second.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_who_registers_in_slices_has_to_support_what_is_in_force_then() -> None:
+    world = big_world(2 * SLICE)
+    world.controller.on_connection_closed(501)
+    request = world.registration(1, 5)
+    [feature] = [f for f in request.features if f.name == "group.version"]
+    feature.max_supported_version = 0
+    world.controller.commit(Decision(None, [FeatureLevelRecord(name=feature.name)]))
+    box: list[Any] = []
+    world.start(request).attach(box.append)
+    world.controller.commit(
+        Decision(None, [FeatureLevelRecord(name=feature.name, feature_level=1)])
+    )
+    world.settle()
+    assert box[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert not world.controller.cluster.departing
 
 
 def test_registration_in_slices_is_answered_when_leadership_is_lost() -> None:
