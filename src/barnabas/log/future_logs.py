@@ -82,6 +82,13 @@ class FutureLogs:
         for partition, log in sorted(self.logs.items()):
             home, current = self._home[partition], owner.directory_of(partition)
             try:
+                if current is None and not owner.any_offline and home.was_clean:
+                    # No clean end comes between the two renames: the log is gone, and the copy may have less.
+                    home.distrust()
+                    reason = "its copy may have less"
+                    owner.ports.log(
+                        "warning", "log.missing", partition=str(partition), reason=reason
+                    )
                 if current is home:
                     self.drop(partition)
                 elif current is None and partition in deleted and owner.any_offline:

@@ -10,8 +10,9 @@ from barnabas.metadata.topic import PartitionState
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from tests.unit.broker.test_log_dir_moves import move, not_yet
 from tests.unit.broker.test_stray_logs import start, stop
-from tests.unit.broker.world import Cluster, code
+from tests.unit.broker.world import Cluster, code, name
 
 
 def state(cluster: Cluster, index: int) -> PartitionState:
@@ -76,3 +77,37 @@ def test_a_log_goes_where_the_disk_is_well_if_its_directory_fails_as_it_is_made(
     for index in range(6):
         assert home(cluster, 1, index) == "/data"
         assert code(cluster.produce([b"a"], index=index).error_code) == "NONE"
+
+
+def test_a_copy_that_stands_in_for_a_log_that_is_gone_vouches_for_nothing() -> None:
+    """The controller had agreed to the move, and the copy lacked what was acknowledged last. Then the broker
+    shut down cleanly, and was started without the directory that the replica was to leave."""
+    cluster = Cluster(nodes=3, directories=2)
+    cluster.create_topic("t", replication=3)
+    node = next(n for n in cluster.ids if n != cluster.leader("t"))
+    partition = name("t")
+    directories = {d.path: d for d in cluster.broker(node).logs.directories}
+    if home(cluster, node, 0) == "/data":
+        assert move(cluster, "/data2", node=node) == "NONE"
+        cluster.until(lambda: home(cluster, node, 0) == "/data2")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster.broker(node).logs.futures, "replace_current", not_yet)
+        assert move(cluster, "/data", node=node) == "NONE"
+        target = directories["/data"].directory_id
+        cluster.until(lambda: state(cluster, 0).directory_of(node) == target)
+        cluster.run(600)
+        for _ in range(5):
+            assert code(cluster.produce([b"acknowledged"]).error_code) == "NONE"
+        log, copy = (
+            cluster.partition(node).log,
+            cluster.broker(node).logs.futures.logs[partition],
+        )
+        assert log is not None
+        cluster.until(lambda: log.log_end_offset == 5, 200)
+        assert copy.log_end_offset < 5
+        stop(cluster, node)
+    cluster.sim.nodes[node].directories = ["/data"]
+    cluster.sim.nodes[node].start()
+    assert cluster.broker(node).logs.previous_broker_epoch == -1
+    start(cluster, node)
+    cluster.until(lambda: (log := cluster.partition(node).log) and log.log_end_offset == 5)
