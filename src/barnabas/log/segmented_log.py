@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log import timestamps, transactions
 from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import LogConfig
 from barnabas.log.epoch_cache import EpochCache
-from barnabas.log.errors import OffsetOutOfRange
+from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.log.files import OpenFiles
 from barnabas.log.segment import Segment, check_run
 from barnabas.log.timestamps import Stamped
@@ -199,7 +200,8 @@ class SegmentedLog:
         """Learn from disk what rolling by time counts from."""
         active = self.active
         if active.size >= HEADER_SIZE and active.first_timestamp is None:
-            active.first_timestamp = next(active.headers()).header.max_timestamp
+            with suppress(CorruptLogError):  # a batch rotted: told when it is read
+                active.first_timestamp = next(active.headers()).header.max_timestamp
 
 
 def _read_run(

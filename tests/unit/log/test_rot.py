@@ -143,6 +143,23 @@ def test_an_index_whose_last_entry_rotted_never_changes_the_batches() -> None:
         assert model.content() == [entry.data for entry in model.entries]
 
 
+@pytest.mark.parametrize("byte", range(8, 17))
+def test_a_log_whose_last_segment_rotted_at_its_beginning_opens(byte: int) -> None:
+    """Its end is found from the last index entry on, and the beginning was looked at for a timestamp: the
+    node did not start any more."""
+    for bit in range(8):
+        disk, log = hundred()
+        log.close()
+        disk.process_died()
+        disk.rot(log.active.path, byte, bit)
+        log = opened(disk)
+        assert log.log_end_offset == 100
+        read = log.read(60, 1)
+        assert read is not None and len(read.records) == BATCH_BYTES
+        batch = build_batch([(b"k", b"v")], timestamp_ms=1)
+        assert log.append_as_leader(batch, leader_epoch=2, wall_ms=1).first_offset == 100
+
+
 # -- a cut that meets rot ----------------------------------------------------------------------------
 
 
