@@ -124,6 +124,7 @@ class GroupMember:
         except Cancelled:
             raise
         except Exception as fault:  # noqa: BLE001 - a callback's: others get its partitions soon
+            self._client.tasks.on_lost(fault)
             why = f"its member ended with {fault!r}"
             self._fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
 from barnabas.config.meta_properties import FILE_NAME, MetaProperties
 from barnabas.config.node import NodeConfig
@@ -22,6 +23,7 @@ from barnabas.sim.network import SimNetwork
 from barnabas.sim.process import Machine, SimProcess
 from barnabas.sim.world import START_WALL_MS, Killed, World
 from barnabas.types import Endpoint, NodeId, Uuid
+from barnabas.wire.errors import KafkaError
 
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
@@ -294,9 +296,19 @@ class SimCluster:
             node.start()
 
     def client(self, name: str) -> Client:
-        """A client in a process of its own, on a machine that never fails."""
+        """A client in a process of its own, on a machine that never fails. What its tasks do not catch,
+        a judge's objection or a fault of the client, ends the run."""
         machine = self.machines.get(name) or self.add_machine(name)
-        return Client(machine.start_process(), self.bootstrap, name)
+        client = Client(machine.start_process(), self.bootstrap, name)
+        client.tasks.on_lost = self._end_with  # type: ignore[method-assign]
+        return client
+
+    def _end_with(self, error: BaseException) -> None:
+        def end() -> None:
+            raise error
+
+        if not isinstance(error, (ChannelError, KafkaError)):  # these are what a program has to expect
+            self.world.at(self.world.now_ms, end)
 
     @property
     def may_change_voters(self) -> bool:
