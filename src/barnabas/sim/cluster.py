@@ -307,7 +307,9 @@ class SimCluster:
         def end() -> None:
             raise error
 
-        if not isinstance(error, (ChannelError, KafkaError)):  # these are what a program has to expect
+        if not isinstance(
+            error, (ChannelError, KafkaError)
+        ):  # these are what a program has to expect
             self.world.at(self.world.now_ms, end)
 
     @property

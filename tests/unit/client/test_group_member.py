@@ -203,7 +203,8 @@ def test_a_consumer_whose_callback_raises_says_so_and_reads_no_more(when: str) -
     def fail(partitions: object) -> None:
         raise ValueError("of the program around it")
 
-    first = Consumer(group.cluster.client(), "g", SETTINGS, **{f"on_{when}": fail})
+    callbacks: dict[str, Any] = {f"on_{when}": fail}
+    first = Consumer(group.cluster.client(), "g", SETTINGS, **callbacks)
     first.subscribe(["t"])
     group.run(100)
     second = group.consumer()

@@ -165,7 +165,7 @@ def test_who_is_answered_within_an_append_may_ask_at_once() -> None:
     world, answers = World(), list[Any]()
     log, append = world.logs[0], world.logs[0].append
 
-    def write(done: Callable[[Any], object]) -> None:
+    def write(done: Callable[[Any], None]) -> None:
         request = commit("g", {0: 1})
         world.groups.write(
             "g", lambda machine, at: machine.commit_offsets(request, Caller(), at), done
