@@ -347,7 +347,7 @@ def _position_of_recovery_point(segment: Segment, recovery_point: int) -> Start:
             offset, position = header.next_offset, at + header.size
         return Start(position, offset, indexed_to)
     except CorruptLogError as error:
-        return Start(min(error.position, segment.size), base, base)
+        return Start(min(error.position, segment.size), offset, indexed_to)
 
 
 def _stands_at(segment: Segment, position: int, least: int, most: int) -> bool:

@@ -160,6 +160,20 @@ def test_a_log_whose_last_segment_rotted_at_its_beginning_opens(byte: int) -> No
         assert log.append_as_leader(batch, leader_epoch=2, wall_ms=1).first_offset == 100
 
 
+@pytest.mark.parametrize("first", [0, 30, 57])
+def test_a_log_with_two_damages_before_the_recovery_point_opens(first: int) -> None:
+    """One keeps recovery from finding the recovery point; index entries are made anew from the other one on."""
+    disk, log = hundred()
+    rot_at(disk, log, first)
+    rot_at(disk, log, 58)
+    log.close()
+    disk.process_died()
+    log = opened(disk, recovery_point=60)
+    assert log.log_end_offset == min(58, log.active.end_before(100)[0])
+    read = log.read(45, 1)
+    assert read is not None and len(read.records) == BATCH_BYTES
+
+
 # -- a cut that meets rot ----------------------------------------------------------------------------
 
 
