@@ -195,7 +195,7 @@ def _recover(log: PartitionLog, seen: Seen, before_cut: BeforeCut | None) -> Cut
     size, recovery_point = 0, seen.from_offset
     at = log.segment_index(recovery_point)
     if at:
-        _complete_indexes(log.segments[at - 1])
+        _complete_indexes(log.segments[at - 1], log.bases[at])
     while at < len(log.segments):
         following = log.bases[at + 1] if at + 1 < len(log.segments) else None
         cut = _recover_segment(log.segments[at], recovery_point, following, seen, before_cut)
@@ -213,17 +213,19 @@ def _recover(log: PartitionLog, seen: Seen, before_cut: BeforeCut | None) -> Cut
     return Cut(size, "")
 
 
-def _complete_indexes(segment: Segment) -> None:
-    """The last segment that the recovery point vouches for: its batches are durable, but the last entry
-    of its time index may have come after that."""
+def _complete_indexes(segment: Segment, following: int) -> None:
+    """The last segment that the recovery point vouches for, which the one at `following` follows: its batches
+    are durable, but the last entry of its time index may have come after that."""
     try:
         segment.find_end()
         segment.finish()
     except CorruptLogError as error:
-        # It was given back, but not durably. (An index that rotted may point behind the end of the file.)
+        # It was given back, but not durably. (An index that rotted may point behind the end of the file, and
+        # batches may have become zeros.)
         if error.position < segment.size and _is_padding(segment, error.position):
-            segment.file().truncate(error.position)
-            segment.size = error.position
+            if segment.end_before(following) == (following, error.position):
+                segment.file().truncate(error.position)
+                segment.size = error.position
         with suppress(CorruptLogError):  # a batch rotted: told when it is read
             segment.rebuild_indexes()
 

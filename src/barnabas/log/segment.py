@@ -389,7 +389,7 @@ class Segment:
             if header.max_timestamp > stamp:
                 stamp = self._max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = end - 1
-        if last is not None and end <= self.base_offset + last[0]:
+        if last is not None and end <= self.base_offset + max(last[0], 0):
             raise CorruptLogError(self.path, last[1], "the index does not fit the batches")
         return end
 

@@ -162,7 +162,7 @@ def test_a_log_whose_last_segment_rotted_at_its_beginning_opens(byte: int) -> No
 
 @pytest.mark.parametrize("first", [0, 30, 57])
 def test_a_log_with_two_damages_before_the_recovery_point_opens(first: int) -> None:
-    """One keeps recovery from finding the recovery point; index entries are made anew from the other one on."""
+    """One keeps recovery from finding the recovery point, and entries are made anew from the other one on."""
     disk, log = hundred()
     rot_at(disk, log, first)
     rot_at(disk, log, 58)
@@ -348,3 +348,30 @@ def test_what_recovery_dropped_does_not_come_back_behind_what_was_written_since(
             assert epochs == sorted(epochs)
             dropped += end < log.log_end_offset < 300
     assert dropped > 20
+
+
+# -- zeros -------------------------------------------------------------------------------------------
+
+
+def test_batches_that_became_zeros_are_no_room_that_was_given_back() -> None:
+    """Recovery ended a full segment before them: their readers got what the next one begins with."""
+    disk, log = hundred(2500)
+    segment = log.segments[1]
+    size, position = segment.size, segment.position_of(66)
+    log.close()
+    disk.process_died()
+    disk.file(segment.path).data[position:] = bytes(size - position)
+    log = opened(disk, 2500, recovery_point=95)
+    assert log.log_end_offset == 100
+    with pytest.raises(CorruptLogError):
+        log.read(66, 1)
+
+
+def test_an_index_of_garbage_hides_no_batch_of_a_log_that_nobody_knows_the_end_of() -> None:
+    disk, log = hundred()
+    log.close()
+    disk.process_died()
+    data = disk.file(log.active.index.path).data
+    data[-8:] = b"\xff" * 4 + b"\x7f" * 4
+    log = opened(disk)
+    assert log.log_end_offset == 100
