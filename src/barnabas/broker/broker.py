@@ -225,6 +225,7 @@ class Broker:
         if not self.is_started or (self._stopping and self._stopped is None):
             return
         if not self._admitted:
+            self._apply_cordoned()  # the heartbeat upon which the broker is unfenced says so
             self.lifecycle.on_metadata(changes.everything or self.node_id in changes.brokers)
             changes = self._maybe_admit()
             if not changes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from barnabas.metadata.image import BROKER
+from barnabas.raft.state_machine import CommittedBatch
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.describe_configs_request import (
@@ -92,3 +95,25 @@ def test_defaults_of_topics_follow_the_cluster_and_the_broker(cluster: Cluster) 
     cluster.until(lambda: limit(2) == 5000)
     assert limit(1) == 4000
     assert alter(cluster, "", "message.max.bytes", "-1")[0] is ErrorCode.INVALID_REQUEST
+
+
+def test_a_broker_that_comes_back_is_cordoned_when_it_is_unfenced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(3)
+    assert alter(cluster, "2", "cordoned.log.dirs", "*")[0] is ErrorCode.NONE
+    image, node = cluster.broker(1).image, cluster.sim.nodes[2]
+    cluster.until(lambda: image.brokers[2].cordoned)
+    node.shut_down()
+    cluster.until(lambda: not node.is_up)
+    node.start()
+    assert node.node is not None
+    metadata, held = node.node.metadata, list[Sequence[CommittedBatch]]()
+    monkeypatch.setattr(metadata, "on_commit", held.append)
+    cluster.until(lambda: cluster.broker(2).lifecycle.broker_epoch > 0)
+    cluster.run(50)
+    monkeypatch.undo()
+    for batches in held:  # they come late
+        metadata.on_commit(batches)
+    cluster.until(lambda: not image.brokers[2].fenced)
+    assert image.brokers[2].cordoned
