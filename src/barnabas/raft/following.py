@@ -14,6 +14,7 @@ from barnabas.raft import effects as do
 from barnabas.raft import elections, membership
 from barnabas.raft import events as on
 from barnabas.raft.batches import control_records, iter_runs
+from barnabas.raft.election_state import NOBODY
 from barnabas.raft.messages import (
     FetchRequest,
     FetchResponse,
@@ -25,6 +26,7 @@ from barnabas.raft.messages import (
 from barnabas.raft.outbox import Pending
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.states import Follower, Following, Leader, Observer, Unattached, Voted
+from barnabas.raft.voters import ReplicaKey
 from barnabas.record.batch import CorruptBatchError
 from barnabas.types import METADATA_TOPIC, Buffer, Endpoint
 from barnabas.wire.errors import ErrorCode
@@ -91,15 +93,16 @@ def _search(m: Machine, state: Observer) -> None:
 
 def poll_waiting(m: Machine, state: Unattached | Voted) -> None:
     """Who stood in vain asks a bootstrap server, chosen at random, who leads, before it stands again: where
-    the log says that the others are, nobody may be any more."""
+    the log says that the others are, nobody may be any more. It asks as nobody, for it may not wait for the
+    answer: a leader that took it for a follower would not tell it any more that it leads."""
     elections.poll_waiting(m, state)
     if m.state is not state or not state.retries or m.searched_in is state or m.leaving:
         return
     servers = [at for at in m.settings.bootstrap_servers if at != m.own_endpoint]
-    if servers and m.log.synced_offset == m.log.end_offset:
+    if servers:
         m.searched_in = state
         server = servers[m.rng.randrange(len(servers))]
-        m.send(-1, server, _fetch_request(m)._replace(max_wait_ms=0))
+        m.send(-1, server, _fetch_request(m)._replace(replica=ReplicaKey(-1), max_wait_ms=0))
 
 
 def _fetch_request(m: Machine) -> FetchRequest:
@@ -154,6 +157,9 @@ def _fetcher(
     m: Machine, pending: Pending, response: FetchResponse | SnapshotResponse
 ) -> Fetcher | None:
     """The state to go on with, where the response is the present leader's and without error."""
+    if pending.node_id < 0 and response.error is ErrorCode.NONE:
+        if m.gone == (response.epoch, response.leader_id):
+            m.gone = (-1, NOBODY)  # who was asked is the leader
     m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
     if not elections.is_current(m, response.error, response.epoch, response.leader_id):
         _pause(m, pending)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from barnabas.raft import events as on
 from barnabas.raft import messages
 from barnabas.raft.membership import CAUGHT_UP_WITHIN_MS
 from barnabas.raft.voters import ReplicaKey
@@ -326,4 +327,24 @@ def test_a_voter_while_whose_absence_all_have_moved_asks_a_bootstrap_server() ->
         return leader is not None and leader.machine.voters.endpoint(3, LISTENER) == servers[2]
 
     quorum.run_until(known)
+    quorum.settle()
+
+
+def test_a_leader_that_answers_a_voter_which_took_it_for_gone_is_followed_again() -> None:
+    quorum = Quorum(first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    leader = quorum.elect()
+    other = next(node for node in quorum.nodes.values() if node is not leader)
+    other.kill()
+    at = Endpoint(f"n{leader.id}", leader.port)
+    other.settings = replace(other.settings, bootstrap_servers=(at,))
+    other.start()
+    quorum.settle()
+    assert other.replica is not None
+    other.replica.step(on.PeerGone(at))
+    quorum.run_until(lambda: other.replica is not None and other.replica.leader_id == -1)
+    taken = quorum.run_until(lambda: other.replica is not None and other.replica.leader_id >= 0)
+    assert taken < 1_000
+    quorum.commit(b"2")
     quorum.settle()
