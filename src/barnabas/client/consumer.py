@@ -323,7 +323,13 @@ class Consumer:
 
     def _fail(self, error: KafkaError) -> None:
         self.failure = error
-        self._on_data()
+        self._tell()
+
+    def _tell(self) -> None:
+        try:
+            self._on_data()
+        except Exception as fault:  # noqa: BLE001 - the program's around it: what else there is comes all the same
+            self._client.tasks.on_lost(fault)
 
     def _on_lookup_failed(self, readings: list[_Reading], error: KafkaError | ChannelError) -> None:
         if isinstance(error, KafkaError) and not error.retriable:
@@ -423,7 +429,7 @@ class Consumer:
         reading.fetch_from = run.next_offset
         reading.runs.append(run)
         self.buffered_bytes += len(run.data)
-        self._on_data()
+        self._tell()
 
     def _on_refusal(self, reading: _Reading, run: FetchedRun, stale: dict[str, None]) -> None:
         assert run.error is not None

@@ -428,6 +428,26 @@ def test_an_offset_out_of_range_is_reset_by_policy() -> None:
     assert strict.failure is not None and strict.failure.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_who_raises_when_there_is_data_reads_on() -> None:
+    cluster = FakeCluster(nodes=1)
+    write(cluster, Producer(cluster.client()), 4)
+    cluster.world.run(100)
+    told: list[int] = []
+
+    def take() -> None:
+        if not told:
+            told.append(0)
+            raise ValueError("of the program around it")
+        told.append(len(consumer.take()))
+
+    consumer = Consumer(cluster.client(), on_data=take)
+    consumer.assign({T0: EARLIEST, T1: EARLIEST})
+    cluster.world.run(1000)
+    write(cluster, Producer(cluster.client()), 4)
+    cluster.world.run(3000)
+    assert sum(told) == 8
+
+
 def test_a_seek_drops_what_was_on_its_way() -> None:
     cluster = FakeCluster(partitions=1)
     producer = Producer(cluster.client())
