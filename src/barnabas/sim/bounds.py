@@ -58,6 +58,11 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
     "scanned bytes": ((100, 1000), ("raft.replica_log.SCAN_BYTES",)),
     "bytes of the tail": ((0, 200), ("raft.replica_log.TAIL_BYTES_MAX",)),
     "appends of the tail": ((1, 2), ("raft.replica_log.TAIL_APPENDS_MAX",)),
+    "staged records": (
+        (1, 3),
+        tuple(f"node.metadata_log.{name}" for name in ("STAGE_SLICE", "AT_ONCE_MAX", "DROP_SLICE")),
+    ),
+    "sessions that go": ((600, 2000), ("replication.sessions.EVICTION_MS_MIN",)),
     "snapshot values": ((1, 5), ("raft.snapshots.VALUES_MAX",)),
     "snapshot bytes": ((100, 1000), ("raft.snapshots.READ_BYTES",)),
     "index tables": ((1, 3), ("log.files.LOADED_TABLES_MAX",)),

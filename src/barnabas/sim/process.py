@@ -29,6 +29,8 @@ COUNTED = {
     "coordinator could not be loaded": "coordinators not loaded at once",
 }
 """Events of a node's log that the totals of a run count."""
+FAULTS = frozenset({"request.failed", "connection.malformed", "connection.unanswerable"})
+"""Events that no node's log may have while its peers are sound."""
 ROUNDING_MS = 1e-6
 LOOK_MS = (0.0, 0.0, 0.3, 2.0, 6.0)
 """What one look at the clock costs at most, in one life or another: work is cut into slices by looks, and
@@ -125,6 +127,8 @@ class SimProcess:
         self.log_lines.append(f"{self.world.now_ms:11.3f} {line}")
         if level != "debug":
             self.world.note(line)
+        if event in FAULTS:
+            self.world.faults.append(line)
 
     def halt(self, reason: str) -> None:
         self.world.note(f"{self.name} halts: {reason}")

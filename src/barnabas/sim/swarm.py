@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from barnabas.metadata.features import ELR_VERSION, METADATA_VERSION
 from barnabas.ports import Rng
+from barnabas.record.compression import Codec
 from barnabas.sim import bounds
 from barnabas.sim.cluster import Topology
 from barnabas.sim.faults import KINDS, LOSE_DATA
@@ -59,6 +60,7 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "offsets.load.buffer.size": (None, "100", "2000"),
     "offsets.topic.compression.codec": (None, None, "1", "4"),
     "offsets.topic.num.partitions": ("1", "2", "3"),
+    "replica.alter.log.dirs.io.max.bytes.per.second": (None, None, None, "10000"),
     "replica.fetch.backoff.ms": (None, "100"),
     "replica.fetch.max.bytes": (None, None, "700"),
     "replica.fetch.min.bytes": (None, None, None, None, "300"),
@@ -181,6 +183,7 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
     pause = interval_ms * _pick(rng_of, "pace", 0.1, 0.2, 0.4)
     size = _pick(rng_of, "value bytes", 0, 0, 40, 400)
     linger = _pick(rng_of, "linger", 0.0, 2.0, 20.0)
+    codec = _pick(rng_of, "codec", Codec.NONE, Codec.NONE, Codec.NONE, *Codec)
     segments = _pick(rng_of, "internal.segment.bytes", None, None, "2000", "8000")
     configs = {} if segments is None else {"internal.segment.bytes": segments}
     if segments is not None and _pick(rng_of, "preallocate", False, False, True):
@@ -192,7 +195,9 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
     topics = [TopicPlan("events", 3, configs=configs)]
     producers = [
         ProducerPlan("producer0", "events", (0, 2), linger_ms=linger, pause_ms=pause, value_bytes=size),
-        ProducerPlan("producer1", "events", (1,), linger_ms=linger, pause_ms=pause, value_bytes=size),
+        ProducerPlan(
+            "producer1", "events", (1,), linger_ms=linger, pause_ms=pause, value_bytes=size, codec=codec
+        ),
     ]  # fmt: skip
     for topic, producer in _others(rng_of, pause):
         topics.append(topic)

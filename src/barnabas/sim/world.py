@@ -46,6 +46,8 @@ class World:
         self.seed = seed
         self.now_ms = 0.0
         self.totals: Counter[str] = Counter()
+        self.faults: list[str] = []
+        """What nodes told that no node should have to tell."""
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         self.after_event: list[Action] = []
         self.after_touch: list[Callable[[object], None]] = []

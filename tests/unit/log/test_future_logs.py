@@ -61,6 +61,17 @@ def test_a_whole_copy_takes_the_place_of_its_source() -> None:
     assert world.logs.logs[T0].topic_id == TOPIC_ID
 
 
+def test_a_copy_that_begins_behind_its_source_has_no_epoch_from_before() -> None:
+    """Of the two log starts only the copy's was on disk when the process died."""
+    world = DirectoriesWorld()
+    source, copy = begin(world)
+    copy_all(source, copy)
+    copy.high_watermark = 12
+    copy.advance_log_start(5)
+    log = world.logs.futures.replace_current(T0)
+    assert (log.log_start_offset, log.epochs.entries()) == (5, [(1, 5)])
+
+
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_a_copy_goes_on_after_a_restart(ending: str) -> None:
     world = DirectoriesWorld()

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.sim.checkers.acknowledged_topics import AcknowledgedTopicsStay
+from barnabas.sim.checkers.answered_faults import NoFaultIsAnswered
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.committed_metadata import LeadersGoByWhatIsCommitted
 from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
@@ -84,4 +85,5 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
         DerivedFilesFit(),
         CoordinatorsKnowTheirLogs(),
         EveryFileIsKnown(),
+        NoFaultIsAnswered(),
     ]

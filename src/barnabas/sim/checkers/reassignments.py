@@ -98,7 +98,10 @@ class ReassignmentsKeepMinIsr(QuorumRule):
         target = tuple(r for r in before.replicas if r not in before.removing)
         if origin is None or set(after.replicas) == set(target):
             self._check_completion(cluster, where, before.adding, after)
-        elif set(after.replicas) != set(origin):
+            return
+        # Of one that took another's place: who was being added then stays (as in Kafka).
+        reverted = {r for r in before.replicas if r not in before.adding}
+        if set(after.replicas) not in (set(origin), reverted):
             # Neither completed nor cancelled: another one took its place and was complete at once.
             coming = tuple(broker for broker in after.replicas if broker not in origin)
             self._check_completion(cluster, where, coming, after)

@@ -10,12 +10,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin import BROKER, TOPIC
+from barnabas.client.offsets import list_offsets
 from barnabas.metadata.features import (
     ELR_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
     supported,
 )
+from barnabas.sim.history import Violation
+from barnabas.sim.world import START_WALL_MS
+from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError, code_of
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from barnabas.sim.workload.operator import Operator
 
 GROUP = 32
+ASK_MS = 5_000.0
+MAX_TIMESTAMP = -3
 UPGRADE, DOWNGRADE = 1, 2
 RATES = {
     side: f"{side}.replication.throttled.rate" for side in ("leader", "follower")
@@ -57,6 +63,15 @@ async def move_replicas(
         f"{o.name}: replicas of {topic}-{partition} to be {replicas}:"
         f" {answer.error_code} {[p.error_code for t in answer.responses for p in t.partitions]}"
     )
+
+
+async def maybe_cancel(o: Operator, topic: str, partition: int) -> None:
+    """Now and then the move that has just begun is looked at and called off."""
+    minds = o.workload.cluster.world.rng(f"{o.name} minds {o.workload.cluster.world.now_ms}")
+    if minds.random() < 0.3:
+        await o.client.tasks.sleep(minds.choice([0.5, 5.0, 50.0, 500.0]) * minds.random())
+        await o.ask(lambda: ListPartitionReassignmentsRequest(topics=None))
+        await move_replicas(o, topic, partition, None)
 
 
 async def throttle(o: Operator) -> None:
@@ -84,6 +99,7 @@ async def throttle(o: Operator) -> None:
         others = list(brokers)
         o.rng.shuffle(others)
         await move_replicas(o, topic, partition, others[: o.workload.replication])
+        await maybe_cancel(o, topic, partition)
 
 
 async def cordon(o: Operator) -> None:
@@ -188,6 +204,28 @@ async def read_settings(o: Operator) -> None:
     await o.ask(lambda: ListPartitionReassignmentsRequest(topics=None))
 
 
+async def look_up_times(o: Operator) -> None:
+    """Where records of some time begin. A later time never begins at an earlier offset (but for logs that
+    are compacted: each replica's at its own time)."""
+    topic, partition = o.any_partition()
+    place = TopicPartition(topic, partition)
+    begun, now = START_WALL_MS, START_WALL_MS + int(o.workload.cluster.world.now_ms)
+    times = sorted(o.rng.randrange(begun - 100, now + 100) for _ in range(3))
+    found = [await list_offsets(o.client, {place: at}, timeout_ms=ASK_MS) for at in times]
+    await list_offsets(o.client, {place: MAX_TIMESTAMP}, timeout_ms=ASK_MS)
+    promise, before = o.workload.history.promise(topic), -1
+    for at, answer in zip(times, found, strict=True):
+        offset, timestamp_ms, _ = answer[place]
+        if offset < 0:
+            continue
+        where = f"{place} from {at} ms on: offset {offset} of {timestamp_ms} ms"
+        if timestamp_ms < at:
+            raise Violation(where)
+        if offset < before and promise.keeps and not promise.compacts:
+            raise Violation(f"{where}, and {before} for an earlier time")
+        before = offset
+
+
 ADMINISTRATION: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "throttles replicas": throttle,
     "cordons": cordon,
@@ -201,6 +239,7 @@ ADMINISTRATION: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "tries topics": try_out,
     "configures groups": configure_groups,
     "reads settings": read_settings,
+    "looks up times": look_up_times,
 }
 NOT_WHERE_DATA_IS_LOST = ("switches ELR off", "gives up brokers")
 """Without ELR the last member of an ISR leads again whatever it lost; and whoever gives a broker up gives

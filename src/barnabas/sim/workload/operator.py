@@ -15,7 +15,9 @@ from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.sim.workload.administration import (
     ADMINISTRATION,
+    ASK_MS,
     NOT_WHERE_DATA_IS_LOST,
+    maybe_cancel,
     move_replicas,
 )
 from barnabas.sim.workload.groups import GROUPS
@@ -35,8 +37,6 @@ from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 
 if TYPE_CHECKING:
     from barnabas.sim.workload.workload import Workload
-
-ASK_MS = 5_000.0
 
 
 class Operator:
@@ -147,6 +147,8 @@ async def reassign(o: Operator) -> None:
     cancels = o.rng.random() < 0.25
     replicas = None if cancels else brokers[: o.workload.replication]
     await move_replicas(o, topic, partition, replicas)
+    if not cancels:
+        await maybe_cancel(o, topic, partition)
 
 
 async def change_directory(o: Operator) -> None:

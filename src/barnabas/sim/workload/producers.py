@@ -11,6 +11,7 @@ from barnabas.client.channels import ChannelError
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.client.tasks import Outcome
+from barnabas.record.compression import Codec
 from barnabas.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class ProducerPlan:
     """Records at once, at most."""
     value_bytes: int = 0
     """Padding behind what makes a value unique."""
+    codec: Codec = Codec.NONE
     keys: int = 0
     """Of how many keys each record has one; 0: none has a key."""
 
@@ -50,6 +52,7 @@ class ProducerClient:
             self.client,
             ProducerSettings(
                 acks=plan.acks,
+                codec=plan.codec,
                 idempotent=plan.idempotent,
                 linger_ms=plan.linger_ms,
                 request_timeout_ms=4_000,
