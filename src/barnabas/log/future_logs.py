@@ -16,6 +16,7 @@ Source: ``LogManager.replaceCurrentWithFutureLog`` of Apache Kafka 4.3 for behav
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.log.checkpoints import LEADER_EPOCH
@@ -91,6 +92,8 @@ class FutureLogs:
                     )
                 if current is home:
                     self.drop(partition)
+                elif current is not None and log.topic_id != owner.logs[partition].topic_id:
+                    self._begin_anew(partition, home)
                 elif current is None and partition in deleted and owner.any_offline:
                     unclear.add(partition)
                 elif current is None and partition in deleted:
@@ -105,6 +108,14 @@ class FutureLogs:
                         self._disk.remove_tree(f"{directory.path}/{name}")
             except OSError as error:
                 owner.fail(directory, f"removing old files failed: {error}")
+
+    def _begin_anew(self, partition: TopicPartition, home: LogDirectory) -> None:
+        """Nobody knows whose the copy is: the file that says it is durable with the first sync, which may
+        come late. In the log's place the next start would find another topic's, or a rotten directory."""
+        self.drop(partition)
+        if home.is_online:
+            with suppress(KafkaError):  # it failed just now
+                self.create(partition, home, self._owner.logs[partition])
 
     def _adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
         log.on_recovery_point_lowered = directory.lower_recovery_points

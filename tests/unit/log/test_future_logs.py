@@ -297,3 +297,30 @@ def test_what_was_set_aside_stays_where_the_copys_new_name_did_not_come_to_the_d
     world.run_ms(10_000)
     assert not world.logs.directories[1].is_online
     assert names(world, PATHS[0])[0].endswith("-delete")
+
+
+@pytest.mark.parametrize("left", [b"", b"version: 0\ntopic_id: MDEyM", None])
+def test_a_copy_of_which_nobody_knows_the_topic_begins_anew(left: bytes | None) -> None:
+    """The file is durable with the first sync, and a copy is synced when it has caught up. In its log's place
+    it took the directory offline with the next clean start, or passed for another topic's."""
+    world = DirectoriesWorld()
+    source, copy = begin(world)
+    copy_all(source, copy, 3)
+    source.flush()
+    path = f"{copy.directory}/partition.metadata"
+    world.kill()
+    if left is None:
+        del world.disk.names[path]
+    else:
+        world.disk.file(path).data[:] = left
+    world.start()
+    copy = world.logs.futures.logs[T0]
+    assert copy.topic_id == TOPIC_ID and world.logs.futures.directory_of(T0) is not None
+    copy_all(world.logs.logs[T0], copy)
+    world.logs.futures.replace_current(T0)
+    world.stop()
+    world.start()
+    assert all(directory.is_online for directory in world.logs.directories)
+    log = world.logs.logs[T0]
+    assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 12)
+    assert names(world, PATHS[1]) == ["t-0"]
