@@ -67,16 +67,26 @@ class ReplicaChanges:
         new: dict[Key, None] = {}
         for key in told:
             (known if self._is_known(key) else new)[key] = None
+        now: dict[Key, None] = {}
         for keys, at_once in (
             (known, len(known) <= KNOWN_SLICE),
             (new, len(self) + len(new) <= NEW_SLICE),
         ):
-            for key in keys:
-                if at_once:
-                    self._follow(key)
-                else:
-                    self._line_of(key)[key] = None
-        self._schedule()
+            if at_once:
+                now.update(keys)
+            else:
+                self._wait(keys)
+        left = iter(now)
+        try:
+            for key in left:
+                self._follow(key)
+        finally:  # a fault at one is no reason for the others to stay what they were
+            self._wait(left)
+            self._schedule()
+
+    def _wait(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._line_of(key)[key] = None
 
     def _line_of(self, key: Key) -> dict[Key, None]:
         topic = self._image.topics_by_id.get(key[0])
@@ -115,15 +125,17 @@ class ReplicaChanges:
         until_ms = now_ms() + SLICE_MS
         left = KNOWN_SLICE
         # One look at the front: who looks again after each passes over all that were taken before.
-        for key in list(islice(chain(self._led, self._others, self._gone), KNOWN_SLICE)):
-            if left <= 0 or now_ms() >= until_ms:
-                break
-            if not self._take(key):
-                continue
-            left -= 1 if self._is_known(key) else KNOWN_SLICE // NEW_SLICE
-            self._follow(key)
-        self._followed()
-        self._schedule()
+        try:
+            for key in list(islice(chain(self._led, self._others, self._gone), KNOWN_SLICE)):
+                if left <= 0 or now_ms() >= until_ms:
+                    break
+                if not self._take(key):
+                    continue
+                left -= 1 if self._is_known(key) else KNOWN_SLICE // NEW_SLICE
+                self._follow(key)
+        finally:
+            self._schedule()
+            self._followed()
         if not len(self):
             done, self._when_done = self._when_done, []
             for callback in done:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
@@ -128,6 +128,36 @@ class Counting(dict[Key, None]):
     def __iter__(self) -> Iterator[Key]:
         self.looked += 1
         return super().__iter__()
+
+
+@pytest.mark.parametrize("count", [5, 3 * KNOWN_SLICE])
+def test_a_fault_at_one_leaves_the_others_their_turns(count: int) -> None:
+    cluster, seen = Cluster(1), list[int]()
+    cluster.create_topic("t", count)
+    topic_id = cluster.broker().image.topics_by_name["t"].id
+    line = line_of(cluster, True, seen)
+    follow = line._follow
+
+    def fail(key: Key) -> None:
+        if key[1] == 2:
+            raise RuntimeError("a fault of the program")
+        follow(key)
+
+    line._follow = fail
+    faults = list[str]()
+
+    def attempt(step: Callable[[], None]) -> None:
+        try:
+            step()
+        except RuntimeError as error:
+            faults.append(str(error))
+
+    attempt(lambda: line.add([(topic_id, index) for index in range(count)]))
+    for _ in range(2):
+        attempt(lambda: cluster.until(lambda: len(seen) == count - 1))
+    assert (
+        len(faults) == 1 and not len(line) and sorted(seen) == [i for i in range(count) if i != 2]
+    )
 
 
 def test_a_long_line_is_looked_through_once_per_turn() -> None:
