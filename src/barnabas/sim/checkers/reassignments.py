@@ -99,11 +99,11 @@ class ReassignmentsKeepMinIsr(QuorumRule):
         if origin is None or set(after.replicas) == set(target):
             self._check_completion(cluster, where, before.adding, after)
             return
-        # Of one that took another's place: who was being added then stays (as in Kafka).
+        # Of one that took another's place: who was being added then, and had arrived, stays.
         reverted = {r for r in before.replicas if r not in before.adding}
         if set(after.replicas) not in (set(origin), reverted):
             # Neither completed nor cancelled: another one took its place and was complete at once.
-            coming = tuple(broker for broker in after.replicas if broker not in origin)
+            coming = tuple(broker for broker in after.replicas if broker not in reverted)
             self._check_completion(cluster, where, coming, after)
 
     def _check_completion(
