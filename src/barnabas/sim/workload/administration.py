@@ -158,6 +158,8 @@ async def give_up_broker(o: Operator) -> None:
         if o.rng.random() < 0.4:
             return
         brokers = [b.node_id for b in described.brokers]
+    if not brokers:  # the only one was given up a moment ago
+        return
     who = o.rng.choice(brokers)
     answer = await o.ask(lambda: UnregisterBrokerRequest(broker_id=who))
     o.workload.cluster.world.note(f"{o.name}: broker {who} is given up: {answer.error_code}")
