@@ -29,7 +29,14 @@ COUNTED = {
     "coordinator could not be loaded": "coordinators not loaded at once",
 }
 """Events of a node's log that the totals of a run count."""
-FAULTS = frozenset({"request.failed", "connection.malformed", "connection.unanswerable"})
+FAULTS = frozenset(
+    {
+        "request.failed",
+        "forwarded request failed",
+        "connection.malformed",
+        "connection.unanswerable",
+    }
+)
 """Events that no node's log may have while its peers are sound."""
 ROUNDING_MS = 1e-6
 LOOK_MS = (0.0, 0.0, 0.3, 2.0, 6.0)
