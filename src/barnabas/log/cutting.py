@@ -40,8 +40,9 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     if end <= log.log_start_offset:
         truncate_fully_and_start_at(log, log.log_start_offset)
         return True
-    # One below the end: the file that was cut has to be synced and looked at, whatever follows it.
-    _lower_recovery_point(log, end - 1)
+    # One below the end: the file that was cut has to be synced and looked at, whatever follows it. Where none
+    # was, the one before may end earlier, by compaction.
+    _lower_recovery_point(log, end if end == segment.base_offset else end - 1)
     before = len(log.segments)
     while log.segments and log.segments[-1].base_offset >= end:
         remove(log.disk, log.segments.pop())

@@ -133,7 +133,7 @@ def open_log(
     if later_cut is not None:
         cut, seen = later_cut, None
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
-    if not clean and log.recovery_point in log.bases[1:]:
+    if not clean and log.recovery_point in log.bases[1:] and _follows_on(log, log.recovery_point):
         # The indexes of the segment before were completed, now or by a roll, and have to be synced.
         log.recovery_point -= 1
     if log.recovery_point < log.active.base_offset:
@@ -280,6 +280,14 @@ def _recover_segment(
         fault = ""
     elif not fault and not cut and seen is not None and following <= seen.compacted_to:
         pass  # what stood in between has newer values
+    elif (
+        not fault
+        and not cut
+        and seen is not None
+        and seen.has_gaps
+        and next_offset < recovery_point
+    ):
+        pass  # likewise, in a round that has told nobody: what was below the recovery point was durable
     else:
         # A segment begins where the one before it ended: something is missing in between.
         fault = fault or f"{segment.path} ends before offset {following}, where the log goes on"
@@ -293,6 +301,14 @@ def _recover_segment(
     segment.write_indexes(complete=True)
     segment.trust_from(start)
     return Cut(cut, fault)
+
+
+def _follows_on(log: PartitionLog, base: int) -> bool:
+    """Whether the segment before the one at `base` ends there, and not earlier, by compaction."""
+    try:
+        return log.segments[log.bases.index(base) - 1].find_end() == base
+    except CorruptLogError:
+        return True
 
 
 def _is_padding(segment: Segment, position: int, reach: int | None = None) -> bool:

@@ -147,3 +147,27 @@ def test_a_leader_epoch_that_rotted_is_noticed_behind_compaction_too() -> None:
     model.compact(1000, 99)
     with pytest.raises(CorruptLogError, match="leader epochs descend"):
         model.check()
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_log_cut_behind_a_segment_that_compaction_emptied_loses_nothing_by_a_kill(
+    at: int,
+) -> None:
+    """Recovery began one below the cut, took the gap there for a loss, and dropped what was written since."""
+    model = Compacted(4)
+    for _ in range(3):
+        for key in (1, 2, 3, 4):
+            model.write([key], False, 0, -1)
+        model.log.roll()
+    model.compact(1000, 99)
+    log = model.log
+    assert log.segments[at - 1].find_end() < log.bases[at] < log.log_end_offset
+    log.high_watermark = 0
+    assert log.truncate_to(log.bases[at])
+    for _ in range(2):
+        model.recovery_point = model.log.recovery_point
+        model.write([5], False, 0, -1)
+        end = model.log.log_end_offset
+        model.device.process_died()
+        model.open()
+        assert model.log.log_end_offset == end
