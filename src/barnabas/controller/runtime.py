@@ -155,7 +155,8 @@ class ControllerRuntime:
             self._resign(f"node {leader_id} leads the quorum in epoch {epoch}")
         self.leader_id, self.epoch = leader_id, epoch
         if leader_id == self.node_id:
-            self._activate()
+            if self.quorum.is_active:  # else what ended it is told next
+                self._activate()
         elif leader_id >= 0:
             self.introduction.on_leader()
 

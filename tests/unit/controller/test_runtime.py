@@ -51,6 +51,19 @@ def test_a_standby_refuses_and_names_the_active_controller() -> None:
     assert "node 2" in answer.topics[0].error_message
 
 
+def test_who_is_told_that_it_leads_when_it_does_not_any_more_decides_nothing() -> None:
+    """A vote that is on its way to the disk ended it, while what it leads on was still being applied."""
+    world = World()
+    late = world.new_controller()
+    world.quorum.is_active = False
+    late.on_leader_change(100, 2)
+    assert not late.is_active and not late.describe()["work"]
+    late.on_leader_change(-1, 3)
+    world.quorum.is_active = True
+    late.on_leader_change(100, 4)
+    assert late.is_active
+
+
 def test_what_is_not_committed_is_undone_when_leadership_is_lost() -> None:
     world = World()
     world.join(1)
