@@ -82,6 +82,11 @@ class Seen:
         self.epochs = EpochRuns()
         self.has_producers = False
 
+    def allows_gap(self, end: int, following: int) -> bool:
+        """Whether a segment may end at offset `end`, and the next begin at `following`: compaction has been
+        there, or must have been, for what was below the recovery point was durable."""
+        return following <= self.compacted_to or (self.has_gaps and end < self.from_offset)
+
     def note(self, header: BatchHeader) -> None:
         self.epochs.note(header.leader_epoch, header.base_offset)
         if header.producer_id >= 0:
@@ -278,16 +283,8 @@ def _recover_segment(
             fault = f"{segment.path}: {cut} bytes at the end are no whole batch"
     elif next_offset == following:
         fault = ""
-    elif not fault and not cut and seen is not None and following <= seen.compacted_to:
+    elif not fault and not cut and seen is not None and seen.allows_gap(next_offset, following):
         pass  # what stood in between has newer values
-    elif (
-        not fault
-        and not cut
-        and seen is not None
-        and seen.has_gaps
-        and next_offset < recovery_point
-    ):
-        pass  # likewise, in a round that has told nobody: what was below the recovery point was durable
     else:
         # A segment begins where the one before it ended: something is missing in between.
         fault = fault or f"{segment.path} ends before offset {following}, where the log goes on"
