@@ -169,14 +169,15 @@ def response_of(session: Session, answers: list[tuple[Watched, PartitionData]]) 
 
 
 def remember(session: Session, watched: Watched, data: PartitionData) -> None:
-    """What the peer knows now, and whether there is more to tell."""
-    if data.error_code:
+    """What the peer knows now, and whether there is more to tell. Of an answer that makes it cut its log it
+    takes nothing else: the marks are told again (a follower that cut nothing would never hear of them)."""
+    if data.error_code or data.diverging_epoch is not NO_DIVERGENCE:
         watched.sent_high_watermark = watched.sent_log_start = -1
         session.later(watched)
         return
     watched.sent_high_watermark = data.high_watermark
     watched.sent_log_start = data.log_start_offset
-    if data.records or data.diverging_epoch is not NO_DIVERGENCE:
+    if data.records:
         session.later(watched)
     elif not has_more(session, watched) and not _has_moved(watched, data):
         session.dirty.pop(watched, None)

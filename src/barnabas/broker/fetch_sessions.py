@@ -89,6 +89,12 @@ class FetchSessions:
                         self.bind(watched)
                     except KafkaError:
                         pass  # told when it is looked at
+                if (
+                    wanted.current_leader_epoch != watched.leader_epoch
+                    or wanted.fetch_offset < watched.fetch_offset
+                ):
+                    # It may have taken the last answer for one to what it does not ask any more.
+                    watched.sent_high_watermark = watched.sent_log_start = -1
                 watched.fetch_offset = wanted.fetch_offset
                 watched.max_bytes = wanted.partition_max_bytes
                 watched.leader_epoch = wanted.current_leader_epoch

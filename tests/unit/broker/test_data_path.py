@@ -203,6 +203,19 @@ class TestSessions:
         told = shared.ask(request)
         assert values_of(told.responses[0].partitions[0]) == [b"a"]
 
+    def test_the_marks_of_an_answer_that_is_not_used_are_told_again(self, shared: Cluster) -> None:
+        """Who cuts its log for a divergence, or has heard of another leader epoch, takes nothing else."""
+        name = topic(shared, "session-marks")
+        shared.produce([b"a"], topic=name)
+        beyond = shared.fetch_request(5, topic=name, session=(0, 0), last_fetched_epoch=0)
+        full = shared.ask(beyond)
+        assert full.responses[0].partitions[0].diverging_epoch.end_offset == 1
+        request = shared.fetch_request(1, topic=name, session=(full.session_id, 1), leader_epoch=0)
+        told = shared.ask(request).responses[0].partitions[0]
+        assert (told.high_watermark, told.log_start_offset) == (1, 0)
+        request.topics, request.session_epoch = [], 2
+        assert shared.ask(request).responses == []
+
     def test_epochs_and_ids_of_sessions_are_checked(self, shared: Cluster) -> None:
         name = topic(shared, "session-errors")
         full = shared.ask(shared.fetch_request(topic=name, session=(0, 0)))
