@@ -182,6 +182,7 @@ class Shard(Generic[M]):
         "_batch",
         "_batch_bytes",
         "_batch_events",
+        "_made_room",
         "_waiting",
         "_write_timeout_ms",
         "active",
@@ -225,6 +226,8 @@ class Shard(Generic[M]):
         self._waiting: deque[_Event] = deque()
         self._appending = False
         """What an append commits at once is looked at behind it: whoever is told may decide something."""
+        self._made_room = False
+        """Something was written within a decision, behind which those are told whom it commits."""
 
     def __repr__(self) -> str:
         return (
@@ -270,27 +273,37 @@ class Shard(Generic[M]):
 
     def take(self, outcome: Outcome, done: Done | None, at: Instant) -> None:
         """Perform what an operation decided."""
-        for parked, response in outcome.replies:
-            parked.complete(response)
+        refused: KafkaError | None = None
         if outcome.records:
             try:
                 self._enqueue(outcome, at)
             except KafkaError as error:
                 # What it decided about will not be written.
                 self.machine.revert_to(self.next_offset)
-                self._settle(_Event(self.next_offset, 0, outcome, done), error, at)
-                return
+                refused = error
         event = _Event(self.next_offset, at.now_ms + self._write_timeout_ms, outcome, done)
-        if self._batch:
-            self._batch_events.append(event)
-        elif self.written > self.committed:
-            self._waiting.append(event)
-        else:
-            self._settle(event, None, at)
+        waits = refused is None and (bool(self._batch) or self.written > self.committed)
+        if waits:
+            (self._batch_events if self._batch else self._waiting).append(event)
+        # Whoever is told may decide something at once: behind this, which has its place by now.
+        for parked, response in outcome.replies:
+            parked.complete(response)
+        if not waits:
+            self._settle(event, refused, at)
+        if self._made_room:
+            self._made_room = False
+            self.advance(self.log.high_watermark, at)
 
     def flush(self, at: Instant) -> KafkaError | None:
         """Append what was decided since the last time, as one batch. The error where the log refused
         it: it is undone then, and those who waited for it know."""
+        error = self._write(at)
+        if error is None:
+            self.advance(self.log.high_watermark, at)
+        return error
+
+    def _write(self, at: Instant) -> KafkaError | None:
+        """As `flush`, but for those to whom it can be told that it is committed."""
         if not self._batch:
             return None
         events, records = self._batch_events, self._batch
@@ -307,7 +320,6 @@ class Shard(Generic[M]):
         assert end == self.next_offset, f"{self!r}: log ends at {end}, not {self.next_offset}"
         self.written = end
         self._waiting.extend(events)
-        self.advance(self.log.high_watermark, at)
         return None
 
     def _append(self, batch: bytes) -> int:
@@ -403,9 +415,10 @@ class Shard(Generic[M]):
 
     def _make_room(self, at: Instant) -> None:
         """What was decided after records that are lost is lost with them."""
-        error = self.flush(at)
+        error = self._write(at)
         if error is not None:
             raise error
+        self._made_room = True
 
     def _settle(self, event: _Event, error: KafkaError | None, at: Instant) -> None:
         if event.done is not None:

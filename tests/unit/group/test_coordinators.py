@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.broker.coordinator_loader import RECORDS_PER_LOOK, RETRY_MS, RETRY_MS_MAX
 from barnabas.group.machine import GroupMachine
+from barnabas.group.offsets import expire_offsets
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.limits import SLICE_MS
 from barnabas.types import Buffer
@@ -437,3 +438,39 @@ def test_offsets_of_a_topic_that_was_made_anew_are_not_told_by_id() -> None:
     )
     [topic] = world.ask(request, 10).groups[0].topics
     assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_what_is_asked_between_two_batches_of_one_decision_is_not_undone_by_it() -> None:
+    """Offsets expire in two batches; who is answered with the first commits one of them anew."""
+    world, answers = World(offsets_retention_minutes="30"), list[Any]()
+    world.topic("t", 200)
+    log, append = world.logs[0], world.logs[0].append
+    for start in range(0, 60, 10):
+        world.ask(commit("g", dict.fromkeys(range(start, start + 10), 1)), 9)
+    log.batch_bytes_max = 2000
+
+    def write(offsets: dict[int, int], done: Callable[[Any], None]) -> None:
+        request = commit("g", offsets)
+        world.groups.write(
+            "g", lambda machine, at: machine.commit_offsets(request, Caller(), at), done
+        )
+
+    def append_and_commit(batch: bytes) -> int:
+        log.high_watermark = append(batch)
+        return log.log_end_offset
+
+    def answered(answer: Any) -> None:
+        answers.append(answer)
+        write({55: 2}, answers.append)
+
+    log.append = append_and_commit  # type: ignore[method-assign]
+    world.ports.now += 3_000_000
+    write({100: 1}, answered)
+    world.groups.write_all(_expire)
+    world.settle()
+    assert [answer.topics[0].partitions[0].error_code for answer in answers] == [0, 0]
+    assert fetched(world, "g") == {55: 2, 100: 1}
+
+
+def _expire(machine: GroupMachine, at: Instant) -> Outcome:
+    return expire_offsets(machine.table, machine.offsets, at)
