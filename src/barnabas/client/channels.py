@@ -11,9 +11,10 @@ broker to controller, forwarding) and by the clients of :mod:`barnabas.client`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from barnabas.client.connection import (
+    NO_BOUNDS,
     ChannelError,
     ClientConnection,
     InFlight,
@@ -48,11 +49,18 @@ class Channels:
     """All outgoing connections of one node or client."""
 
     def __init__(
-        self, ports: Ports, client_id: str, *, request_timeout_ms: float = REQUEST_TIMEOUT_MS
+        self,
+        ports: Ports,
+        client_id: str,
+        *,
+        request_timeout_ms: float = REQUEST_TIMEOUT_MS,
+        newest: Mapping[int, int] = NO_BOUNDS,
     ) -> None:
+        """`newest` is the newest version to negotiate, by API key, where that is not the newest there is."""
         self._ports = ports
         self._now_ms = ports.clock.now_ms
         self._client_id = client_id
+        self._newest = newest
         self._request_timeout_ms = request_timeout_ms
         self._connections: dict[tuple[Endpoint, str], ClientConnection] = {}
         self._versions: dict[Endpoint, VersionRanges] = {}
@@ -158,6 +166,7 @@ class Channels:
             on_end,
             self._ports.wakeups.call_soon,
             versions=self._versions.get(target),
+            newest=self._newest,
             on_versions=lambda ranges: self._versions.__setitem__(target, ranges),
         )
         self._connections[target, purpose] = connection

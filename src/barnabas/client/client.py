@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from barnabas.client import cluster
+from barnabas.client import cluster, older
 from barnabas.client.channels import ChannelError, Channels
 from barnabas.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, ClusterView
+from barnabas.client.connection import NO_BOUNDS
+from barnabas.client.older import Newest
 from barnabas.client.tasks import Outcome, Tasks
 from barnabas.ports import Ports
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
-from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
 from barnabas.wire.schema import Message
 
@@ -49,13 +50,20 @@ class Client:
     """The shared part of everything that talks to one cluster."""
 
     def __init__(
-        self, ports: Ports, bootstrap: Sequence[Endpoint], client_id: str = "barnabas"
+        self,
+        ports: Ports,
+        bootstrap: Sequence[Endpoint],
+        client_id: str = "barnabas",
+        *,
+        newest: Newest = NO_BOUNDS,
     ) -> None:
+        """`newest` binds versions, by API key, as other libraries are bound."""
         self.ports = ports
         self.now_ms = ports.clock.now_ms
         self.client_id = client_id
         self.tasks = Tasks(ports)
-        self.channels = Channels(ports, client_id)
+        self.newest = newest
+        self.channels = Channels(ports, client_id, newest=newest)
         self.cluster = ClusterView(ports, self.channels, bootstrap)
         self.fetching: set[str] = set()
         """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
@@ -184,14 +192,13 @@ class Client:
         if endpoint is not None:
             return endpoint
 
-        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         response: FindCoordinatorResponse = await self.send(
             self.cluster.candidates()[0],
-            request,
+            older.find_coordinator(self.newest, kind, key),
             timeout_ms=cluster.ATTEMPT_TIMEOUT_MS,
             purpose=cluster.PURPOSE,
         )
-        for found in response.coordinators:
+        for found in older.coordinators_of(response, key):
             if found.key == key:
                 raise_for(found.error_code, found.error_message)
                 self._coordinators[kind, key] = found.node_id

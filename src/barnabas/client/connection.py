@@ -13,7 +13,7 @@ not here: the owner calls `expire`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from importlib import import_module
 from struct import Struct
@@ -62,6 +62,7 @@ class ChannelError(Exception):
 OnDone: TypeAlias = Callable[[Any], None]
 """Gets the response message, or a `ChannelError`."""
 VersionRanges: TypeAlias = dict[int, tuple[int, int]]
+NO_BOUNDS: Mapping[int, int] = {}
 
 _HEAD = Struct(">ihhih")
 _correlation_of = Struct(">i").unpack_from
@@ -133,14 +134,17 @@ class ClientConnection:
         defer: Callable[[Callable[[], None]], None],
         *,
         versions: VersionRanges | None = None,
+        newest: Mapping[int, int] = NO_BOUNDS,
         on_versions: Callable[[VersionRanges], None] | None = None,
         max_frame_bytes: int = 512 * 1024 * 1024,
     ) -> None:
         """`defer` runs a callback after the present one, so that no answer comes from within
-        `submit`. `versions` spares the negotiation; `on_versions` gets what it brought."""
+        `submit`. `versions` spares the negotiation; `on_versions` gets what it brought. `newest` is
+        the newest version to choose, by API key."""
         raw = client_id.encode()
         self.endpoint = endpoint
         self.versions = versions
+        self._newest = newest
         self._chosen: dict[int, int] = {}
         """Of each API asked for, the version that follows from `versions`, which are set once."""
         self.is_open = False
@@ -283,12 +287,13 @@ class ClientConnection:
 
     def _version_for(self, schema: ApiSchema) -> int:
         low, high = (self.versions or {}).get(schema.key, (0, -1))
-        version = min(high, schema.max_stable_version)
+        newest = self._newest.get(schema.key, schema.max_stable_version)
+        version = min(high, newest)
         if version < max(low, schema.min_version):
             raise ChannelError(
                 "unsupported",
                 f"{self.endpoint} serves {schema.name} {low} to {high}, this client speaks"
-                f" {schema.min_version} to {schema.max_stable_version}",
+                f" {schema.min_version} to {newest}",
             )
         return version
 

@@ -27,6 +27,7 @@ from barnabas.client.assignors import (
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import COORDINATOR_MOVED, GROUP, Client, raise_for
 from barnabas.client.offsets import GroupIdentity
+from barnabas.client.older import leave_group
 from barnabas.client.tasks import Cancelled, Outcome, Task
 from barnabas.types import TopicPartition
 from barnabas.wire.codec import MalformedError
@@ -34,7 +35,6 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
 from barnabas.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.wire.messages.join_group_response import JoinGroupResponse
-from barnabas.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from barnabas.wire.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
 
@@ -107,10 +107,7 @@ class GroupMember:
         self._revoke()
         if not self.identity.member_id or self.identity.instance_id is not None:
             return
-        request = LeaveGroupRequest(
-            group_id=self.identity.group_id,
-            members=[MemberIdentity(member_id=self.identity.member_id)],
-        )
+        request = leave_group(self._client.newest, self.identity.group_id, self.identity.member_id)
         try:
             await self._ask(request)
         except (ChannelError, KafkaError) as error:

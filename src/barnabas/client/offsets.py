@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from barnabas.client import older
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import (
     API_TIMEOUT_MS,
@@ -35,6 +36,7 @@ from barnabas.wire.messages.offset_fetch_request import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from barnabas.wire.messages.offset_fetch_response import OffsetFetchResponseTopics
 
 LATEST, EARLIEST = -1, -2
 """Timestamps that mean an end of the log."""
@@ -196,20 +198,21 @@ async def committed_offsets(
         group = OffsetFetchRequestGroup(group_id=group_id, topics=_topics(client, wanted))
         if who is not None:
             group.member_id, group.member_epoch = who.member_id, who.generation
-        return OffsetFetchRequest(groups=[group], require_stable=True)
+        return older.fetch_offsets(client.newest, group)
 
     def check(response: Any) -> None:
-        for group in response.groups:
-            raise_for(group.error_code, f"offsets of group {group_id}")
-            for topic in group.topics:
-                for told in topic.partitions:
-                    _learn_id(client, told.error_code, topics_of(wanted or ()))
-                    raise_for(told.error_code, f"offsets of group {group_id}")
+        group = older.offsets_of(response, group_id)
+        raise_for(group.error_code, f"offsets of group {group_id}")
+        for topic in group.topics:
+            for told in topic.partitions:
+                _learn_id(client, told.error_code, topics_of(wanted or ()))
+                raise_for(told.error_code, f"offsets of group {group_id}")
 
     response = await client.ask_coordinator(GROUP, group_id, request, check, timeout_ms=timeout_ms)
-    await _learn_names(client, response)
+    topics = older.offsets_of(response, group_id).topics
+    await _learn_names(client, topics)
     found: dict[TopicPartition, CommittedOffset] = {}
-    for topic in response.groups[0].topics:
+    for topic in topics:
         name = topic.name or client.cluster.name_of(topic.topic_id)
         for told in topic.partitions:
             if name is not None and told.committed_offset >= 0:
@@ -236,9 +239,8 @@ async def _refresh(client: Client, names: list[str]) -> None:
         client.ports.log("debug", "consumer.no_metadata", error=str(error))
 
 
-async def _learn_names(client: Client, response: Any) -> None:
+async def _learn_names(client: Client, topics: Iterable[OffsetFetchResponseTopics]) -> None:
     """Version 10 names topics by id only."""
-    topics = response.groups[0].topics
     if any(not t.name and client.cluster.name_of(t.topic_id) is None for t in topics):
         await client.cluster.refresh(every=True)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
+from barnabas.client.connection import NO_BOUNDS
+from barnabas.client.older import Newest
 from barnabas.config.meta_properties import FILE_NAME, MetaProperties
 from barnabas.config.node import NodeConfig
 from barnabas.metadata.formatting import format_node
@@ -295,11 +297,11 @@ class SimCluster:
         for node in self.nodes.values():
             node.start()
 
-    def client(self, name: str) -> Client:
+    def client(self, name: str, newest: Newest = NO_BOUNDS) -> Client:
         """A client in a process of its own, on a machine that never fails. What its tasks do not catch,
         a judge's objection or a fault of the client, ends the run."""
         machine = self.machines.get(name) or self.add_machine(name)
-        client = Client(machine.start_process(), self.bootstrap, name)
+        client = Client(machine.start_process(), self.bootstrap, name, newest=newest)
         client.tasks.on_lost = self._end_with  # type: ignore[method-assign]
         return client
 

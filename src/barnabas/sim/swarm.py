@@ -8,7 +8,7 @@ setting, habit or kind of fault leaves all other draws of a seed as they were.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from barnabas.metadata.features import ELR_VERSION, METADATA_VERSION
@@ -18,7 +18,7 @@ from barnabas.sim import bounds
 from barnabas.sim.cluster import Topology
 from barnabas.sim.faults import KINDS, LOSE_DATA
 from barnabas.sim.history import Promise
-from barnabas.sim.workload import ConsumerPlan, ProducerPlan, TopicPlan, WorkloadPlan
+from barnabas.sim.workload import ConsumerPlan, ProducerPlan, TopicPlan, WorkloadPlan, speaking
 from barnabas.sim.workload.operator import HABITS
 
 T = TypeVar("T")
@@ -202,12 +202,13 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
     for topic, producer in _others(rng_of, pause):
         topics.append(topic)
         producers.append(producer)
-    return WorkloadPlan(
+    plan = WorkloadPlan(
         tuple(topics),
         tuple(producers),
         tuple(_consumers(rng_of, tuple(topic.name for topic in topics))),
         tuple(_operators(rng_of)),
     )
+    return replace(plan, newest=speaking.draw(rng_of, plan))
 
 
 def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]:

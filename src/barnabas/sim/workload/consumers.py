@@ -43,7 +43,7 @@ class ConsumerClient:
     def __init__(self, workload: Workload, plan: ConsumerPlan) -> None:
         self.workload = workload
         self.plan = plan
-        self.client = workload.cluster.client(plan.name)
+        self.client = workload.client(plan.name)
         self.rng = workload.cluster.world.rng(plan.name)
         self.reading = Reading(plan.group)
         self.consumer = self._consumer()

@@ -55,7 +55,7 @@ class Operator:
             if weights[habit] > 0 and habit not in unfair
         }
         self.pause_ms = pause_ms
-        self.client = workload.cluster.client(name)
+        self.client = workload.client(name)
         self.rng = workload.cluster.world.rng(name)
         self.admin = Admin(self.client)
         self.temporary: list[str] = []

@@ -46,7 +46,7 @@ class ProducerClient:
     def __init__(self, workload: Workload, plan: ProducerPlan) -> None:
         self.workload = workload
         self.plan = plan
-        self.client = workload.cluster.client(plan.name)
+        self.client = workload.client(plan.name)
         self.rng = workload.cluster.world.rng(plan.name)
         self.producer = Producer(
             self.client,

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.channels import ChannelError
+from barnabas.client.client import Client
+from barnabas.client.connection import NO_BOUNDS
+from barnabas.client.older import Newest
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import STRICT, History, Promise
 from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
@@ -41,6 +44,8 @@ class WorkloadPlan:
     consumers: tuple[ConsumerPlan, ...] = ()
     operators: tuple[tuple[str, Mapping[str, float], float], ...] = ()
     """(name, weights of habits, longest rest in milliseconds)."""
+    newest: Mapping[str, Newest] = field(default_factory=dict)
+    """By client: the newest versions that it speaks, where those are not the newest there are."""
 
     @property
     def names(self) -> list[str]:
@@ -81,6 +86,9 @@ class Workload:
     def is_ready(self) -> bool:
         """Whether every topic is there."""
         return len(self.topics) == len(self.plan.topics)
+
+    def client(self, name: str) -> Client:
+        return self.cluster.client(name, self.plan.newest.get(name, NO_BOUNDS))
 
     def start(self) -> None:
         self.admin.tasks.start(self._begin())
