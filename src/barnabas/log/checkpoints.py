@@ -56,7 +56,10 @@ def _entries(disk: Disk, path: str, width: int) -> list[list[str]]:
     if not disk.exists(path):
         return []
     try:
-        lines = disk.read_file(path).decode().splitlines()
+        text = disk.read_file(path).decode()
+        if not text.endswith("\n"):  # a loss of power tore it, perhaps within the last number
+            raise ValueError("its last line has no end")
+        lines = text.splitlines()
         version, count = int(lines[0]), int(lines[1])
         rows = [line.rsplit(" ", width - 1) for line in lines[2:]]
         if version != 0 or len(rows) != count or any(len(row) != width for row in rows):

@@ -103,6 +103,19 @@ def test_leader_epochs_that_are_gone_are_made_anew(clean: bool) -> None:
     model.check()
 
 
+def test_leader_epochs_whose_last_number_was_torn_are_made_anew() -> None:
+    """They are written without a sync: a loss of power left "1 9" of "1 95", below the recovery point, and the
+    leader cut its followers' logs there."""
+    disk, log = hundred()
+    log.flush()
+    disk.process_died()
+    text = disk.file(log.epochs.path).data
+    assert text.endswith(b"\n1 95\n")
+    del text[-2:]
+    log = opened(disk, recovery_point=99)
+    assert log.epochs.entries() == [(0, 0), (1, 95)]
+
+
 def test_a_time_index_that_rotted_hides_no_record() -> None:
     """Except in its last entry, which says how far the segment goes."""
     for seed in range(120):
