@@ -44,6 +44,8 @@ from barnabas.types import TopicPartition, Uuid
 TEMPORARY = ".tmp"
 INTERRUPTED = (SWAP, DELETED, CLEANED, REPAIRED, TEMPORARY)
 """How names end that a crash may have left behind."""
+STAND_IN = b"?"
+"""In the place of a segment's batches that are gone: no batch."""
 
 
 class Opened(NamedTuple):
@@ -118,6 +120,8 @@ def open_log(
         cutting.start_empty(log, log_start_offset)
         return Opened(log, 0, "")
     names = clear_leftovers(disk, directory)
+    gone = _stand_in_for_lost(disk, directory, names) if clean else []
+    names = _drop_orphans(disk, directory, sorted([*names, *gone]))
     for name in names:
         base = offset_of(name) if name.endswith(LOG) else None
         if base is not None and name == file_name(base, LOG):
@@ -149,7 +153,8 @@ def open_log(
     log.move_high_watermark(log.log_start_offset)
     _fit_producers(log, clean, recovery_point, seen)
     log.note_first_timestamp()
-    return Opened(log, cut.size, cut.fault)
+    lost = f"{directory}/{gone[0]} is gone" if gone else ""
+    return Opened(log, cut.size, cut.fault or lost)
 
 
 def clear_leftovers(disk: Disk, directory: str) -> list[str]:
@@ -166,8 +171,19 @@ def clear_leftovers(disk: Disk, directory: str) -> list[str]:
     for base in sorted(base for base in swapped if base is not None):
         swapping.finish(disk, directory, base)
         changed = True
-    names = disk.list_dir(directory) if changed else names
-    return _drop_orphans(disk, directory, names)
+    return disk.list_dir(directory) if changed else names
+
+
+def _stand_in_for_lost(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Nothing is half gone after a clean end: where indexes stand without their batches, behind other segments,
+    these were lost. Readers went on behind them and nobody knew. In their place comes a file of rot, which is
+    told and mended like any; the names of such files."""
+    logs = {name[:20] for name in names if name.endswith(LOG)}
+    alone = {name[:20] for name in names if name.endswith((INDEX, TIME_INDEX))} - logs
+    lost = [f"{base}{LOG}" for base in sorted(alone) if logs and base > min(logs)]
+    for name in lost:
+        disk.write_atomic(f"{directory}/{name}", STAND_IN)
+    return lost
 
 
 def _make_missing_indexes(log: PartitionLog, names: set[str]) -> None:

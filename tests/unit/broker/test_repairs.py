@@ -152,6 +152,21 @@ def test_a_log_that_lost_its_tail_though_it_closed_cleanly_is_told_to_the_contro
     cluster.until(lambda: log_on(cluster, node).log_end_offset == 36)
 
 
+def test_batches_of_a_segment_that_are_gone_come_back_from_another_replica() -> None:
+    cluster, leader = written()
+    node = next(n for n in cluster.ids if n != leader)
+    sound, path = everything(log_on(cluster, node)), log_on(cluster, node).segments[2].path
+    done: list[bool] = []
+    cluster.sim.nodes[node].shut_down(lambda: done.append(True))
+    cluster.until(lambda: done)
+    del cluster.sim.nodes[node].machine.disk.names[path]
+    cluster.sim.nodes[node].start()
+    cluster.until(lambda: cluster.broker(node).lifecycle.phase.value == "running")
+    cluster.until(lambda: log_on(cluster, node).high_watermark == 36)
+    assert consume(cluster, node) == [b"record %d" % (at // 3) for at in range(36)]
+    assert everything(log_on(cluster, node)) == sound
+
+
 def test_a_damage_is_looked_at_again_after_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, leader = written()
     rot(cluster, leader)

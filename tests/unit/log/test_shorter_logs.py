@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.log import mending
 from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
+from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import LOG
+from barnabas.record.batch import iterate
 from barnabas.types import TopicPartition
 from tests.unit.log.directories_world import PATHS, DirectoriesWorld
 from tests.unit.log.test_directories import TOPIC_ID, fill
@@ -36,6 +39,8 @@ class Closed:
         elif how == "a segment":
             for path in [path for path in names if path.startswith(self.last.removesuffix(LOG))]:
                 del names[path]
+        elif how == "a segment's batches":
+            del names[self.last]
         else:
             left = {"a torn batch": self.size - 5, "a whole batch": self.last_batch}
             self.world.disk.file(self.last).truncate(left.get(how, 0))
@@ -43,7 +48,14 @@ class Closed:
 
 @pytest.mark.parametrize(
     "how",
-    ["a torn batch", "a whole batch", "the last batches", "a segment", "a whole log"],
+    [
+        "a torn batch",
+        "a whole batch",
+        "the last batches",
+        "a segment's batches",
+        "a segment",
+        "a whole log",
+    ],
 )
 @pytest.mark.parametrize("ending", ["kill", "stop"])
 def test_what_is_missing_is_told_with_every_start(how: str, ending: str) -> None:
@@ -59,6 +71,33 @@ def test_what_is_missing_is_told_with_every_start(how: str, ending: str) -> None
     getattr(world, ending)()
     world.start(writing=False)
     assert world.logs.previous_broker_epoch == -1
+
+
+@pytest.mark.parametrize("at", [1, 3, -2])
+def test_batches_that_are_gone_from_the_middle_are_told_with_every_look(at: int) -> None:
+    """Their indexes are there. They were dropped, and readers went on behind the gap."""
+    closed = Closed()
+    world = closed.world
+    logs = sorted(path for path in world.disk.below(HERE) if path.endswith(LOG))
+    base, end = (int(path.rpartition("/")[2][:20]) for path in (logs[at], logs[at:][1]))
+    del world.disk.names[logs[at]]
+    for ending in ("kill", "stop", "stop"):
+        world.start()
+        assert world.logs.previous_broker_epoch != 5
+        log = world.logs.logs[T0]
+        log.move_high_watermark(closed.end)
+        for offset in range(closed.end):
+            if base <= offset < end:
+                with pytest.raises(CorruptLogError, match=logs[at]):
+                    log.read(offset, 1)
+            else:
+                read = log.read(offset, 1)
+                assert read is not None
+                assert [b.header.base_offset for b in iterate(read.records)] == [offset]
+        place = mending.place_of(log, logs[at])
+        assert place is not None
+        assert mending.examine(place) == mending.Damage(0, base, 1, end)
+        (world.kill if ending == "kill" else lambda: world.stop(broker_epoch=6))()
 
 
 def test_what_is_whole_is_vouched_for_with_every_start() -> None:
