@@ -10,6 +10,7 @@ Source: ``LogManager`` of Apache Kafka 4.3 for behaviour; KIP-112, KIP-858 (JBOD
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.settings import LogManagerSettings
@@ -109,6 +110,9 @@ class LogDirectories:
                 self._open_directory(directory)
             except OSError as error:
                 self.fail(directory, f"opening it failed: {error}")
+            except Exception as error:  # noqa: BLE001 - a fault of this program: told, and the others live
+                self.fail(directory, f"opening it failed: {_told(error)}")
+                self.ports.wakeups.call_soon(partial(_raise, error))
         self.futures.settle()
         if not any(directory.is_online for directory in self.directories):
             raise OSError(self.directories[0].offline_reason)
@@ -119,7 +123,11 @@ class LogDirectories:
         directory.load()
         found_here = set[TopicPartition]()
         for found in directory.partitions():
-            log = self._open_log(directory, found.partition, found.topic_id)
+            try:
+                log = self._open_log(directory, found.partition, found.topic_id)
+            except Exception as error:
+                error.add_note(f"in {directory.path}/{found.partition}")
+                raise
             other = self.logs.get(found.partition)
             if other is None:
                 self.adopt(directory, log)
@@ -566,6 +574,15 @@ def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> Non
 
     queue = f"checkpoint {directory.path}"
     directory.silence.run(logs.ports.background, queue, write.job, finish)
+
+
+def _told(error: Exception) -> str:
+    """A fault of the program in one line, with what it was about."""
+    return " ".join([repr(error), *getattr(error, "__notes__", ())])
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _nothing() -> None:

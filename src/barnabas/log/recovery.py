@@ -175,9 +175,9 @@ def clear_leftovers(disk: Disk, directory: str) -> list[str]:
 
 
 def _stand_in_for_lost(disk: Disk, directory: str, names: list[str]) -> list[str]:
-    """Nothing is half gone after a clean end: where indexes stand without their batches, behind other segments,
-    these were lost. Readers went on behind them and nobody knew. In their place comes a file of rot, which is
-    told and mended like any; the names of such files."""
+    """Nothing is half gone after a clean end: where indexes stand without their batches, behind another
+    segment, these were lost. Readers went on behind them and nobody knew. In their place comes a file of rot,
+    which is told and mended like any; the names of such files."""
     logs = {name[:20] for name in names if name.endswith(LOG)}
     alone = {name[:20] for name in names if name.endswith((INDEX, TIME_INDEX))} - logs
     lost = [f"{base}{LOG}" for base in sorted(alone) if logs and base > min(logs)]

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from barnabas.log import cleaner
+from barnabas.log import cleaner, recovery
 from barnabas.log.checkpoints import read_offsets
 from barnabas.log.compaction import KeyMap
 from barnabas.log.directories import DirectoryInUse, choose
+from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import PartitionLog
+from barnabas.ports import Disk
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.record.decode import records_of
@@ -131,6 +133,35 @@ def test_a_directory_that_cannot_be_opened_leaves_the_others() -> None:
     world.disk.fail_call(1, for_good=True, prefix=f"{PATHS[0]}/t-0")
     world.start()
     assert list(world.logs.logs) == [T1] and world.offline[-1][0] == PATHS[0]
+
+
+def test_a_fault_of_the_program_in_one_log_is_not_the_end_of_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which did not start any more."""
+    world = DirectoriesWorld()
+    world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id)
+    world.logs.create(T1, TOPIC_ID, world.logs.directories[1].directory_id)
+    world.stop()
+
+    def open_log(disk: Disk, files: OpenFiles, directory: str, *rest: Any, **more: Any) -> Any:
+        if directory.endswith("t-0"):
+            raise IndexError("of garbage that nobody thought of")
+        return recovery.open_log(disk, files, directory, *rest, **more)
+
+    monkeypatch.setattr("barnabas.log.directories.open_log", open_log)
+    world.start()
+    assert list(world.logs.logs) == [T1] and world.offline[-1][0] == PATHS[0]
+    reason = world.logs.directories[0].offline_reason
+    assert "IndexError" in reason and f"{PATHS[0]}/t-0" in reason
+    with pytest.raises(IndexError):  # it is told, and no run of the simulator passes over it
+        world.run_ms(1)
+    fill(world.logs.logs[T1], 3)
+    world.run_ms(120_000)
+    world.stop()
+    monkeypatch.undo()
+    world.start()
+    assert sorted(world.logs.logs) == [T0, T1]
 
 
 def test_one_process_has_a_directory_at_a_time() -> None:

@@ -104,8 +104,8 @@ def test_leader_epochs_that_are_gone_are_made_anew(clean: bool) -> None:
 
 
 def test_leader_epochs_whose_last_number_was_torn_are_made_anew() -> None:
-    """They are written without a sync: a loss of power left "1 9" of "1 95", below the recovery point, and the
-    leader cut its followers' logs there."""
+    """They are written without a sync: a loss of power left "1 9" of "1 95", below the recovery point, and
+    the leader cut its followers' logs there."""
     disk, log = hundred()
     log.flush()
     disk.process_died()
