@@ -87,7 +87,13 @@ class QuorumReplica:
             self.step,
             self._on_disk_failed,
         )
-        reader = AnswerReader(ports.disk, self.directory, opened.log, self._snapshotting.on_rot)
+        reader = AnswerReader(
+            ports.disk,
+            self.directory,
+            opened.log,
+            self._snapshotting.on_rot,
+            self._snapshotting.on_doubt,
+        )
         self._performer = Performer(
             ports,
             settings,

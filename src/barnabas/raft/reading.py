@@ -2,7 +2,8 @@
 
 Bytes that rotted on the disk are not handed on, for they would hold a follower up for ever: whoever asked is
 told that the storage failed, and the log that a snapshot covers is given up, so that the next answer is
-the snapshot.
+the snapshot. Pieces of a snapshot are handed on unread: who fetches it checks it, and begins again where it is
+damaged. Whoever sees one begun again looks at his own.
 """
 
 from __future__ import annotations
@@ -21,20 +22,30 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.snapshots import file_name
+from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.record.batch import CorruptBatchError
 from barnabas.wire.errors import ErrorCode
 
 
 class AnswerReader:
-    """Of one replica. `on_rot` is told from where on log is damaged."""
+    """Of one replica. `on_rot` is told from where on log is damaged, `on_doubt` of a snapshot that is fetched
+    once more."""
 
     def __init__(
-        self, disk: Disk, directory: str, log: RaftLog, on_rot: Callable[[int, Exception], None]
+        self,
+        disk: Disk,
+        directory: str,
+        log: RaftLog,
+        on_rot: Callable[[int, Exception], None],
+        on_doubt: Callable[[OffsetAndEpoch], None],
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._log = log
         self._on_rot = on_rot
+        self._on_doubt = on_doubt
+        self._begun: OffsetAndEpoch | None = None
+        """The snapshot whose first piece was asked for last."""
 
     def resolved(self, response: Response) -> Response:
         """`response` with its bytes. Raises ``OSError``."""
@@ -63,6 +74,10 @@ class AnswerReader:
         path = f"{self._directory}/{file_name(read.snapshot)}"
         if not self._disk.exists(path):
             return response._replace(error=ErrorCode.SNAPSHOT_NOT_FOUND, data=b"")
+        if read.position == 0:
+            if read.snapshot == self._begun:
+                self._on_doubt(read.snapshot)
+            self._begun = read.snapshot
         file = self._disk.open(path)
         try:
             size = file.size()

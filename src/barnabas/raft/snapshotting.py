@@ -27,6 +27,8 @@ from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 QUEUE = "raft-snapshot"
 LOOK_MS = 60_000
 """How often somebody looks for what has become too old, where nothing else makes them look. As in Kafka."""
+DOUBT_MS = 5_000
+"""A snapshot that many fetch is not read anew for each of them."""
 
 
 class Snapshotting:
@@ -63,6 +65,8 @@ class Snapshotting:
         self._look_ms = LOOK_MS
         if 0 < settings.snapshot_interval_ms_max < LOOK_MS:
             self._look_ms = settings.snapshot_interval_ms_max
+        self._doubted_ms = -float(DOUBT_MS)
+        """When a snapshot was last read because of a doubt."""
         self.taken = 0
         """Snapshots taken in this run."""
 
@@ -218,6 +222,32 @@ class Snapshotting:
         else:
             self.begin()
             self._step(on.Resign())
+
+    def on_doubt(self, snapshot: OffsetAndEpoch) -> None:
+        """Somebody fetches `snapshot` anew, perhaps as what he got was damaged. Where it is, here as well, a
+        newer one is begun: nobody could be served before, nor this node start again."""
+        now = self._ports.clock.now_ms()
+        if now - self._doubted_ms < DOUBT_MS:
+            return
+        self._doubted_ms = now
+        disk, path = self._ports.disk, f"{self._directory}/{snapshots.file_name(snapshot)}"
+
+        def done(result: object) -> None:
+            if isinstance(result, snapshots.CorruptSnapshotError) and not self._applier.stopped:
+                self._on_damaged(snapshot, result)
+
+        def check() -> None:
+            snapshots.SnapshotFile(disk, path, snapshot).check()
+
+        self._ports.background.run(QUEUE, check, done)
+
+    def _on_damaged(self, snapshot: OffsetAndEpoch, error: Exception) -> None:
+        node, latest = self._settings.node_id, self._machine.log.latest_snapshot
+        self._ports.log(
+            "error", "raft.snapshot_corrupt", node=node, id=str(snapshot), reason=str(error)
+        )
+        if latest == snapshot and not self.begin() and self._writer is None:
+            self._step(on.Resign())  # there is nothing newer to take one of before somebody is elected
 
     def _may_go(self, snapshot: OffsetAndEpoch, total: int) -> bool:
         limit, age = self._settings.retention_bytes, self._settings.retention_ms

@@ -215,3 +215,22 @@ def test_a_snapshot_that_does_not_fit_gives_its_room_back() -> None:
     assert node.process is not None
     assert any("snapshot_failed" in line for line in node.process.log_lines)
     assert not [name for name in disk.names if name.endswith(".part")]
+
+
+def test_a_leader_whose_newest_snapshot_rots_takes_another_when_it_serves_it() -> None:
+    quorum = Quorum(bytes_between_snapshots=1_500, segment_bytes=1_024, retention_bytes=3_000)
+    quorum.start()
+    leader = quorum.elect()
+    late = next(node for node in quorum.nodes.values() if node is not leader)
+    late.kill()
+    write(quorum, 60)
+    quorum.world.run(quorum.world.now_ms + 100)
+    assert leader.replica is not None
+    quorum.run_until(lambda: log_start(leader) > 0)
+    leader.machine.disk.rot(f"{PATH}/{file_name(kept(leader)[-1])}", 200)
+    late.start()
+    quorum.run_until(lambda: late.installed == 1)
+    assert leader.process is not None
+    assert any("raft.snapshot_corrupt" in line for line in leader.process.log_lines)
+    leader.kill()
+    leader.start()  # which it could not with that one
