@@ -286,6 +286,9 @@ class ReplicaTable:
         if log is not None and log.config is not config:
             # Opened before the metadata were known, or another topic's copy.
             log.reconfigure(config)
+        if log is not None and log.flush_is_due:
+            # What a crash left was written by a process that may not have synced it.
+            self.logs.after_append(log, log.recovery_point)
         self.by_id[topic.id, state.partition] = partition
         self.by_name[name.topic, name.partition] = partition
         if log is not None:

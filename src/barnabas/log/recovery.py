@@ -142,6 +142,7 @@ def open_log(
     if later_cut is not None:
         cut, seen = later_cut, None
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
+    log.unsynced_messages = log.log_end_offset - log.recovery_point  # at most
     if not clean and log.recovery_point in log.bases[1:] and _follows_on(log, log.recovery_point):
         # The indexes of the segment before were completed, now or by a roll, and have to be synced.
         log.recovery_point -= 1
