@@ -87,13 +87,8 @@ class QuorumReplica:
             self.step,
             self._on_disk_failed,
         )
-        reader = AnswerReader(
-            ports.disk,
-            self.directory,
-            opened.log,
-            self._snapshotting.on_rot,
-            self._snapshotting.on_doubt,
-        )
+        rot, doubt = self._snapshotting.on_rot, self._snapshotting.on_doubt
+        reader = AnswerReader(ports.disk, self.directory, opened.log, rot, doubt)
         self._performer = Performer(
             ports,
             settings,

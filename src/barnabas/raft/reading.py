@@ -2,8 +2,8 @@
 
 Bytes that rotted on the disk are not handed on, for they would hold a follower up for ever: whoever asked is
 told that the storage failed, and the log that a snapshot covers is given up, so that the next answer is
-the snapshot. Pieces of a snapshot are handed on unread: who fetches it checks it, and begins again where it is
-damaged. Whoever sees one begun again looks at his own.
+the snapshot. Pieces of a snapshot are handed on unread: who fetches it checks it, and begins again where it
+is damaged. Whoever sees one begun again looks at his own.
 """
 
 from __future__ import annotations

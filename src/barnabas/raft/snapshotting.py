@@ -247,7 +247,9 @@ class Snapshotting:
             "error", "raft.snapshot_corrupt", node=node, id=str(snapshot), reason=str(error)
         )
         if latest == snapshot and not self.begin() and self._writer is None:
-            self._step(on.Resign())  # there is nothing newer to take one of before somebody is elected
+            self._step(
+                on.Resign()
+            )  # there is nothing newer to take one of before somebody is elected
 
     def _may_go(self, snapshot: OffsetAndEpoch, total: int) -> bool:
         limit, age = self._settings.retention_bytes, self._settings.retention_ms

@@ -84,22 +84,22 @@ def test_flush_ms_syncs_what_is_older() -> None:
     assert log.recovery_point == 1
 
 
-def test_what_a_killed_process_had_not_synced_counts_once_the_next_one_has() -> None:
-    for seed in range(6):
-        cluster = Cluster(1, seed=seed)
-        cluster.create_topic("t", flush_messages="1")
-        node = cluster.sim.nodes[cluster.leader("t")]
-        cluster.produce([b"first"], acks=1)
-        node.machine.sync_ms_max = 10_000.0
-        request = cluster.produce_request([b"second"], acks=1)
-        request.topic_data[0].name = ""
-        answer = cluster.ask_later(request, node.id, 13)
-        cluster.until(lambda: len(values_on(cluster, 1)) == 2)
-        node.kill()
-        assert not answer.is_there
-        node.machine.sync_ms_max = 1.5
-        node.start()
-        cluster.leader("t")
-        cluster.until(lambda: cluster.partition(1).high_watermark == 2)
-        lose_power_everywhere(cluster)
-        assert values_on(cluster, cluster.leader("t")) == [b"first", b"second"], seed
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_killed_process_had_not_synced_counts_once_the_next_one_has(seed: int) -> None:
+    cluster = Cluster(1, seed=seed)
+    cluster.create_topic("t", flush_messages="1")
+    node = cluster.sim.nodes[cluster.leader("t")]
+    cluster.produce([b"first"], acks=1)
+    node.machine.sync_ms_max = 10_000.0
+    request = cluster.produce_request([b"second"], acks=1)
+    request.topic_data[0].name = ""
+    answer = cluster.ask_later(request, node.id, 13)
+    cluster.until(lambda: len(values_on(cluster, 1)) == 2)
+    node.kill()
+    assert not answer.is_there
+    node.machine.sync_ms_max = 1.5
+    node.start()
+    cluster.leader("t")
+    cluster.until(lambda: cluster.partition(1).high_watermark == 2)
+    lose_power_everywhere(cluster)
+    assert values_on(cluster, cluster.leader("t")) == [b"first", b"second"]
