@@ -92,6 +92,16 @@ class SimNode:
         count = topology.directories if node_id in topology.broker_ids else 1
         self.directories = ["/data", *(f"/data{n}" for n in range(2, count + 1))]
         """Its ``log.dirs`` from the next start on; the first one has the metadata log too."""
+        self.moved = 0
+        """By how much its ports differ from the usual ones, from the next start on."""
+
+    @property
+    def client_port(self) -> int:
+        return CLIENT_PORT + self.moved
+
+    @property
+    def controller_port(self) -> int:
+        return CONTROLLER_PORT + self.moved
 
     @property
     def is_up(self) -> bool:
@@ -267,16 +277,17 @@ class SimCluster:
 
     def _roles(self, node_id: int) -> dict[str, str]:
         topology, roles, listeners = self.topology, [], []
+        node = self.nodes[node_id]
         if node_id in topology.broker_ids:
             roles.append("broker")
-            listeners.append(f"PLAINTEXT://n{node_id}:{CLIENT_PORT}")
+            listeners.append(f"PLAINTEXT://n{node_id}:{node.client_port}")
         if node_id in topology.controller_ids:
             roles.append("controller")
-            listeners.append(f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}")
+            listeners.append(f"CONTROLLER://n{node_id}:{node.controller_port}")
         return {
             "process.roles": ",".join(roles),
             "listeners": ",".join(listeners),
-            "log.dirs": ",".join(self.nodes[node_id].directories),
+            "log.dirs": ",".join(node.directories),
         }
 
     def _quorum(self) -> dict[str, str]:

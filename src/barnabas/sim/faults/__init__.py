@@ -1,15 +1,24 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
 The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `within`,
-`networks`, `clocks`, `disks` and `membership`; `budget` says how much may be broken at once. Every fault
-ends: the schedule repairs what it broke.
+`networks`, `clocks`, `disks`, `directories` and `membership`; `budget` says how much may be broken at once.
+Every fault ends: the schedule repairs what it broke.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from barnabas.sim.faults import ambushes, clocks, crashes, disks, membership, networks, within
+from barnabas.sim.faults import (
+    ambushes,
+    clocks,
+    crashes,
+    directories,
+    disks,
+    membership,
+    networks,
+    within,
+)
 from barnabas.sim.faults.strike import Strike, Struck
 
 __all__ = ["KINDS", "LOSE_DATA", "Strike", "Struck"]
@@ -54,7 +63,9 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "rot-metadata": disks.rot_metadata,
     "disk-away": disks.disk_away,
     "other-directories": disks.other_directories,
+    "moves": directories.moves,
     "voters": membership.voters,
+    "endpoints": membership.endpoints,
 }
 """By the name that ``--faults`` takes. False: it could not strike now."""
 LOSE_DATA = frozenset({

@@ -7,6 +7,8 @@
 * Without ELR (an older `metadata.version`, or the feature off) there is no such hit: the last member of an
   ISR leads again whatever it lost, which is why KIP-966 made the ELR.
 * Where `flush.messages` is 1 nothing unsynced is promised, and all may lose power at once.
+* Controllers change their address one at a time: the next one when the voters know where the last one is,
+  with three voters at least, and where everybody finds another one at the place that the settings name.
 * The quorum's log is synced before it counts, so power loss takes nothing of it; its directory is never
   replaced or misdirected into, and rots only where every other voter has what it has.
 """
@@ -33,6 +35,8 @@ class Budget:
         self._rot: list[tuple[SimDisk, PagedFile]] = []
         """Files in which a byte rotted, under whatever name."""
         self._newest = -1
+        self.voter_changes = 0
+        """Under way, as far as those who asked know."""
 
     def image(self) -> MetadataImage | None:
         """The newest metadata of which anybody ever knew that they are committed; None while no broker
@@ -75,6 +79,28 @@ class Budget:
         logs = [other.node.quorum.machine.log for other in voters if other.node is not None]
         return len(logs) == len(voters) and all(
             log.synced_offset >= own.end_offset and log.last_epoch == own.last_epoch for log in logs
+        )
+
+    def may_move(self, node: SimNode) -> bool:
+        """Whether a controller may come back at another address."""
+        nodes, ids = self.cluster.nodes, self.cluster.topology.controller_ids
+        others = [i for i in ids if i != node.id and not nodes[i].moved]
+        active = self.cluster.active_controller()
+        if not self.cluster.topology.dynamic or len(others) < 2 or self.voter_changes:
+            return False
+        if active is None or active.node is None or not self.knows_voters():
+            return False
+        return len(active.node.quorum.machine.voters.nodes) >= 3
+
+    def knows_voters(self) -> bool:
+        """Whether all voters are where the active controller knows that they are."""
+        active = self.cluster.active_controller()
+        if active is None or active.node is None:
+            return False
+        return all(
+            endpoint.port == self.cluster.nodes[i].controller_port
+            for i, voter in active.node.quorum.machine.voters.nodes.items()
+            for endpoint in voter.endpoints.values()
         )
 
     def others_have_all(self, node: SimNode) -> bool:

@@ -27,7 +27,7 @@ def disk_error(s: Strike) -> bool:
     nth = s.rng.choice([1, 5, 20, 80])
     s.note(f"node {node.id}: the {nth}. call below {prefix} fails")
     node.machine.disk.fail_call(nth, prefix=prefix)
-    s.repair_later(s.rng.uniform(500, 3000), lambda: _repair(s, node))
+    s.repair_later(s.rng.uniform(500, 3000), lambda: repair(s, node))
     return True
 
 
@@ -43,10 +43,7 @@ def disk_failure(s: Strike) -> bool:
     if replaced:
         s.budget.on_lost(node)
 
-    def repair() -> None:
-        _repair(s, node, prefix if replaced else "")
-
-    s.repair_later(s.wait_ms(500, 3000), repair)
+    s.repair_later(s.wait_ms(500, 3000), lambda: repair(s, node, prefix if replaced else ""))
     return True
 
 
@@ -58,7 +55,7 @@ def disk_full(s: Strike) -> bool:
     disk = node.machine.disk
     disk.capacity_bytes = disk.used_bytes() + s.rng.choice([0, 1_000, 20_000])
     s.note(f"node {node.id}: the disk is full at {disk.capacity_bytes} bytes")
-    s.repair_later(s.wait_ms(500, 3000), lambda: _repair(s, node))
+    s.repair_later(s.wait_ms(500, 3000), lambda: repair(s, node))
     return True
 
 
@@ -175,7 +172,7 @@ def disk_away(s: Strike) -> bool:
         s.note(f"node {node.id}: {prefix} cannot be read from its start on")
         node.machine.disk.fail_call(1, prefix=prefix, for_good=True)
         s.restart_later(node)
-        s.repair_later(s.wait_ms(2000, 6000), lambda: _repair(s, node))
+        s.repair_later(s.wait_ms(2000, 6000), lambda: repair(s, node))
 
     if s.rng.random() < 0.5:
         node.kill()
@@ -219,7 +216,7 @@ def other_directories(s: Strike) -> bool:
     return True
 
 
-def _repair(s: Strike, node: SimNode, replaced: str = "") -> None:
+def repair(s: Strike, node: SimNode, replaced: str = "") -> None:
     """The device is sound again. A process that took a directory offline learns it when it is started
     again, as Kafka's does."""
     disk = node.machine.disk

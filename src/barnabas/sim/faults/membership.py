@@ -1,11 +1,12 @@
-"""Who votes changes while everything runs (KIP-853): one voter is added or removed, as an operator would."""
+"""Who is where changes while everything runs: one voter is added or removed, as an operator would
+(KIP-853), or a node comes back at another address."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from barnabas.client.channels import ChannelError
-from barnabas.sim.cluster import CLUSTER_ID, CONTROLLER_PORT
+from barnabas.sim.cluster import CLUSTER_ID
 from barnabas.sim.faults.strike import Strike
 from barnabas.types import METADATA_TOPIC
 from barnabas.wire.errors import KafkaError
@@ -24,6 +25,8 @@ def voters(s: Strike) -> bool:
     """Add a controller that does not vote, or remove one that does; at least one is left."""
     if not s.cluster.may_change_voters or len(s.cluster.topology.controller_ids) < 2:
         return False
+    if any(node.moved for node in s.cluster.nodes.values()) and not s.budget.knows_voters():
+        return False
     client = s.cluster.client(f"voters{s.number}")
     adds = s.rng.random() < 0.5
     pick = s.rng.randrange(0, 1 << 16)
@@ -38,6 +41,8 @@ def voters(s: Strike) -> bool:
                 s.world.totals["voter changes"] += not answer.error_code
         except (ChannelError, KafkaError) as error:
             s.note(f"voters: not changed: {error}")
+        finally:
+            s.budget.voter_changes -= 1
 
     async def choose() -> AddRaftVoterRequest | RemoveRaftVoterRequest | None:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
@@ -56,12 +61,13 @@ def voters(s: Strike) -> bool:
         }
         if others and (adds or len(present) == 1):
             chosen = sorted(others)[pick % len(others)]
+            port = s.cluster.nodes[chosen].controller_port
             return AddRaftVoterRequest(
                 cluster_id=CLUSTER_ID,
                 timeout_ms=5_000,
                 voter_id=chosen,
                 voter_directory_id=others[chosen],
-                listeners=[Listener(name="CONTROLLER", host=f"n{chosen}", port=CONTROLLER_PORT)],
+                listeners=[Listener(name="CONTROLLER", host=f"n{chosen}", port=port)],
             )
         if len(present) > 1:
             chosen = sorted(present)[pick % len(present)]
@@ -70,5 +76,36 @@ def voters(s: Strike) -> bool:
             )
         return None
 
+    s.budget.voter_changes += 1
     client.tasks.start(change())
     return True
+
+
+def endpoints(s: Strike) -> bool:
+    """A node goes away and comes back with other ports, or with those that it had at first. One broker always
+    is where clients look first; controllers move as an operator may move them."""
+    brokers = s.cluster.topology.broker_ids
+    node = s.any_node()
+    if node is None or (node.id in brokers and _has_none_left(s, node.id)):
+        return False
+    if node.id in s.cluster.topology.controller_ids and not s.budget.may_move(node):
+        return False
+    ports = s.rng.choice([0, 10, 20])
+
+    def moved() -> None:
+        if not node.is_up:
+            node.moved = ports
+            s.note(f"node {node.id} is to come back with ports {ports} further up")
+        s.restart_later(node)
+
+    if s.rng.random() < 0.5:
+        node.kill()
+        moved()
+    else:
+        node.shut_down(moved)
+    return True
+
+
+def _has_none_left(s: Strike, moving: int) -> bool:
+    """Whether all other brokers are elsewhere."""
+    return all(s.cluster.nodes[i].moved for i in s.cluster.topology.broker_ids if i != moving)

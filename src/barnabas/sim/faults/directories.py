@@ -1,0 +1,115 @@
+"""Replicas that are on their way to another log directory, and what may become of them there."""
+
+from __future__ import annotations
+
+from barnabas.client.channels import ChannelError
+from barnabas.sim.cluster import SimNode
+from barnabas.sim.faults.disks import repair
+from barnabas.sim.faults.strike import Strike
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+
+LOOKS_MS, LOOKS_MAX = 1.0, 2_000
+"""How often, and how many times at most, somebody looks whether a copy is there."""
+WAITS_MS = (0.0, 0.0, 2.0, 20.0, 200.0, 600.0)
+"""From when a copy is there until it is met."""
+
+
+def moves(s: Strike) -> bool:
+    """A replica, or each of a broker, is to be in another directory. When copies are there, the broker dies,
+    is shut down, or either directory fails, once or for a while; or the copies shall go elsewhere."""
+    node = s.any_broker()
+    if node is None or len(node.directories) < 2 or node.node is None or node.node.broker is None:
+        return False
+    names = sorted(node.node.broker.logs.logs)
+    if not names:
+        return False
+    chosen = names if s.rng.random() < 0.3 else [s.rng.choice(names)]
+    target = s.rng.choice(node.directories)
+    s.note(f"node {node.id}: {', '.join(map(str, chosen))} to be in {target}")
+    _ask(s, node, chosen, target)
+    strike = s.rng.choice([_kill, _kill, _shut_down, _fail, _fail, _fail_for_good, _elsewhere])
+    wait_ms = s.rng.choice(WAITS_MS) * s.rng.uniform(0.2, 1.0)
+    left = LOOKS_MAX
+
+    def look() -> None:
+        nonlocal left
+        left -= 1
+        if s.cluster.is_healed or left < 0:
+            return
+        if not _copies(node):
+            s.world.after(LOOKS_MS, look)
+            return
+        s.count("moves between directories met")
+        s.world.after(wait_ms, due)
+
+    def due() -> None:
+        if not s.cluster.is_healed and node.is_up:
+            strike(s, node, chosen)
+
+    s.world.after(LOOKS_MS, look)
+    return True
+
+
+def _copies(node: SimNode) -> bool:
+    broker = node.node.broker if node.is_up and node.node is not None else None
+    return broker is not None and bool(broker.logs.futures.logs)
+
+
+def _ask(s: Strike, node: SimNode, names: list[TopicPartition], target: str) -> None:
+    client = s.cluster.client(f"moves{s.number}")
+    partitions: dict[str, list[int]] = {}
+    for name in names:
+        partitions.setdefault(name.topic, []).append(name.partition)
+    topics = [AlterReplicaLogDirTopic(name=t, partitions=p) for t, p in partitions.items()]
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=target, topics=topics)])
+
+    async def ask() -> None:
+        try:
+            await client.cluster.refresh([], timeout_ms=5_000)
+            answer = await client.ask_node(node.id, request)
+        except (ChannelError, KafkaError) as error:
+            s.note(f"moves: not asked: {error}")
+            return
+        codes = [p.error_code for t in answer.results for p in t.partitions]
+        s.note(f"moves of node {node.id} to {target}: {codes}")
+
+    client.tasks.start(ask())
+
+
+def _kill(s: Strike, node: SimNode, names: list[TopicPartition]) -> None:
+    node.kill()
+    s.restart_later(node)
+
+
+def _shut_down(s: Strike, node: SimNode, names: list[TopicPartition]) -> None:
+    node.shut_down(lambda: s.restart_later(node))
+
+
+def _fail(s: Strike, node: SimNode, names: list[TopicPartition]) -> None:
+    _break(s, node, for_good=False)
+
+
+def _fail_for_good(s: Strike, node: SimNode, names: list[TopicPartition]) -> None:
+    _break(s, node, for_good=True)
+
+
+def _break(s: Strike, node: SimNode, *, for_good: bool) -> None:
+    """One directory that is not that of the metadata log: mostly the copies go there."""
+    prefix = s.rng.choice(node.directories[1:])
+    nth = s.rng.choice([1, 2, 3, 5, 10, 30])
+    s.note(f"node {node.id}: the {nth}. call below {prefix} fails, {for_good=}")
+    node.machine.disk.fail_call(nth, prefix=prefix, for_good=for_good)
+    s.repair_later(s.wait_ms(500, 3000), lambda: repair(s, node))
+
+
+def _elsewhere(s: Strike, node: SimNode, names: list[TopicPartition]) -> None:
+    _ask(s, node, names, s.rng.choice(node.directories))
+    if s.rng.random() < 0.3:
+        s.kill_later(s.wait_ms(1, 10, 100), node)
+        s.world.after(200.0, node.start)
