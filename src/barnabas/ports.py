@@ -11,12 +11,24 @@ Durations and instants are milliseconds; sizes and positions are bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from barnabas.types import Buffer, Endpoint
 
 T = TypeVar("T")
+
+
+def call_all(callbacks: Iterable[Callable[[], object]]) -> None:
+    """Call each. What one raises is raised when all were called: it is no reason to leave others waiting."""
+    fault: Exception | None = None
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - of whoever is called, and told below
+            fault = fault or error
+    if fault is not None:
+        raise fault
 
 
 class Clock(Protocol):

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from barnabas.client.connection import ChannelError
-from barnabas.ports import Ports, Wakeup
+from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.schema import Message
@@ -110,8 +110,9 @@ class ControllerChannel:
         former, self._former = self._former, endpoint
         if former not in (None, endpoint):
             # What is still under way there would wait for a controller that is none any more.
-            for purpose in self._purposes:
-                self._channels.disconnect(former, purpose)
+            end = partial(self._channels.disconnect, former)
+            call_all([*(partial(end, purpose) for purpose in self._purposes), self._retry])
+            return
         self._retry()
 
     def send(
@@ -185,11 +186,12 @@ class ControllerChannel:
     def _retry(self) -> None:
         now_ms = self._ports.clock.now_ms()
         waiting, self._waiting = self._waiting, []
-        for call in waiting:
-            if self._closed or call.deadline_ms <= now_ms:
-                call.give_up()
-            else:
-                self._send(call)
+        call_all(
+            call.give_up
+            if self._closed or call.deadline_ms <= now_ms
+            else partial(self._send, call)
+            for call in waiting
+        )
 
     def close(self) -> None:
         """Give up all that waits."""

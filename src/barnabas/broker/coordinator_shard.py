@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from barnabas.ports import call_all
 from barnabas.record.batch import HEADER_SIZE
 from barnabas.record.builder import build_batch
 from barnabas.types import Buffer
@@ -314,8 +316,7 @@ class Shard(Generic[M]):
         except KafkaError as error:
             self.machine.revert_to(self.written)
             self.written = self.next_offset = max(self.written, self.log.log_end_offset)
-            for event in events:
-                self._settle(event, error, at)
+            call_all(partial(self._settle, event, error, at) for event in events)
             return error
         assert end == self.next_offset, f"{self!r}: log ends at {end}, not {self.next_offset}"
         self.written = end
@@ -385,10 +386,11 @@ class Shard(Generic[M]):
         events = [*self._waiting, *self._batch_events]
         self._waiting.clear()
         self._batch, self._batch_events, self._batch_bytes = [], [], 0
-        for event in events:
-            self._settle(event, lost, at)
-        for parked, response in self.machine.on_unloaded():
-            parked.complete(response)
+        try:
+            call_all(partial(self._settle, event, lost, at) for event in events)
+        finally:
+            told = self.machine.on_unloaded()
+            call_all(partial(parked.complete, response) for parked, response in told)
 
     def _enqueue(self, outcome: Outcome, at: Instant) -> None:
         try:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
 from barnabas.broker.coordinator_loader import Loader
@@ -35,7 +36,7 @@ from barnabas.broker.coordinator_shard import (
     Shard,
     answer_of,
 )
-from barnabas.ports import Ports, Wakeup
+from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 __all__ = [
@@ -193,10 +194,9 @@ class Coordinators(Generic[M]):
 
     def close(self) -> None:
         """The node stops: tell all who wait."""
-        for partition in sorted(self._shards):
-            self._unload(partition)
         if self._wakeup is not None:
             self._wakeup.cancel()
+        call_all(partial(self._unload, partition) for partition in sorted(self._shards))
 
     # Turns of the loop
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain, islice
 
 from barnabas.metadata.image import MetadataImage
-from barnabas.ports import Ports
+from barnabas.ports import Ports, call_all
 from barnabas.types import Uuid
 
 NEW_SLICE = 8
@@ -138,5 +138,4 @@ class ReplicaChanges:
             self._followed()
         if not len(self):
             done, self._when_done = self._when_done, []
-            for callback in done:
-                callback()
+            call_all(done)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
+from barnabas.ports import call_all
 from barnabas.wire.errors import ErrorCode
 
 
@@ -52,8 +54,7 @@ class OffsetWaiters:
 
     def settle_all(self, code: ErrorCode) -> None:
         waiting, self._waiting = self._waiting, deque()
-        for _, waiter, slot in waiting:
-            waiter.settle(slot, code)
+        call_all(partial(waiter.settle, slot, code) for _, waiter, slot in waiting)
 
 
 class LowWatermarkWaiters:

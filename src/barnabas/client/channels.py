@@ -12,6 +12,7 @@ broker to controller, forwarding) and by the clients of :mod:`barnabas.client`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from barnabas.client.connection import (
     NO_BOUNDS,
@@ -21,7 +22,7 @@ from barnabas.client.connection import (
     OnDone,
     VersionRanges,
 )
-from barnabas.ports import Ports, Wakeup
+from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.schema import Message
@@ -138,9 +139,11 @@ class Channels:
 
     def disconnect(self, target: Endpoint, purpose: str | None = None) -> None:
         """End the connections to `target` (of one purpose only, where it is given)."""
-        for key, connection in list(self._connections.items()):
-            if key[0] == target and purpose in (None, key[1]):
-                connection.close()
+        call_all(
+            connection.close
+            for key, connection in list(self._connections.items())
+            if key[0] == target and purpose in (None, key[1])
+        )
 
     def close(self) -> None:
         """End all; every request in flight gets a `ChannelError` of kind closed."""
@@ -148,8 +151,7 @@ class Channels:
         if self._wakeup is not None:
             self._wakeup.cancel()
             self._wakeup = None
-        for connection in list(self._connections.values()):
-            connection.close()
+        call_all(connection.close for connection in list(self._connections.values()))
         self._watches.clear()
 
     # -- connections -----------------------------------------------------------------------------
@@ -177,11 +179,13 @@ class Channels:
         target = connection.endpoint
         # A node that comes back may be another version of the program.
         self._versions.pop(target, None)
-        for watch in list(self._watches.get(target, ())):
+        told = []
+        for watch in self._watches.get(target, ()):
             if error.kind == "refused" and watch.on_refused is not None:
-                watch.on_refused()
+                told.append(watch.on_refused)
             elif connection.ended_by_peer and watch.on_closed is not None:
-                watch.on_closed()
+                told.append(watch.on_closed)
+        call_all(told)
 
     def _later(self, on_done: OnDone, error: ChannelError) -> None:
         self._ports.wakeups.call_soon(lambda: on_done(error))
@@ -200,12 +204,13 @@ class Channels:
     def _on_wakeup(self) -> None:
         self._wakeup = None
         now_ms = self._ports.clock.now_ms()
-        for connection in list(self._connections.values()):
-            connection.expire(now_ms)
-        deadlines = [c.next_deadline_ms() for c in self._connections.values()]
-        earliest = min((d for d in deadlines if d is not None), default=None)
-        if earliest is not None:
-            self._arm(earliest)
+        try:
+            call_all(partial(c.expire, now_ms) for c in list(self._connections.values()))
+        finally:
+            deadlines = [c.next_deadline_ms() for c in self._connections.values()]
+            earliest = min((d for d in deadlines if d is not None), default=None)
+            if earliest is not None:
+                self._arm(earliest)
 
 
 class _Probe:

@@ -20,7 +20,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, TypeAlias
 
-from barnabas.ports import Connection
+from barnabas.ports import Connection, call_all
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey, ApiSchema
 from barnabas.wire.codec import (
@@ -390,6 +390,5 @@ class ClientConnection:
         ended = [*self._sent, *self._waiting]
         self._sent.clear()
         self._waiting.clear()
-        self._on_end(self, error)
-        for item in ended:
-            item.on_done(error)
+        told = (partial(item.on_done, error) for item in ended)
+        call_all((partial(self._on_end, self, error), *told))

@@ -115,6 +115,21 @@ class TestLine:
         line.close()
         assert len(answers) == 1
 
+    def test_who_raises_when_he_is_given_up_leaves_nobody_waiting(
+        self, ports: SimProcess, hand: Hand
+    ) -> None:
+        line = ControllerChannel(ports, hand, 30_000)
+        answers: list[Any] = []
+
+        def fail(answer: Any) -> None:
+            raise RuntimeError("a fault of the program")
+
+        line.send(ASK, fail)
+        line.send(ASK, answers.append)
+        with pytest.raises(RuntimeError):
+            line.close()
+        assert len(answers) == 1
+
 
 class TestForwarding:
     def context(self, version: int) -> RequestContext:

@@ -302,3 +302,36 @@ def test_an_envelope_carries_request_principal_and_answer() -> None:
     assert not isinstance(refused, Parked)
     assert refused.error_code == ErrorCode.NOT_CONTROLLER
     assert faults == []
+
+
+def test_who_raises_when_he_is_told_that_a_connection_ended_leaves_nobody_waiting() -> None:
+    world, server, channels = setup(lambda request, ctx, role: Parked())
+    got: list[Any] = []
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault of the program")
+
+    channels.watch(HERE, on_closed=fail)
+    channels.watch(HERE, on_closed=lambda: got.append("closed"))
+    channels.send(HERE, ask("first"), fail, version=3)
+    channels.send(HERE, ask("second"), got.append, version=3)
+    world.run()
+    server.close()
+    with pytest.raises(RuntimeError):
+        world.run()
+    assert got[0] == "closed" and got[1].kind == "closed"
+
+
+def test_who_raises_at_the_end_of_his_time_leaves_others_their_ends() -> None:
+    world, _, channels = setup(lambda request, ctx, role: Parked())
+    got: list[Any] = []
+
+    def fail(_: object) -> None:
+        raise RuntimeError("a fault of the program")
+
+    channels.send(HERE, ask("a"), fail, version=3, timeout_ms=100, purpose="a")
+    channels.send(HERE, ask("b"), got.append, version=3, timeout_ms=200, purpose="b")
+    with pytest.raises(RuntimeError):
+        world.run(150)
+    world.run(500)
+    assert [error.kind for error in got] == ["timeout"]

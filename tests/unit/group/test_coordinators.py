@@ -474,3 +474,27 @@ def test_what_is_asked_between_two_batches_of_one_decision_is_not_undone_by_it()
 
 def _expire(machine: GroupMachine, at: Instant) -> Outcome:
     return expire_offsets(machine.table, machine.offsets, at)
+
+
+@pytest.mark.parametrize("resigns", [False, True])
+def test_who_raises_when_he_is_refused_leaves_nobody_waiting(resigns: bool) -> None:
+    world, answers = World(), list[Any]()
+    request = commit("g", {0: 1})
+
+    def write(done: Callable[[Any], None]) -> None:
+        world.groups.write(
+            "g", lambda machine, at: machine.commit_offsets(request, Caller(), at), done
+        )
+
+    def fail(answer: Any) -> None:
+        raise RuntimeError("a fault of the program")
+
+    world.logs[0].refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    write(fail)
+    write(answers.append)
+    with pytest.raises(RuntimeError):
+        if resigns:
+            world.resign()
+        else:
+            world.settle()
+    assert len(answers) == 1
