@@ -385,8 +385,9 @@ class Segment:
         self._since_index, stamp = 0, self.max_timestamp
         for header, _ in self.headers(self.index.last_position):
             end = header.base_offset + header.last_offset_delta + 1
-            self._since_index += header.length + LENGTH_PREFIX
-            if header.max_timestamp > stamp:
+            size = header.length + LENGTH_PREFIX
+            self._since_index += size
+            if header.max_timestamp > stamp and size > HEADER_SIZE:
                 stamp = self._max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = end - 1
         if last is not None and end <= self.base_offset + max(last[0], 0):

@@ -21,7 +21,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import OpenFiles
 from barnabas.log.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segment import Segment, check_run
-from barnabas.record.batch import CorruptBatchError
+from barnabas.record.batch import HEADER_SIZE, CorruptBatchError
 from barnabas.record.compression import UnpacksTooFarError
 from barnabas.record.decode import records_of
 
@@ -115,6 +115,8 @@ def _largest_from(segment: Segment, probe: _Probe, start: int) -> int:
     largest = -1
     for batch in segment.headers(_sound_position(segment, probe, start - segment.base_offset)):
         if batch.header.next_offset <= start or batch.header.max_timestamp <= largest:
+            continue
+        if batch.header.size == HEADER_SIZE:  # what compaction left of a batch
             continue
         if batch.header.base_offset >= start:
             largest = batch.header.max_timestamp

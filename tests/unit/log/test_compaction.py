@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.record.batch import iterate
+from barnabas.record.batch import HEADER_SIZE, iterate, read_header, write_header
+from barnabas.record.builder import build_batch
 from barnabas.record.decode import Record, records_of
+from barnabas.sim.disk import SimDisk
 from tests.model.log.test_compaction import RETENTION_MS, Compacted
+from tests.unit.log.test_rot import opened
 
 
 def stored(model: Compacted) -> list[Record]:
@@ -129,6 +134,30 @@ def test_a_batch_without_records_lends_no_timestamp_to_the_index() -> None:
         timestamps = [record.timestamp for batch in batches for record in records_of(batch)]
         assert segment.max_timestamp == max(timestamps, default=-1)
     assert empty
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_batch_without_records_is_not_what_has_the_largest_timestamp(start: int) -> None:
+    """A follower has such batches in its last segment. Its next start, and a search in the segment where
+    the log begins, counted them: asked for the largest timestamp it said that there is none."""
+    disk = SimDisk(random.Random(1))
+    log = opened(disk)
+    for at in range(3):
+        log.append_as_leader(
+            build_batch([(b"k", b"v")], timestamp_ms=at), leader_epoch=1, wall_ms=at
+        )
+    empty = bytearray(HEADER_SIZE)
+    header = read_header(build_batch([(b"k", b"v")], timestamp_ms=99, producer_id=1))
+    write_header(empty, header._replace(base_offset=3, leader_epoch=1, record_count=0))
+    log.append_as_follower(empty)
+    for _ in range(2):
+        log.move_high_watermark(log.log_end_offset)
+        log.advance_log_start(start)
+        assert log.search_job(None)() == (2, 2)
+        log.close()
+        disk.process_died()
+        log = opened(disk)
+        assert log.log_end_offset == 4 and log.active.max_timestamp == 2
 
 
 def test_a_leader_epoch_that_rotted_is_noticed_behind_compaction_too() -> None:
