@@ -7,15 +7,14 @@ gone on the device before anything else is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.log import transactions
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import SNAPSHOT, file_name
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
-from barnabas.log.segment import Segment, remove
+from barnabas.log.segment import Located, Segment, remove
 from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, read_header
 
 if TYPE_CHECKING:
@@ -130,8 +129,7 @@ def rebuild_producers(
         segment = log.segments[at]
         if none_from is not None and max(segment.base_offset, from_offset) >= none_from:
             break
-        with suppress(CorruptLogError, CorruptBatchError):  # a batch rotted: told when it is read
-            _note_producers(log, segment, from_offset, none_from, on_aborted)
+        _note_producers(log, segment, from_offset, none_from, on_aborted)
     log.producers.end_offset = log.log_end_offset
     log.producers.first_unstable_offset(log.high_watermark)
 
@@ -143,10 +141,7 @@ def _note_producers(
     none_from: int | None,
     on_aborted: OnAborted | None,
 ) -> None:
-    start = segment.position_of_batch_with(max(from_offset, segment.base_offset))
-    if start is None:
-        return
-    for batch in segment.headers(start):
+    for batch in _sound_batches(segment, max(from_offset, segment.base_offset)):
         header = batch.header
         if none_from is not None and header.next_offset > none_from:
             break
@@ -154,10 +149,32 @@ def _note_producers(
             continue
         marker = None
         if header.is_control:
-            marker = transactions.marker_of(header, segment.view(batch).data)
+            try:
+                marker = transactions.marker_of(header, segment.view(batch).data)
+            except CorruptBatchError:  # told when it is read
+                continue
         done = log.producers.update(header, marker)
         if done is not None and done.aborted and on_aborted is not None:
             on_aborted(segment, done)
+
+
+def _sound_batches(segment: Segment, offset: int) -> Iterator[Located]:
+    """The batches from the one that holds `offset` on. Behind one that rotted, which is told when it is read, they
+    go on with the next one that the index knows."""
+    damaged = -1
+    while True:
+        try:
+            if damaged < 0:
+                position = segment.position_of_batch_with(offset)
+            else:
+                behind = (at for _, at in segment.index.entries() if at > damaged)
+                position = next(behind, None)
+            if position is None:
+                return
+            yield from segment.headers(position)
+            return
+        except CorruptLogError as error:
+            damaged = max(damaged, error.position)
 
 
 def load_producer_snapshot(log: PartitionLog) -> int:

@@ -187,6 +187,25 @@ def test_a_log_with_two_damages_before_the_recovery_point_opens(first: int) -> N
     assert read is not None and len(read.records) == BATCH_BYTES
 
 
+def test_producers_are_known_behind_a_batch_that_rotted_before_the_recovery_point() -> None:
+    """What came behind it was not looked at: their next batches were out of order, or taken twice."""
+    disk = SimDisk(random.Random(1))
+    log = opened(disk)
+    for at in range(100):
+        batch = build_batch(
+            [(b"k", b"v")], timestamp_ms=at, producer_id=7, producer_epoch=0, base_sequence=at
+        )
+        log.append_as_leader(batch, leader_epoch=1, wall_ms=at)
+    for offset in (20, 21, 50):
+        rot_at(disk, log, offset)
+    log.close()
+    disk.process_died()
+    log = opened(disk, recovery_point=90)
+    assert log.log_end_offset == 100
+    assert log.producers.entries[7].last_sequence == 99
+    assert log.append_as_leader(batch, leader_epoch=1, wall_ms=1).duplicate
+
+
 # -- a cut that meets rot ----------------------------------------------------------------------------
 
 
