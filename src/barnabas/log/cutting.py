@@ -134,6 +134,14 @@ def rebuild_producers(
     log.producers.first_unstable_offset(log.high_watermark)
 
 
+def on_mended(log: PartitionLog, base: int) -> None:
+    """The segment at `base` is whole again. Where producer state was made without what was damaged in it, a
+    transaction that ended there is open, and snapshots since then say so, too. Blocks."""
+    if base in log.doubted:
+        _remove_snapshots(log, base + 1)
+        rebuild_producers(log)
+
+
 def _note_producers(
     log: PartitionLog,
     segment: Segment,
@@ -141,7 +149,7 @@ def _note_producers(
     none_from: int | None,
     on_aborted: OnAborted | None,
 ) -> None:
-    for batch in _sound_batches(segment, max(from_offset, segment.base_offset)):
+    for batch in _sound_batches(log, segment, max(from_offset, segment.base_offset)):
         header = batch.header
         if none_from is not None and header.next_offset > none_from:
             break
@@ -158,10 +166,11 @@ def _note_producers(
             on_aborted(segment, done)
 
 
-def _sound_batches(segment: Segment, offset: int) -> Iterator[Located]:
-    """The batches from the one that holds `offset` on. Behind one that rotted, which is told when it is read, they
-    go on with the next one that the index knows."""
+def _sound_batches(log: PartitionLog, segment: Segment, offset: int) -> Iterator[Located]:
+    """The batches from the one that holds `offset` on. Behind one that rotted, which is told when it is
+    read, they go on with the next one that the index knows."""
     damaged = -1
+    log.doubted.discard(segment.base_offset)
     while True:
         try:
             if damaged < 0:
@@ -175,6 +184,7 @@ def _sound_batches(segment: Segment, offset: int) -> Iterator[Located]:
             return
         except CorruptLogError as error:
             damaged = max(damaged, error.position)
+            log.doubted.add(segment.base_offset)
 
 
 def load_producer_snapshot(log: PartitionLog) -> int:

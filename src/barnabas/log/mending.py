@@ -17,7 +17,7 @@ from contextlib import suppress
 from struct import error as StructError
 from typing import NamedTuple
 
-from barnabas.log import swapping
+from barnabas.log import cutting, swapping
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import REPAIRED, OpenFiles
 from barnabas.log.partition_log import PartitionLog
@@ -284,4 +284,5 @@ def swap_in(log: PartitionLog, place: Place, size: int) -> bool:
         return False
     swapping.swap(log, [log.segments[at]], size, REPAIRED)
     log.segments[at].trust_from(0)
+    cutting.on_mended(log, base)
     return True

@@ -111,6 +111,8 @@ class PartitionLog(SegmentedLog):
         """Of the newest producer snapshot that was written or read."""
         self.new_snapshots: list[int] = []
         """Offsets of those that the device may not have."""
+        self.doubted: set[int] = set()
+        """Bases of segments of which `producers` says less than stood in them: a batch had rotted."""
         self.deleted_paths: list[str] = []
         """Files renamed to ``.deleted``; the owner removes them after ``file.delete.delay.ms``."""
         self.high_watermark = 0

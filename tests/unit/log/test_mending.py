@@ -192,3 +192,26 @@ def test_what_does_not_fit_the_gap_is_refused() -> None:
             Transplant(model.log, place, damage).add(wrong)
     assert not Transplant(model.log, place, damage).add(b"")
     assert Transplant(model.log, place, damage).add(right)
+
+
+def test_a_transaction_whose_end_rotted_is_over_once_that_is_mended() -> None:
+    """Nobody could read on behind its beginning until the next start."""
+    model, source = LogModel(3), LogModel(3)
+    for each in (model, source):
+        each.append_idempotent(3, 2, True)
+        each.end_transaction(3, False)
+        for _ in range(4):
+            each.append(1, 20)
+        each.sync()
+    segment = model.log.segments[model.log.segment_index(2)]
+    position = segment.position_of(2)
+    model.device.process_died()
+    model.device.rot(segment.path, position + 16)
+    model.reopen()
+    model.log.high_watermark = model.end
+    assert model.log.last_stable_offset == 0
+    with pytest.raises(CorruptLogError) as fault:
+        model.log.read(2, 1)
+    assert mend(model, source, fault.value)
+    assert model.log.last_stable_offset == model.end
+    model.check()
