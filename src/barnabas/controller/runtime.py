@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from barnabas.client.channels import Channels
@@ -46,7 +47,7 @@ from barnabas.metadata.records.abort_transaction_record import AbortTransactionR
 from barnabas.metadata.rows import Replayable
 from barnabas.metadata.snapshot import snapshot_values
 from barnabas.policy import NO_POLICIES, Policies
-from barnabas.ports import Ports, Rng, Wakeup
+from barnabas.ports import Ports, Rng, Wakeup, call_all
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
@@ -55,6 +56,8 @@ from barnabas.wire.request import Api, Parked
 from barnabas.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
+AFTER_FAULT_MS = 1_000.0
+"""Deadlines are looked at again so long after one could not be kept for a fault of the program."""
 Work = Iterator[Decision[Any]]
 """Long work in slices: each decision is committed before the next is made."""
 
@@ -253,8 +256,8 @@ class ControllerRuntime:
         self.finalized.on_resignation()
         waiting, self._waiting = [*self._waiting, *self._later], deque()
         self._later.clear()
-        for one in waiting:
-            one.refuse(ErrorCode.NOT_CONTROLLER, f"this controller resigned: {reason}")
+        told = f"this controller resigned: {reason}"
+        call_all(partial(one.refuse, ErrorCode.NOT_CONTROLLER, told) for one in waiting)
 
     def require_active(self) -> None:
         """Raises NOT_CONTROLLER with who is, where this controller is not the active one."""
@@ -446,8 +449,13 @@ class ControllerRuntime:
         if not self.may_decide:
             return
         now_ms = self.now_ms()
-        for timed in (self.liveness, self.recovery, self.rebalance, self.leader_search):
-            timed.on_time(now_ms)
+        all_timed = (self.liveness, self.recovery, self.rebalance, self.leader_search)
+        try:
+            call_all(partial(timed.on_time, now_ms) for timed in all_timed)
+        except Exception:
+            self.arm(now_ms + AFTER_FAULT_MS)  # not at once: what failed may be due still
+            raise
+        for timed in all_timed:
             self.arm(timed.deadline_ms())
 
     def on_connection_closed(self, connection_id: int) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from barnabas.controller import fencing, leaving
 from barnabas.controller.decision import Decision
+from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
 from barnabas.controller.pieces import STEP, STEPS_MAX
+from barnabas.controller.runtime import _Waiting
 from barnabas.controller.sweep import sweep
 from barnabas.metadata.bootstrap import bootstrap_records
 from barnabas.metadata.codec import encode_records
@@ -21,11 +23,13 @@ from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from barnabas.wire.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
 )
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
+from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 from tests.unit.controller.harness import Committed, World, uuid
 from tests.unit.metadata.strategies import holds
@@ -636,3 +640,38 @@ def test_the_log_of_an_older_metadata_version_is_written_in_its_records() -> Non
     assert (state.leader, state.isr) == (-1, (2,)), "without ELR the last member stays"
     versions = {value[1]: value[2] for b in world.quorum.batches for value in b.values}
     assert versions[3] == 0 and versions[5] == 0 and versions[0] == 2
+
+
+def test_a_fault_at_one_deadline_leaves_the_others_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.join(1)
+    controller, kept = world.controller, list[float]()
+
+    def fail(now_ms: float) -> None:
+        raise RuntimeError("a fault of the program")
+
+    monkeypatch.setattr(controller.liveness, "on_time", fail)
+    monkeypatch.setattr(controller.leader_search, "on_time", kept.append)
+    for _ in range(2):
+        assert controller._wakeup is not None
+        with pytest.raises(RuntimeError):
+            controller._on_wakeup()
+    assert len(kept) == 2
+
+
+def test_who_raises_when_the_controller_resigns_leaves_nobody_waiting() -> None:
+    world = World()
+    first, second = Parked(), Parked()
+    told = list[Message | None]()
+
+    def fail(answer: Message | None) -> None:
+        raise RuntimeError("a fault of the program")
+
+    first.attach(fail)
+    second.attach(told.append)
+    for parked in (first, second):
+        waiting = _Waiting(99, parked, CreateTopicsResponse(), CREATE_TOPICS, CREATE)
+        world.controller._waiting.append(waiting)
+    with pytest.raises(RuntimeError):
+        world.controller._resign("it is told to")
+    assert len(told) == 1 and not world.controller._waiting
