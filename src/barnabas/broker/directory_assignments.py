@@ -6,11 +6,12 @@ means that the metadata have moved on, and the next assignment will say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.partition import Partition
-from barnabas.ports import Ports
+from barnabas.ports import Ports, call_all
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.assign_replicas_to_dirs_request import (
@@ -101,19 +102,26 @@ class DirectoryAssignments:
         if isinstance(response, KafkaError) or response.error_code:
             code = response.code if isinstance(response, KafkaError) else response.error_code
             if code == ErrorCode.UNSUPPORTED_VERSION:
-                for key in told:
-                    self._answer(key, ErrorCode.NONE)
-            else:
-                for key, directory in told.items():
-                    self._pending.setdefault(key, directory)
+                self._answer_all(dict.fromkeys(told, ErrorCode.NONE), RETRY_MS)
+                return
+            for key, directory in told.items():
+                self._pending.setdefault(key, directory)
             self._schedule(RETRY_MS)
             return
-        for directory_data in response.directories:
-            for topic in directory_data.topics:
-                for partition in topic.partitions:
-                    key = (Uuid(topic.topic_id), partition.partition_index)
-                    self._answer(key, partition.error_code)
-        self._schedule(0.0)
+        codes = {
+            (Uuid(topic.topic_id), partition.partition_index): partition.error_code
+            for directory_data in response.directories
+            for topic in directory_data.topics
+            for partition in topic.partitions
+        }
+        self._answer_all(codes, 0.0)
+
+    def _answer_all(self, codes: Mapping[Key, int], delay_ms: float) -> None:
+        """What else is to be told follows `delay_ms` later."""
+        try:
+            call_all(partial(self._answer, key, code) for key, code in codes.items())
+        finally:
+            self._schedule(delay_ms)
 
     def _answer(self, key: Key, code: int) -> None:
         """The controller has spoken of `key`; of what it is told next it has not."""

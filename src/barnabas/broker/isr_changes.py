@@ -11,15 +11,16 @@ Version notes: version 3 carries the members' broker epochs (KIP-903).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.broker.partition import Partition
-from barnabas.ports import Ports
+from barnabas.ports import Ports, call_all
 from barnabas.replication.isr import PendingShrink
 from barnabas.replication.leader import IsrProposal
 from barnabas.types import Uuid
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.alter_partition_request import (
     AlterPartitionRequest,
     BrokerState,
@@ -135,22 +136,26 @@ class IsrChanges:
         if isinstance(response, KafkaError) or response.error_code:
             code = response.code if isinstance(response, KafkaError) else response.error_code
             self._ports.log(
-                "warning", "isr.change_not_answered", error=ErrorCode(code).name, changes=len(asked)
+                "warning", "isr.change_not_answered", error=code_of(code).name, changes=len(asked)
             )
             self._again(asked)
             return
+        told: list[Callable[[], None]] = []
         for topic in response.topics:
             for answer in topic.partitions:
                 pending = asked.pop((Uuid(topic.topic_id), answer.partition_index), None)
                 if pending is not None:
-                    self._on_partition(pending, answer)
-        if asked:
-            self._again(asked)
-        self._schedule()
+                    told.append(partial(self._on_partition, pending, answer))
+        try:
+            call_all(told)
+        finally:
+            if asked:
+                self._again(asked)
+            self._schedule()
 
     def _on_partition(self, pending: _Pending, answer: PartitionAnswer) -> None:
         partition, proposal = pending
-        code = ErrorCode(answer.error_code)
+        code = code_of(answer.error_code)
         leader = partition.leader
         if leader is None or not _is_current(pending):
             return
@@ -195,8 +200,7 @@ class IsrChanges:
 
     def _on_offer_again(self) -> None:
         refused, self._refused = self._refused, {}
-        for partition in refused:
-            partition.maybe_expand_isr()
+        call_all(partition.maybe_expand_isr for partition in refused)
 
     def _count(self, partition: Partition, before: tuple[int, ...], after: tuple[int, ...]) -> None:
         if len(after) < len(before):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.broker.directory_assignments import DirectoryAssignments
 from barnabas.broker.isr_changes import IsrChanges
 from barnabas.broker.partition import Partition
 from barnabas.metadata.changes import Changes
 from barnabas.replication.isr import Committed, PendingShrink
 from barnabas.replication.leader import IsrProposal
 from barnabas.types import Endpoint, Uuid
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages import assign_replicas_to_dirs_response as directories
 from barnabas.wire.messages.alter_partition_response import (
     AlterPartitionResponse,
     PartitionData,
@@ -79,3 +83,55 @@ def test_what_was_proposed_meanwhile_is_asked_with_the_answer() -> None:
     advance(ports, 1)
     [second] = hand.take().request.topics[0].partitions
     assert second.partition_index == 1
+
+
+def test_a_fault_at_one_answer_leaves_the_others_theirs() -> None:
+    ports, hand, topic_id = process(), Hand(), Uuid(b"t" * 16)
+    line = ControllerChannel(ports, hand, 30_000)
+    line.on_controller_change(1, Endpoint("controller", 1))
+    changes = IsrChanges(ports, line, 1, lambda: 5)
+    for index in range(2):
+        state = PendingShrink(Committed((1, 2)), (2,))
+        leader = SimpleNamespace(isr_state=state, isr=(1, 2))  # which cannot take anything back
+        partition: Any = SimpleNamespace(topic_id=topic_id, index=index, leader=leader, name="t")
+        changes.submit(partition, IsrProposal(0, 0, (1,), (5,), 0, state))
+    advance(ports, 1)
+    answers = [
+        PartitionData(partition_index=0, error_code=ErrorCode.INELIGIBLE_REPLICA),
+        PartitionData(partition_index=1, error_code=9_999),
+    ]
+    with pytest.raises(AttributeError):
+        hand.take().answer(
+            AlterPartitionResponse(topics=[TopicData(topic_id=topic_id, partitions=answers)])
+        )
+    advance(ports, 60)
+    [again] = hand.take().request.topics[0].partitions
+    assert again.partition_index == 1
+
+
+def test_a_fault_of_one_who_waits_for_a_directory_leaves_the_others_theirs() -> None:
+    ports, hand, topic_id = process(), Hand(), Uuid(b"t" * 16)
+    line = ControllerChannel(ports, hand, 30_000)
+    line.on_controller_change(1, Endpoint("controller", 1))
+    assignments, told = DirectoryAssignments(ports, line, 1, lambda: 5), list[int]()
+
+    def fail(code: int) -> None:
+        raise RuntimeError("a fault of the program")
+
+    def submit(index: int, on_answer: Callable[[int], None]) -> None:
+        partition: Any = SimpleNamespace(topic_id=topic_id, index=index)
+        assignments.submit(partition, topic_id, on_answer)
+
+    submit(0, fail)
+    submit(1, told.append)
+    advance(ports, 1)
+    asked = hand.take()
+    submit(2, told.append)
+    parts = [directories.PartitionData(partition_index=index) for index in range(2)]
+    topics = [directories.TopicData(topic_id=topic_id, partitions=parts)]
+    answer = directories.DirectoryData(id=topic_id, topics=topics)
+    with pytest.raises(RuntimeError):
+        asked.answer(directories.AssignReplicasToDirsResponse(directories=[answer]))
+    assert told == [0]
+    advance(ports, 1)
+    assert hand.take().request.directories[0].topics[0].partitions[0].partition_index == 2
