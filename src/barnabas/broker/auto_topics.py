@@ -17,7 +17,7 @@ from barnabas.ports import Ports
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.envelope import unwrap, wrap
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -118,7 +118,7 @@ class AutoTopics:
                     "warning",
                     "topic.auto_create_failed",
                     topics=[topic.name],
-                    why=f"{ErrorCode(topic.error_code).name}: {topic.error_message}",
+                    why=f"{code_of(topic.error_code).name}: {topic.error_message}",
                 )
 
     def on_metadata(self, changes: Changes) -> None:

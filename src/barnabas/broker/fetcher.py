@@ -34,7 +34,7 @@ from barnabas.replication.follower import (
 )
 from barnabas.replication.sessions import Wanted
 from barnabas.types import Endpoint, Uuid
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 
 LOST_RETRY_MS = 50.0
@@ -228,7 +228,7 @@ class Fetcher:
             self.pump()
         elif response.error_code:
             self._losses = 0
-            self._on_session_error(ErrorCode(response.error_code))
+            self._on_session_error(code_of(response.error_code))
             self._end_round()
         else:
             self._losses = 0
@@ -315,7 +315,7 @@ class Fetcher:
             return  # the answer to what this broker does not ask any more
         try:
             if data.error_code:
-                self._on_error(key, followed, ErrorCode(data.error_code))
+                self._on_error(key, followed, code_of(data.error_code))
             elif data.diverging_epoch.epoch >= 0:
                 self._truncate(key, followed, data)
             else:

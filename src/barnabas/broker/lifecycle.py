@@ -21,7 +21,7 @@ from barnabas.broker.controller_channel import ControllerChannel
 from barnabas.metadata.features import supported
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import Endpoint, Uuid, uuid_text
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from barnabas.wire.messages.broker_registration_request import (
@@ -141,7 +141,7 @@ class Lifecycle:
         self._in_flight = False
         if self.phase is Phase.STOPPED:
             return
-        code = ErrorCode(response.code if isinstance(response, KafkaError) else response.error_code)
+        code = code_of(response.code if isinstance(response, KafkaError) else response.error_code)
         if code == ErrorCode.NONE and not isinstance(response, KafkaError):
             self.broker_epoch = response.broker_epoch
             if self.phase is Phase.STARTING:
@@ -230,7 +230,7 @@ class Lifecycle:
         self._in_flight = False
         if self.phase is Phase.STOPPED:
             return
-        code = ErrorCode(response.code if isinstance(response, KafkaError) else response.error_code)
+        code = code_of(response.code if isinstance(response, KafkaError) else response.error_code)
         if isinstance(response, KafkaError) or code:
             self._on_heartbeat_failed(code)
             return
@@ -245,7 +245,14 @@ class Lifecycle:
         elif not response.is_fenced and self.phase is Phase.FENCED:
             self.phase = Phase.RUNNING
             self.ports.log("info", "broker.unfenced", epoch=self.broker_epoch)
-            self.on_unfenced()
+            try:
+                self.on_unfenced()
+            finally:  # a fault there is not the end of this broker
+                self._go_on()
+            return
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self._urgent:
             self._heartbeat()
         else:

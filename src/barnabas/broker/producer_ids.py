@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from barnabas.broker.controller_channel import ControllerChannel
+from barnabas.ports import call_all
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from barnabas.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
@@ -74,14 +76,12 @@ class ProducerIds:
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no block of producer ids could be had"
             )
             waiting, self._waiting = self._waiting, deque()
-            for on_id in waiting:
-                on_id(error)
+            call_all(partial(on_id, error) for on_id in waiting)
             return
         start = response.producer_id_start
         self._following = range(start, start + response.producer_id_len)
         waiting, self._waiting = self._waiting, deque()
-        for on_id in waiting:
-            self.allocate(on_id)
+        call_all(partial(self.allocate, on_id) for on_id in waiting)
 
     def __repr__(self) -> str:
         return f"ProducerIds(next {self._next} of {self._end}, {len(self._waiting)} waiting)"

@@ -38,7 +38,7 @@ from barnabas.wire.dispatch import (
     encode_or_error,
     parse_header,
 )
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.default_principal_data import DefaultPrincipalData
 from barnabas.wire.messages.envelope_request import EnvelopeRequest
 from barnabas.wire.messages.envelope_response import EnvelopeResponse
@@ -71,7 +71,7 @@ def unwrap(response: EnvelopeResponse, ctx: RequestContext) -> Message:
     """The inner response. Raises `KafkaError` (the envelope's own code; NOT_CONTROLLER means ask
     again) or `MalformedError`."""
     if response.error_code != ErrorCode.NONE or response.response_data is None:
-        raise KafkaError(ErrorCode(response.error_code), "the controller refused the envelope")
+        raise KafkaError(code_of(response.error_code), "the controller refused the envelope")
     schema = API_SCHEMAS[ctx.api_key]
     data = memoryview(response.response_data)
     position = 4

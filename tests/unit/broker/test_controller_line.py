@@ -176,6 +176,15 @@ class TestForwarding:
             advance(ports, 10)
         assert got[0].topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
+    def test_a_code_of_a_later_version_is_an_answer(
+        self, hand: Hand, line: ControllerChannel
+    ) -> None:
+        request = CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+        got: list[Any] = []
+        forward(line, CREATE_TOPICS, request, self.context(7), 500).attach(got.append)
+        hand.take().answer(EnvelopeResponse(error_code=9_999))
+        assert got[0].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
     def test_who_waits_no_longer_leaves_the_others_their_answers(self) -> None:
         world, asked = World(), list[Parked]()
 
@@ -222,6 +231,25 @@ class TestProducerIds:
         for _ in range(3):
             ids.allocate(given.append)
         assert given == [*range(100, 110), 500, 501]
+
+    @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.STALE_BROKER_EPOCH])
+    def test_a_fault_of_one_leaves_the_others_their_ids(
+        self, hand: Hand, line: ControllerChannel, code: ErrorCode
+    ) -> None:
+        ids = ProducerIds(line, 1, lambda: 9)
+        given: list[Any] = []
+
+        def fail(given: Any) -> None:
+            raise RuntimeError("a fault of the program")
+
+        ids.allocate(fail)
+        ids.allocate(given.append)
+        block = AllocateProducerIdsResponse(
+            error_code=code, producer_id_start=100, producer_id_len=10
+        )
+        with pytest.raises(RuntimeError):
+            hand.take().answer(block)
+        assert len(given) == 1
 
     def test_without_a_block_the_client_may_ask_again(
         self, hand: Hand, line: ControllerChannel
@@ -277,6 +305,29 @@ class TestLifecycle:
         assert isinstance(beat.request, BrokerHeartbeatRequest)
         assert beat.purpose == "heartbeat"
         assert not beat.request.want_shut_down
+
+    def test_a_code_of_a_later_version_is_not_the_end_of_it(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle
+    ) -> None:
+        hand.take().answer(BrokerRegistrationResponse(error_code=9_999))
+        advance(ports, 1000)
+        self.running(hand, life)
+        advance(ports, 2010)
+        hand.take().answer(BrokerHeartbeatResponse(error_code=9_999))
+        advance(ports, 2010)
+        assert isinstance(hand.take().request, BrokerHeartbeatRequest)
+
+    def test_a_fault_when_it_is_unfenced_is_not_the_end_of_it(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle
+    ) -> None:
+        def fail() -> None:
+            raise RuntimeError("a fault of the program")
+
+        life.on_unfenced = fail
+        with pytest.raises(RuntimeError):
+            self.running(hand, life)
+        advance(ports, 2010)
+        assert isinstance(hand.take().request, BrokerHeartbeatRequest)
 
     def test_a_new_controller_hears_of_it_at_once(
         self, hand: Hand, life: Lifecycle, line: ControllerChannel

@@ -371,3 +371,11 @@ def test_a_fault_at_one_partition_does_not_keep_the_others_from_being_fetched(
     world.follow(epoch=1)
     world.answer()
     assert world.asked()[0].fetch_offset == 0
+
+
+def test_a_code_of_a_later_version_is_not_the_end_of_fetching(world: World) -> None:
+    world.follow()
+    world.hand.take().answer(FetchResponse(error_code=9_999))
+    advance(world.ports, 2_000)
+    world.answer(data(0, b"x", high_watermark=0))
+    assert world.log(0).log_end_offset == 1
