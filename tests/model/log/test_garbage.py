@@ -15,6 +15,8 @@ from barnabas.record.batch import iterate
 from barnabas.sim.disk import SimDisk
 from tests.effort import examples
 from tests.model.log.log_model import DIRECTORY
+from tests.model.log.moving_log import PARTITION, MovingPlainLog
+from tests.unit.log.directories_world import PATHS
 from tests.unit.log.test_rot import hundred, opened
 
 EXAMPLES = examples(int(os.environ.get("BARNABAS_MODEL_EXAMPLES", "2000")) // 10)
@@ -23,14 +25,14 @@ BATCHES = 100
 """In the log."""
 
 
-def spoil(disk: SimDisk, rng: random.Random) -> None:
+def files_below(disk: SimDisk, directory: str) -> list[str]:
+    files = sorted(path for path in disk.names if path.startswith(f"{directory}/"))
+    return [path for path in files if disk.names[path] is not None and disk.file(path).data]
+
+
+def spoil(disk: SimDisk, rng: random.Random, directory: str = DIRECTORY) -> None:
     """Zeros or garbage somewhere in one of its files."""
-    files = [
-        path
-        for path in sorted(disk.names)
-        if path.startswith(f"{DIRECTORY}/") and disk.file(path).data
-    ]
-    data = disk.file(rng.choice(files)).data
+    data = disk.file(rng.choice(files_below(disk, directory))).data
     at = rng.randrange(len(data))
     size = min(rng.choice(SECTORS), len(data) - at)
     data[at : at + size] = bytes(size) if rng.random() < 0.5 else rng.randbytes(size)
@@ -39,7 +41,7 @@ def spoil(disk: SimDisk, rng: random.Random) -> None:
 def read_all(log: PartitionLog) -> None:
     """Each offset is told to be corrupt, or is in the batch that is read for it."""
     log.move_high_watermark(log.log_end_offset)
-    for offset in range(log.log_end_offset):
+    for offset in range(log.log_start_offset, log.log_end_offset):
         try:
             read = log.read(offset, 1)
         except CorruptLogError:
@@ -76,3 +78,41 @@ def test_garbage_anywhere_is_told_and_never_served(
             log.search_job(timestamp)()
     with suppress(CorruptLogError):
         log.delete_old_segments(10**15)
+
+
+@settings(max_examples=EXAMPLES // 2, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 32),
+    how=st.sampled_from(["stop", "kill", "power"]),
+    directory=st.sampled_from(PATHS),
+    is_gone=st.booleans(),
+)
+def test_garbage_anywhere_in_a_directory_ends_no_node(
+    seed: int, how: str, directory: str, is_gone: bool
+) -> None:
+    """Or a file that is gone: where that is a log's after a clean end, nobody reads on behind it."""
+    model = MovingPlainLog(seed)
+    rng, world = model.rng, model.world
+    for _ in range(3):
+        model.append(rng.choice([3, 12]), rng.choice([5, 90, 200]))
+        model.commit()
+        model.wait(rng.choice([1, 4000]))
+    model.begin_move()
+    model.copy_some(rng.choice([1, 3, 1000]))
+    end = model.log.log_end_offset
+    if how == "stop":
+        world.stop()
+    else:
+        world.kill(power_loss=how == "power")
+    if is_gone and how == "stop":
+        del world.disk.names[rng.choice(files_below(world.disk, directory))]
+    elif files_below(world.disk, directory):
+        spoil(world.disk, rng, directory)
+    world.start()
+    log = world.logs.logs.get(PARTITION)
+    if log is not None and (how == "stop" or log.log_end_offset <= end):
+        assert log.log_end_offset <= end
+        read_all(log)
+    world.run_ms(150_000)
+    world.stop()
+    world.start()
