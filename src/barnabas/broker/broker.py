@@ -230,6 +230,8 @@ class Broker:
             changes = self._maybe_admit()
             if not changes:
                 return
+        if changes.topics_deleted or changes.everything:
+            _end_former_coordinators(self)
         self.replicas.apply(changes)
         if changes.everything:
             self.replicas.waiting.when_done(self.moves.resume)
@@ -405,3 +407,13 @@ def _somebody_leaves(image: MetadataImage, changes: Changes) -> bool:
         broker_id in image.brokers and image.brokers[broker_id].in_controlled_shutdown
         for broker_id in changes.brokers
     )
+
+
+def _end_former_coordinators(broker: Broker) -> None:
+    """What groups write by a topic that is gone goes with it, also while the end of its replicas here waits
+    for its turn."""
+    topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
+    for index in sorted(broker.groups.shards):
+        led = broker.replicas.by_name.get((OFFSETS_TOPIC, index))
+        if led is None or topic is None or led.topic_id != topic.id:
+            broker.groups.on_resigned(index)

@@ -445,3 +445,12 @@ def on_start_moved(partition: Partition) -> None:
     for watcher in (*partition.append_watchers, *partition.high_watermark_watchers):
         watcher.session.mark(watcher)
     partition._low_watermark_waiters.look()
+
+
+def leave_readers_by_name(partition: Partition) -> None:
+    """Another topic has its name by now: who reads it by name means that one."""
+    for watchers in (partition.append_watchers, partition.high_watermark_watchers):
+        for watcher in [watcher for watcher in watchers if not watcher.session.uses_ids]:
+            del watchers[watcher]
+            watcher.partition = watcher.follower = None
+            partition._tell(watcher)

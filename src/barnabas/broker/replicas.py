@@ -19,7 +19,7 @@ from typing import Protocol
 
 from barnabas.broker.fetcher_pool import FetcherPool
 from barnabas.broker.isr_changes import IsrChanges
-from barnabas.broker.partition import Partition, on_start_moved
+from barnabas.broker.partition import Partition, leave_readers_by_name, on_start_moved
 from barnabas.broker.repairs import Repairs
 from barnabas.broker.replica_changes import Key, ReplicaChanges
 from barnabas.broker.topic_configs import TopicConfigs
@@ -188,6 +188,9 @@ class ReplicaTable:
 
     def _apply_everything(self) -> None:
         mine = [(topic.id, index) for topic, index in self.image.partitions_of(self.node_id)]
+        for (topic_id, _), partition in self.by_id.items():
+            if topic_id not in self.image.topics_by_id:
+                leave_readers_by_name(partition)
         self.waiting.add(dict.fromkeys([*self.by_id, *mine]))
         # What is left on disk is of partitions that this broker has no replica of any more.
         known = {*self.logs.logs, *self.logs.rivals, *self.logs.futures.logs}
@@ -207,6 +210,9 @@ class ReplicaTable:
                 for index, replicas in enumerate(topic.replicas):
                     if self.node_id in replicas:
                         told[topic_id, index] = None
+                    former = self.by_name.get((topic.name, index))
+                    if former is not None and former.topic_id != topic_id:
+                        leave_readers_by_name(former)
         for key in changes.partitions:
             topic = self.image.topics_by_id.get(key[0])
             mine = (

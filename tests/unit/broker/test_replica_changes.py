@@ -11,7 +11,7 @@ from barnabas.broker.replica_changes import KNOWN_SLICE, NEW_SLICE, Key, Replica
 from barnabas.metadata.image import TOPIC
 from barnabas.metadata.topic import PartitionState
 from barnabas.record.builder import build_batch
-from barnabas.types import TopicPartition, Uuid
+from barnabas.types import OFFSETS_TOPIC, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -20,10 +20,16 @@ from barnabas.wire.messages.alter_partition_reassignments_request import (
 )
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
+)
+from barnabas.wire.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
 )
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.unit.broker.world import Cluster
@@ -282,6 +288,70 @@ def test_what_is_written_to_a_topic_made_anew_is_not_lost_with_the_former_one() 
     cluster.until(lambda: not len(line))
     assert cluster.produce([b"new"], version=12).error_code == ErrorCode.NONE
     assert cluster.values(cluster.fetch()) == [b"new"]
+
+
+def held_back(cluster: Cluster) -> Callable[[], None]:
+    """Every replica waits for its turn, until what is given is called."""
+    line = cluster.broker().replicas.waiting
+    all_wait = lambda told: [line._line_of(key).setdefault(key) for key in told]  # noqa: E731
+    line.add, add = all_wait, line.add  # type: ignore[method-assign,assignment]
+
+    def go_on() -> None:
+        line.add = add  # type: ignore[method-assign]
+        line._schedule()
+        cluster.until(lambda: not len(line))
+
+    return go_on
+
+
+def made_anew(cluster: Cluster, name: str) -> None:
+    cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=5000))
+    cluster.until(lambda: name not in cluster.broker().image.topics_by_name)
+    cluster.create_topic(name)
+
+
+def test_no_group_commits_by_a_former_topic_of_offsets() -> None:
+    """It was acknowledged, and went with the former topic's replica when that had its turn."""
+    cluster = Cluster(1)
+    cluster.create_topic("t")
+    cluster.create_topic(OFFSETS_TOPIC)
+    one = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[one])]
+
+    def commit() -> int:
+        answer = cluster.ask(OffsetCommitRequest(group_id="g", topics=topics), 1, 9)
+        return int(answer.topics[0].partitions[0].error_code)
+
+    cluster.until(lambda: commit() == ErrorCode.NONE)
+    go_on = held_back(cluster)
+    made_anew(cluster, OFFSETS_TOPIC)
+    assert commit() == ErrorCode.NOT_COORDINATOR
+    go_on()
+    cluster.until(lambda: commit() == ErrorCode.NONE)
+
+
+def test_who_reads_a_topic_by_name_in_a_session_reads_no_former_one() -> None:
+    cluster = Cluster(1)
+    cluster.create_topic("t")
+    cluster.produce([b"old"])
+    opened = cluster.ask(by_name(cluster.fetch_request(session=(0, 0))), 1, 12)
+    assert cluster.values(opened.responses[0].partitions[0]) == [b"old"]
+    go_on = held_back(cluster)
+    made_anew(cluster, "t")
+    ask = by_name(cluster.fetch_request(session=(opened.session_id, 1)))
+    [told] = cluster.ask(ask, 1, 12).responses[0].partitions
+    assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    go_on()
+    cluster.produce([b"new"])
+    ask = by_name(cluster.fetch_request(session=(opened.session_id, 2)))
+    [told] = cluster.ask(ask, 1, 12).responses[0].partitions
+    assert cluster.values(told) == [b"new"]
+
+
+def by_name(request: FetchRequest) -> FetchRequest:
+    for topic in request.topics:
+        topic.topic_id = Uuid(bytes(16))
+    return request
 
 
 def set_min_isr(least: str) -> IncrementalAlterConfigsRequest:
