@@ -119,8 +119,9 @@ def open_log(
         disk.make_dirs(directory)
         cutting.start_empty(log, log_start_offset)
         return Opened(log, 0, "")
-    names = clear_leftovers(disk, directory)
-    gone = _stand_in_for_lost(disk, directory, names) if clean else []
+    found = disk.list_dir(directory)
+    names = clear_leftovers(disk, directory, found)
+    gone = _stand_in_for_lost(disk, directory, names, found) if clean else []
     names = _drop_orphans(disk, directory, sorted([*names, *gone]))
     for name in names:
         base = offset_of(name) if name.endswith(LOG) else None
@@ -158,10 +159,9 @@ def open_log(
     return Opened(log, cut.size, cut.fault or lost)
 
 
-def clear_leftovers(disk: Disk, directory: str) -> list[str]:
-    """Finish or undo what a crash interrupted (see :mod:`barnabas.log.swapping`); the names that are left,
-    sorted."""
-    names = disk.list_dir(directory)
+def clear_leftovers(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Finish or undo what a crash interrupted (see :mod:`barnabas.log.swapping`) of what is found there; the
+    names that are left, sorted."""
     left = [name for name in names if name.endswith(INTERRUPTED)]
     swapped = {offset_of(name) for name in left if name.endswith(LOG + SWAP)}
     changed = False
@@ -175,12 +175,14 @@ def clear_leftovers(disk: Disk, directory: str) -> list[str]:
     return disk.list_dir(directory) if changed else names
 
 
-def _stand_in_for_lost(disk: Disk, directory: str, names: list[str]) -> list[str]:
-    """Nothing is half gone after a clean end: where indexes stand without their batches, behind another
-    segment, these were lost. Readers went on behind them and nobody knew. In their place comes a file of rot,
-    which is told and mended like any; the names of such files."""
+def _stand_in_for_lost(disk: Disk, directory: str, names: list[str], found: list[str]) -> list[str]:
+    """Nothing is half gone after a clean end, but what was being renamed when a process was killed that had
+    written nothing yet: where indexes stand without their batches, behind another segment, these were lost.
+    Readers went on behind them and nobody knew. In their place comes a file of rot, which is told and mended
+    like any; the names of such files."""
     logs = {name[:20] for name in names if name.endswith(LOG)}
-    alone = {name[:20] for name in names if name.endswith((INDEX, TIME_INDEX))} - logs
+    deleted = {name[:20] for name in found if name.endswith(LOG + DELETED)}
+    alone = {name[:20] for name in names if name.endswith((INDEX, TIME_INDEX))} - logs - deleted
     lost = [f"{base}{LOG}" for base in sorted(alone) if logs and base > min(logs)]
     for name in lost:
         disk.write_atomic(f"{directory}/{name}", STAND_IN)

@@ -7,7 +7,7 @@ import pytest
 from barnabas.log import mending
 from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.files import LOG
+from barnabas.log.files import DELETED, LOG
 from barnabas.record.batch import iterate
 from barnabas.types import TopicPartition
 from tests.unit.log.directories_world import PATHS, DirectoriesWorld
@@ -98,6 +98,19 @@ def test_batches_that_are_gone_from_the_middle_are_told_with_every_look(at: int)
         assert place is not None
         assert mending.examine(place) == mending.Damage(0, base, 1, end)
         (world.kill if ending == "kill" else lambda: world.stop(broker_epoch=6))()
+
+
+def test_what_compaction_had_just_taken_is_not_lost() -> None:
+    """It runs before the broker is in the cluster, while the proof of the clean end holds."""
+    closed = Closed()
+    world = closed.world
+    world.start(writing=False)
+    path = world.logs.logs[T0].segments[1].path
+    world.process.disk.rename(path, path + DELETED)
+    world.kill()
+    world.start(writing=False)
+    assert path not in world.disk.names
+    assert world.logs.previous_broker_epoch == 5
 
 
 def test_what_is_whole_is_vouched_for_with_every_start() -> None:
