@@ -183,7 +183,9 @@ class Committed(NamedTuple):
     size: int
 
 
-def committed_batches(records: Buffer, from_offset: int, end_offset: int) -> Committed:
+def committed_batches(
+    records: Buffer, from_offset: int, end_offset: int, *, check_crc: bool = True
+) -> Committed:
     """The whole batches of a run that lie in [from_offset, end_offset), data only, values as views.
     Raises :class:`CorruptBatchError`."""
     view = memoryview(records)
@@ -191,13 +193,15 @@ def committed_batches(records: Buffer, from_offset: int, end_offset: int) -> Com
     unpack = HEADER.unpack_from
     position, total, epoch = 0, len(view), -1
     while total - position >= HEADER_SIZE:
-        base, length, batch_epoch, _, _, attributes, last_delta, _, stamp, _, _, _, count = unpack(
-            view, position
+        base, length, batch_epoch, _, crc, attributes, last_delta, _, stamp, _, _, _, count = (
+            unpack(view, position)
         )
         end = position + LENGTH_PREFIX + length
         next_offset = base + last_delta + 1
         if end > total or next_offset > end_offset or end <= position:
             break
+        if check_crc and crc32c(view[position + CRC_FROM : end]) != crc:
+            raise CorruptBatchError(position, "CRC does not match")
         if next_offset > from_offset:
             if not attributes & CONTROL:
                 start = position + HEADER_SIZE

@@ -161,6 +161,7 @@ def test_rotten_log_is_not_handed_on_and_its_readers_get_a_snapshot(
         node.kill()
         node.start()
     quorum.elect()
+    quorum.run_until(lambda: all(len(node.journal.values) == 90 for node in others))
     rot_for(late, end)
     for node in others if restart_after else []:
         node.kill()
