@@ -94,6 +94,8 @@ class SimNode:
         """Its ``log.dirs`` from the next start on; the first one has the metadata log too."""
         self.moved = 0
         """By how much its ports differ from the usual ones, from the next start on."""
+        self.before_start: list[Callable[[], None]] = []
+        """What is repaired when it is started next."""
 
     @property
     def client_port(self) -> int:
@@ -115,6 +117,8 @@ class SimNode:
         if self.is_up:
             return
         world = self.cluster.world
+        while self.before_start:
+            self.before_start.pop()()
         process = self.machine.start_process()
         process.on_halt = self._halted
         process.owner = self

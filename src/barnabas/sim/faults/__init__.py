@@ -1,8 +1,8 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
 The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `within`,
-`networks`, `clocks`, `disks`, `directories` and `membership`; `budget` says how much may be broken at once.
-Every fault ends: the schedule repairs what it broke.
+`networks`, `clocks`, `disks`, `found_late`, `directories` and `membership`; `budget` says how much may be
+broken at once. Every fault ends: the schedule repairs what it broke.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from barnabas.sim.faults import (
     crashes,
     directories,
     disks,
+    found_late,
     membership,
     networks,
     within,
@@ -61,6 +62,8 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "rot": disks.rot,
     "rot-at-rest": disks.rot_at_rest,
     "rot-metadata": disks.rot_metadata,
+    "misread-metadata": found_late.misread_metadata,
+    "rot-of-coordinator": found_late.rot_of_coordinator,
     "disk-away": disks.disk_away,
     "other-directories": disks.other_directories,
     "moves": directories.moves,
@@ -74,6 +77,7 @@ LOSE_DATA = frozenset({
     "disk-failure",
     "rot",
     "rot-at-rest",
+    "rot-of-coordinator",
     "ambush-power",
     "power-within",
     "other-directories",

@@ -21,6 +21,7 @@ from barnabas.sim.workload.administration import (
     move_replicas,
 )
 from barnabas.sim.workload.groups import GROUPS
+from barnabas.sim.workload.settings import SETTINGS
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
@@ -285,4 +286,5 @@ HABITS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "tends offsets": tend_offsets,
     **ADMINISTRATION,
     **GROUPS,
+    **SETTINGS,
 }

@@ -1,0 +1,121 @@
+"""Damage that somebody meets long after it was done: while the node runs, or when it begins to lead."""
+
+from __future__ import annotations
+
+from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
+from barnabas.sim.cluster import SimNode
+from barnabas.sim.faults.strike import Strike
+from barnabas.types import OFFSETS_TOPIC
+
+LOOKS_MS, LOOKS_MAX = 20.0, 300
+"""How often, and how many times at most, somebody looks whether a replica is in sync again."""
+
+
+def misread_metadata(s: Strike) -> bool:
+    """A node is killed, and when it is about to come back the disk of another, mostly of the active
+    controller, gives one wrong bit of the metadata log or of a snapshot: of what was written last more often
+    than the rest. So it is until that is started again, or repaired. Nothing is lost by it."""
+    up = s.cluster.up()
+    if len(up) < 2:
+        return False
+    away = s.rng.choice(up)
+    s.note(f"node {away.id} is to miss some metadata")
+    away.kill()
+
+    def back() -> None:
+        active = s.cluster.active_controller() if s.rng.random() < 0.8 else s.any_node()
+        if active is not None and active is not away and not s.cluster.is_healed:
+            _misread(s, active)
+        s.world.after(s.wait_ms(1, 20), away.start)
+
+    s.world.after(s.wait_ms(200, 1000, 3000), back)
+    return True
+
+
+def _misread(s: Strike, node: SimNode) -> None:
+    disk = node.machine.disk
+    paths = [
+        path
+        for path in disk.below(f"/data/{METADATA_DIRECTORY}")
+        if path.endswith((".log", ".checkpoint")) and disk.content(path)
+    ]
+    if not paths:
+        return
+    snapshots = [path for path in paths if path.endswith(".checkpoint")]
+    logs = [path for path in paths if path.endswith(".log")]
+    path = s.rng.choice([*snapshots[-1:], *logs[-1:], *logs[-1:], s.rng.choice(paths)])
+    size = len(disk.content(path))
+    last = path.endswith(".log") and s.rng.random() < 0.7
+    position = s.rng.randrange(max(0, size - 800), size) if last else s.rng.randrange(size)
+    bit, file = s.rng.randrange(8), disk.file(path)
+    s.note(f"node {node.id}: bit {bit} of byte {position} of {path} is misread")
+    disk.rot(path, position, bit)
+    s.budget.on_rot(disk, path)
+    disk.totals["metadata_bits_rotted"] += 1
+    s.count("metadata bits misread")
+
+    def heal() -> None:
+        if file.is_rotten():
+            file.rot(position, bit)
+
+    node.before_start.append(heal)
+    s.repair_later(s.wait_ms(3000, 6000), heal)
+
+
+def rot_of_coordinator(s: Strike) -> bool:
+    """A follower of a partition of the groups is killed, and while it is away a bit flips in that. When it
+    is in sync again the leader is killed: whoever coordinates next reads what rotted."""
+    image, node = s.budget.image(), s.any_broker()
+    if image is None or node is None or not s.budget.may_lose_data(node):
+        return False
+    topic = image.topics_by_name.get(OFFSETS_TOPIC)
+    followed = [
+        state
+        for state in (topic.partitions() if topic is not None else ())
+        if node.id in state.isr and state.leader not in (-1, node.id)
+    ]
+    disk = node.machine.disk
+    found = [
+        (path, state.partition)
+        for state in followed
+        for directory in node.directories
+        for path in disk.below(f"{directory}/{OFFSETS_TOPIC}-{state.partition}")
+        if path.endswith(".log") and disk.content(path)
+    ]
+    if not found:
+        return False
+    path, partition = s.rng.choice(found)
+    position, bit = s.rng.randrange(len(disk.content(path))), s.rng.randrange(8)
+    s.budget.on_lost(node)
+    node.kill()
+    s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
+    disk.rot(path, position, bit)
+    s.budget.on_rot(disk, path)
+    s.count("coordinators' bits rotted")
+    s.world.after(s.wait_ms(20, 200), node.start)
+    _kill_leader_when_in_sync(s, node, partition)
+    return True
+
+
+def _kill_leader_when_in_sync(s: Strike, node: SimNode, partition: int) -> None:
+    left = LOOKS_MAX
+
+    def look() -> None:
+        nonlocal left
+        left -= 1
+        if s.cluster.is_healed or left < 0:
+            return
+        image = s.budget.image() if node.is_up else None
+        topic = image.topics_by_name.get(OFFSETS_TOPIC) if image is not None else None
+        broker = image.brokers.get(node.id) if image is not None else None
+        if topic is not None and broker is not None and not broker.fenced:
+            state = topic.partition(partition)
+            if node.id in state.isr and state.leader not in (-1, node.id):
+                leader = s.cluster.nodes[state.leader]
+                s.note(f"node {leader.id}, which leads {OFFSETS_TOPIC}-{partition}, is killed")
+                leader.kill()
+                s.restart_later(leader)
+                return
+        s.world.after(LOOKS_MS, look)
+
+    s.world.after(LOOKS_MS, look)
