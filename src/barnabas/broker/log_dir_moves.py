@@ -29,7 +29,7 @@ from barnabas.log.partition_log import PartitionLog
 from barnabas.ports import Ports, Wakeup
 from barnabas.record.batch import CorruptBatchError
 from barnabas.types import Buffer, TopicPartition
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 SLICE_BYTES = 1 << 20
@@ -195,7 +195,12 @@ class LogDirMoves:
         due = [m for m in self._moves.values() if not m.waits and m.due_ms <= began]
         if due:
             move = min(due, key=lambda move: move.due_ms)
-            copied = self._try_step(move)
+            try:
+                copied = self._try_step(move)
+            except Exception as error:  # a fault of this program: told as one, and others go on
+                self._retry(move, repr(error))
+                self._arm()
+                raise
             now = self._ports.clock.now_ms()
             move.due_ms = max(move.due_ms, now)
             rate = float(self._texts().get(RATE) or 0)
@@ -333,7 +338,7 @@ class LogDirMoves:
                 move.due_ms = 0.0
             else:
                 move.told = Told.NOTHING
-                self._retry(move, f"the controller says {ErrorCode(code).name}")
+                self._retry(move, f"the controller says {code_of(code).name}")
             self._arm()
 
         self._assignments.submit(move.partition, home.directory_id, on_answer)

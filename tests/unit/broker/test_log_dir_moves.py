@@ -235,3 +235,30 @@ def test_a_move_goes_on_where_memory_keeps_nothing_that_was_read() -> None:
     target = other(cluster)
     assert move(cluster, target.path) == "NONE"
     cluster.until(lambda: home(cluster) is target)
+
+
+def test_a_fault_in_one_move_ends_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(directories=2)
+    targets = {}
+    for topic in ("t", "u"):
+        cluster.create_topic(topic)
+        cluster.produce([b"x"], topic=topic)
+        targets[topic] = other(cluster, topic)
+    moves = cluster.broker().moves
+    step, faults = moves._step, list[Any]()
+
+    def fail_once(one: Any) -> int:
+        if len(moves.describe()) == 2 and not faults:
+            faults.append(one)
+            raise RuntimeError("a fault of the program")
+        if faults:
+            return step(one)
+        one.due_ms = cluster.sim.world.now_ms + 10
+        return 0
+
+    monkeypatch.setattr(moves, "_step", fail_once)
+    with pytest.raises(RuntimeError):
+        for topic, target in targets.items():
+            move(cluster, target.path, topic)
+        cluster.run(1000)
+    cluster.until(lambda: all(home(cluster, topic) is there for topic, there in targets.items()))
