@@ -87,6 +87,9 @@ RARE = {
     "voters": 6.0,
     "rot": 3.0,
     "rot-at-rest": 3.0,
+    "rot-of-coordinator": 3.0,
+    "misread-metadata": 3.0,
+    "moves": 2.0,
 }
 """Kinds of fault that come less often, or more, than others."""
 OFTEN = {"tends offsets": 2.0, "gives up brokers": 4.0, "switches ELR off": 4.0}
