@@ -69,6 +69,9 @@ class Log:
     def read(self, offset: int, size: int, up_to: int) -> bytes:
         return next(data for base, data in self.batches if base >= offset)
 
+    def is_tail(self, offset: int) -> bool:
+        return False
+
 
 class Node:
     """What follows the metadata log, turn by turn."""

@@ -47,7 +47,7 @@ def _misread(s: Strike, node: SimNode) -> None:
     size = len(disk.content(path))
     last = path.endswith(".log") and s.rng.random() < 0.7
     position = s.rng.randrange(max(0, size - 800), size) if last else s.rng.randrange(size)
-    bit, file = s.rng.randrange(8), disk.file(path)
+    bit, wrong = s.rng.randrange(8), [disk.file(path)]
     s.note(f"node {node.id}: bit {bit} of byte {position} of {path} is misread")
     disk.rot(path, position, bit)
     s.budget.on_rot(disk, path)
@@ -55,8 +55,10 @@ def _misread(s: Strike, node: SimNode) -> None:
     s.count("metadata bits misread")
 
     def heal() -> None:
-        if file.is_rotten():
-            file.rot(position, bit)
+        while wrong:  # once: what is wrong later is another bit
+            file = wrong.pop()
+            if file.is_rotten() and position in file.damage:
+                file.rot(position, bit)
 
     node.before_start.append(heal)
     s.repair_later(s.wait_ms(3000, 6000), heal)
