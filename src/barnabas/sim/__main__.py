@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
 from barnabas.sim.faults import KINDS
 from barnabas.sim.journal import Journal, JournalError, play_chunk
@@ -89,11 +90,23 @@ def kinds_of(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str
     return kinds
 
 
+def end_with_parent() -> None:
+    """Begins a worker: where whoever asked is killed, nobody would hear what it finds."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
 def play_many(seeds: range, plan: Plan, lines: int, jobs: int = 1) -> int:
     """Play `seeds` until one fails; prints totals and rates."""
     began, totals, virtual_ms = time.perf_counter(), Counter[str](), 0.0
     # Spawned, not forked: a worker is a process of its own, whatever this one has open.
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, end_with_parent) as pool:
         for count, result in enumerate(pool.imap(partial(play_seed, plan=plan), seeds), 1):
             totals.update(result.totals)
             virtual_ms += result.virtual_ms
@@ -119,7 +132,7 @@ def play_long(seeds: range, plan: Plan, lines: int, jobs: int, path: Path) -> in
     except JournalError as error:
         print(error, file=sys.stderr)
         return 2
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, end_with_parent) as pool:
         play = partial(play_chunk, plan=plan, lines=lines)
         for played in pool.imap_unordered(play, journal.rest()):
             journal.note(played)

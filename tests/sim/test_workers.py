@@ -1,0 +1,35 @@
+"""Seeds are played by processes of their own, which end with whoever asked."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLAYS = """
+from barnabas.sim import __main__ as sim
+
+def play_chunk(*_, **__):
+    print("plays", flush=True)
+    while True:
+        pass
+
+if __name__ == "__main__":
+    import multiprocessing
+    with multiprocessing.get_context("spawn").Pool(2, sim.end_with_parent) as pool:
+        pool.map(play_chunk, range(2))
+"""
+
+
+@pytest.mark.timeout(60)
+def test_workers_end_with_whoever_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "plays.py"
+    script.write_text(PLAYS)
+    played = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert played.stdout is not None
+    assert played.stdout.readline() == "plays\n"
+    played.send_signal(signal.SIGKILL)
+    played.communicate()  # ends when nobody holds the other end any more
