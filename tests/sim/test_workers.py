@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PLAYS = """
-from barnabas.sim import __main__ as sim
+from barnabas.sim.workers import end_with_parent
 
 def play_chunk(*_, **__):
     print("plays", flush=True)
@@ -19,9 +19,15 @@ def play_chunk(*_, **__):
 
 if __name__ == "__main__":
     import multiprocessing
-    with multiprocessing.get_context("spawn").Pool(2, sim.end_with_parent) as pool:
+    with multiprocessing.get_context("spawn").Pool(2, end_with_parent) as pool:
         pool.map(play_chunk, range(2))
 """
+
+
+@pytest.mark.timeout(60)
+def test_seeds_are_played_by_workers() -> None:
+    command = [sys.executable, "-m", "barnabas.sim", "--from", "1", "--seeds", "2", "--jobs", "2"]
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
 @pytest.mark.timeout(60)

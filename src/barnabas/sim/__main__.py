@@ -10,13 +10,13 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from threading import Thread
 
 from barnabas.sim.faults import KINDS
 from barnabas.sim.journal import Journal, JournalError, play_chunk
 from barnabas.sim.report import TRACE_LINES, commit, failure_text, numbers_of
 from barnabas.sim.run import Plan, Result, play_seed
 from barnabas.sim.shrink import shrink
+from barnabas.sim.workers import end_with_parent
 
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "power losses",
@@ -88,18 +88,6 @@ def kinds_of(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str
     if unknown := sorted(kinds - KINDS.keys()):
         parser.error(f"no such fault: {', '.join(unknown)}; there are {', '.join(KINDS)}")
     return kinds
-
-
-def end_with_parent() -> None:
-    """Begins a worker: where whoever asked is killed, nobody would hear what it finds."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
 def play_many(seeds: range, plan: Plan, lines: int, jobs: int = 1) -> int:
