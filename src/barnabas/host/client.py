@@ -34,6 +34,7 @@ from barnabas.client.offsets import (
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import ConsumerRecord, Delivery, ProducerRecord
 from barnabas.client.tasks import Outcome
+from barnabas.client.visibility import until_known, until_unknown
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
@@ -158,12 +159,16 @@ class Connected:
         replication_factor: int = -1,
         configs: Mapping[str, str | None] | None = None,
     ) -> TopicOutcome:
-        """Raises `KafkaError` (TOPIC_ALREADY_EXISTS, ...)."""
+        """Whoever asks afterwards finds it. Raises `KafkaError` (TOPIC_ALREADY_EXISTS, ...)."""
         topic = NewTopic(name, partitions, replication_factor, configs or {})
-        return self.call(self.admin.create_topics([topic]))[0].check()
+        outcome = self.call(self.admin.create_topics([topic]))[0].check()
+        self.call(until_known(self.client, name, outcome.topic_id))
+        return outcome
 
     def delete_topic(self, name: str) -> None:
+        """Whoever asks afterwards does not find it. Raises `KafkaError`."""
         self.call(self.admin.delete_topics([name]))[0].check()
+        self.call(until_unknown(self.client, name))
 
     def topics(self) -> list[TopicView]:
         return self.call(self.admin.list_topics())
