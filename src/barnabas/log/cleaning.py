@@ -191,9 +191,8 @@ class LogCleaner:
     # -- a round ---------------------------------------------------------------------------------
 
     def _next_group(self, work: Round) -> None:
-        if (
-            work.log.cuts != work.plan.cuts
-        ):  # while it was throttled: it says nothing of what came since
+        if work.log.cuts != work.plan.cuts:
+            # Cut while the round was throttled: its plan says nothing of what came since.
             self._give_up(work)
             return
         if not work.groups:

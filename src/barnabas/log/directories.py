@@ -83,8 +83,9 @@ class LogDirectories:
         self.flushes = Flushes(ports, self)
         self.cleaner = LogCleaner(ports, settings, self)
         self.closing: Closing | None = None
-        self._ends = False
         """The end, once it has begun."""
+        self._ends = False
+        """No sync begins by itself any more."""
 
     # -- opening ---------------------------------------------------------------------------------
 

@@ -302,9 +302,8 @@ def _inherit(future: PartitionLog, current: PartitionLog) -> None:
     future.epochs.take_over(current.epochs)
     future.producers = current.producers
     future.advance_log_start(current.log_start_offset)
-    future.epochs.truncate_from_start(
-        future.log_start_offset
-    )  # it may begin behind the current one
+    # It may begin behind the current one.
+    future.epochs.truncate_from_start(future.log_start_offset)
     future.move_high_watermark(current.high_watermark)
     future.lowest_cut = min(future.lowest_cut, current.lowest_cut)
     future.write_producer_snapshot(future.log_end_offset)

@@ -92,10 +92,8 @@ def search_job(log: SegmentedLog, timestamp: int | None) -> Callable[[], Stamped
                     if found is not None:
                         return found
             return None
-        except (
-            FileNotFoundError,
-            StructError,
-        ) as error:  # the latter: an index is shorter than it was
+        except (FileNotFoundError, StructError) as error:
+            # Gone, or an index that is shorter than it was.
             raise LogMoved(str(error)) from error
         finally:
             files.close_all()

@@ -321,13 +321,14 @@ class SimCluster:
         return client
 
     def _end_with(self, error: BaseException) -> None:
+        """But for what a program has to expect."""
+        if isinstance(error, ChannelError | KafkaError):
+            return
+
         def end() -> None:
             raise error
 
-        if not isinstance(
-            error, (ChannelError, KafkaError)
-        ):  # these are what a program has to expect
-            self.world.at(self.world.now_ms, end)
+        self.world.at(self.world.now_ms, end)
 
     @property
     def may_change_voters(self) -> bool:

@@ -15,6 +15,7 @@ from barnabas.broker.partition import Partition
 from barnabas.metadata.changes import Changes
 from barnabas.replication.isr import Committed, PendingShrink
 from barnabas.replication.leader import IsrProposal
+from barnabas.sim.process import SimProcess
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import assign_replicas_to_dirs_response as directories
@@ -61,66 +62,68 @@ def test_a_smaller_isr_holds_from_where_the_metadata_log_brings_it(
     cluster.until(lambda: partition.high_watermark == 2)
 
 
-def test_what_was_proposed_meanwhile_is_asked_with_the_answer() -> None:
-    """It waited for another 50 ms, as if it had been refused."""
-    ports, hand, topic_id = process(), Hand(), Uuid(b"t" * 16)
+TOPIC = Uuid(b"t" * 16)
+
+
+def to_controller() -> tuple[SimProcess, Hand, ControllerChannel]:
+    """A line to a controller that answers by hand."""
+    ports, hand = process(), Hand()
     line = ControllerChannel(ports, hand, 30_000)
     line.on_controller_change(1, Endpoint("controller", 1))
+    return ports, hand, line
+
+
+def shrink(changes: IsrChanges, index: int) -> None:
+    """Propose the end of one member of two, for a leader that cannot take anything back."""
+    state = PendingShrink(Committed((1, 2)), (2,))
+    leader = SimpleNamespace(isr_state=state, isr=(1, 2))
+    partition: Any = SimpleNamespace(topic_id=TOPIC, index=index, leader=leader, name="t")
+    changes.submit(partition, IsrProposal(0, 0, (1,), (5,), 0, state))
+
+
+def answer_of(*answers: PartitionData) -> AlterPartitionResponse:
+    return AlterPartitionResponse(topics=[TopicData(topic_id=TOPIC, partitions=list(answers))])
+
+
+def test_what_was_proposed_meanwhile_is_asked_with_the_answer() -> None:
+    """It waited for another 50 ms, as if it had been refused."""
+    ports, hand, line = to_controller()
     changes = IsrChanges(ports, line, 1, lambda: 5)
-
-    def submit(index: int) -> None:
-        state = PendingShrink(Committed((1, 2)), (2,))
-        leader = SimpleNamespace(isr_state=state, isr=(1, 2))
-        partition: Any = SimpleNamespace(topic_id=topic_id, index=index, leader=leader, name="t")
-        changes.submit(partition, IsrProposal(0, 0, (1,), (5,), 0, state))
-
-    submit(0)
+    shrink(changes, 0)
     advance(ports, 1)
     first = hand.take()
-    submit(1)
-    answer = PartitionData(partition_index=0, isr=[1])
-    first.answer(AlterPartitionResponse(topics=[TopicData(topic_id=topic_id, partitions=[answer])]))
+    shrink(changes, 1)
+    first.answer(answer_of(PartitionData(partition_index=0, isr=[1])))
     advance(ports, 1)
     [second] = hand.take().request.topics[0].partitions
     assert second.partition_index == 1
 
 
 def test_a_fault_at_one_answer_leaves_the_others_theirs() -> None:
-    ports, hand, topic_id = process(), Hand(), Uuid(b"t" * 16)
-    line = ControllerChannel(ports, hand, 30_000)
-    line.on_controller_change(1, Endpoint("controller", 1))
+    ports, hand, line = to_controller()
     changes = IsrChanges(ports, line, 1, lambda: 5)
     for index in range(2):
-        state = PendingShrink(Committed((1, 2)), (2,))
-        leader = SimpleNamespace(isr_state=state, isr=(1, 2))  # which cannot take anything back
-        partition: Any = SimpleNamespace(topic_id=topic_id, index=index, leader=leader, name="t")
-        changes.submit(partition, IsrProposal(0, 0, (1,), (5,), 0, state))
+        shrink(changes, index)
     advance(ports, 1)
-    answers = [
-        PartitionData(partition_index=0, error_code=ErrorCode.INELIGIBLE_REPLICA),
-        PartitionData(partition_index=1, error_code=9_999),
-    ]
+    refused = PartitionData(partition_index=0, error_code=ErrorCode.INELIGIBLE_REPLICA)
+    unknown = PartitionData(partition_index=1, error_code=9_999)
     with pytest.raises(AttributeError):
-        hand.take().answer(
-            AlterPartitionResponse(topics=[TopicData(topic_id=topic_id, partitions=answers)])
-        )
+        hand.take().answer(answer_of(refused, unknown))
     advance(ports, 60)
     [again] = hand.take().request.topics[0].partitions
     assert again.partition_index == 1
 
 
 def test_a_fault_of_one_who_waits_for_a_directory_leaves_the_others_theirs() -> None:
-    ports, hand, topic_id = process(), Hand(), Uuid(b"t" * 16)
-    line = ControllerChannel(ports, hand, 30_000)
-    line.on_controller_change(1, Endpoint("controller", 1))
+    ports, hand, line = to_controller()
     assignments, told = DirectoryAssignments(ports, line, 1, lambda: 5), list[int]()
 
     def fail(code: int) -> None:
         raise RuntimeError("a fault of the program")
 
     def submit(index: int, on_answer: Callable[[int], None]) -> None:
-        partition: Any = SimpleNamespace(topic_id=topic_id, index=index)
-        assignments.submit(partition, topic_id, on_answer)
+        partition: Any = SimpleNamespace(topic_id=TOPIC, index=index)
+        assignments.submit(partition, TOPIC, on_answer)
 
     submit(0, fail)
     submit(1, told.append)
@@ -128,8 +131,8 @@ def test_a_fault_of_one_who_waits_for_a_directory_leaves_the_others_theirs() -> 
     asked = hand.take()
     submit(2, told.append)
     parts = [directories.PartitionData(partition_index=index) for index in range(2)]
-    topics = [directories.TopicData(topic_id=topic_id, partitions=parts)]
-    answer = directories.DirectoryData(id=topic_id, topics=topics)
+    topics = [directories.TopicData(topic_id=TOPIC, partitions=parts)]
+    answer = directories.DirectoryData(id=TOPIC, topics=topics)
     with pytest.raises(RuntimeError):
         asked.answer(directories.AssignReplicasToDirsResponse(directories=[answer]))
     assert told == [0]

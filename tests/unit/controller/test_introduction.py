@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.bootstrap import bootstrap_records, complete_bootstrap
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.types import Endpoint
@@ -20,6 +21,17 @@ class Sent:
         self.requests.append((target, request, on_done))
 
 
+def another_controller() -> tuple[Sent, World, ControllerRuntime]:
+    """One that has just heard of the leader, and what it has sent."""
+    sent = Sent()
+    world = World(sender=sent)
+    standby = world.new_controller()
+    standby.node_id = 101
+    world.quorum.leader_endpoint = Endpoint("c", 1)
+    standby.on_leader_change(100, 1)
+    return sent, world, standby
+
+
 def test_the_active_controller_writes_its_own_registration_once() -> None:
     world = World()
     known = world.image.controllers[100]
@@ -34,12 +46,7 @@ def test_the_active_controller_writes_its_own_registration_once() -> None:
 
 
 def test_another_controller_asks_until_it_is_registered() -> None:
-    sent = Sent()
-    world = World(sender=sent)
-    standby = world.new_controller()
-    standby.node_id = 101
-    world.quorum.leader_endpoint = Endpoint("c", 1)
-    standby.on_leader_change(100, 1)
+    sent, world, standby = another_controller()
     target, request, done = sent.requests.pop()
     assert target == Endpoint("c", 1) and isinstance(request, ControllerRegistrationRequest)
     standby.on_leader_change(102, 2)
@@ -56,12 +63,7 @@ def test_another_controller_asks_until_it_is_registered() -> None:
 
 
 def test_who_does_not_know_where_the_leader_is_asks_when_it_does() -> None:
-    sent = Sent()
-    world = World(sender=sent)
-    standby = world.new_controller()
-    standby.node_id = 101
-    world.quorum.leader_endpoint = Endpoint("c", 1)
-    standby.on_leader_change(100, 1)
+    sent, world, _ = another_controller()
     failed = sent.requests.pop()[2]
     world.quorum.leader_endpoint = None
     failed(ConnectionError("it stands still"))

@@ -35,16 +35,8 @@ def moves(s: Strike) -> bool:
     _ask(s, node, chosen, target)
     strike = s.rng.choice([_kill, _kill, _shut_down, _fail, _fail, _fail_for_good, _elsewhere])
     wait_ms = s.rng.choice(WAITS_MS) * s.rng.uniform(0.2, 1.0)
-    left = LOOKS_MAX
 
-    def look() -> None:
-        nonlocal left
-        left -= 1
-        if s.cluster.is_healed or left < 0:
-            return
-        if not _copies(node):
-            s.world.after(LOOKS_MS, look)
-            return
+    def met() -> None:
         s.count("moves between directories met")
         s.world.after(wait_ms, due)
 
@@ -52,7 +44,7 @@ def moves(s: Strike) -> bool:
         if not s.cluster.is_healed and node.is_up:
             strike(s, node, chosen)
 
-    s.world.after(LOOKS_MS, look)
+    s.when(lambda: _copies(node), met, LOOKS_MS, LOOKS_MAX)
     return True
 
 

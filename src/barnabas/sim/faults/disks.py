@@ -87,11 +87,20 @@ def rot(s: Strike) -> bool:
 
 
 def _flip_while_away(s: Strike, node: SimNode, path: str) -> None:
-    """Some bit of the file, while its process is killed."""
-    disk = node.machine.disk
-    position, bit = s.rng.randrange(len(disk.content(path))), s.rng.randrange(8)
+    position, bit = any_bit(s, node, path)
     node.kill()
     s.restart_later(node)
+    flip(s, node, path, position, bit)
+
+
+def any_bit(s: Strike, node: SimNode, path: str) -> tuple[int, int]:
+    """Position and bit of a file that is not empty."""
+    return s.rng.randrange(len(node.machine.disk.content(path))), s.rng.randrange(8)
+
+
+def flip(s: Strike, node: SimNode, path: str, position: int, bit: int) -> None:
+    """For good, as far as the disk is concerned."""
+    disk = node.machine.disk
     s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
     disk.rot(path, position, bit)
     s.budget.on_rot(disk, path)

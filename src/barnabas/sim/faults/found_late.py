@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
 from barnabas.sim.cluster import SimNode
+from barnabas.sim.faults.disks import any_bit, flip
 from barnabas.sim.faults.strike import Strike
 from barnabas.types import OFFSETS_TOPIC
 
@@ -48,9 +49,7 @@ def _misread(s: Strike, node: SimNode) -> None:
     last = path.endswith(".log") and s.rng.random() < 0.7
     position = s.rng.randrange(max(0, size - 800), size) if last else s.rng.randrange(size)
     bit, wrong = s.rng.randrange(8), [disk.file(path)]
-    s.note(f"node {node.id}: bit {bit} of byte {position} of {path} is misread")
-    disk.rot(path, position, bit)
-    s.budget.on_rot(disk, path)
+    flip(s, node, path, position, bit)
     disk.totals["metadata_bits_rotted"] += 1
     s.count("metadata bits misread")
 
@@ -87,12 +86,10 @@ def rot_of_coordinator(s: Strike) -> bool:
     if not found:
         return False
     path, partition = s.rng.choice(found)
-    position, bit = s.rng.randrange(len(disk.content(path))), s.rng.randrange(8)
+    position, bit = any_bit(s, node, path)
     s.budget.on_lost(node)
     node.kill()
-    s.note(f"node {node.id}: bit {bit} of byte {position} of {path} flips")
-    disk.rot(path, position, bit)
-    s.budget.on_rot(disk, path)
+    flip(s, node, path, position, bit)
     s.count("coordinators' bits rotted")
     s.world.after(s.wait_ms(20, 200), node.start)
     _kill_leader_when_in_sync(s, node, partition)
@@ -100,24 +97,21 @@ def rot_of_coordinator(s: Strike) -> bool:
 
 
 def _kill_leader_when_in_sync(s: Strike, node: SimNode, partition: int) -> None:
-    left = LOOKS_MAX
-
-    def look() -> None:
-        nonlocal left
-        left -= 1
-        if s.cluster.is_healed or left < 0:
-            return
+    def leader() -> int | None:
+        """Where the node follows in sync."""
         image = s.budget.image() if node.is_up else None
         topic = image.topics_by_name.get(OFFSETS_TOPIC) if image is not None else None
         broker = image.brokers.get(node.id) if image is not None else None
-        if topic is not None and broker is not None and not broker.fenced:
-            state = topic.partition(partition)
-            if node.id in state.isr and state.leader not in (-1, node.id):
-                leader = s.cluster.nodes[state.leader]
-                s.note(f"node {leader.id}, which leads {OFFSETS_TOPIC}-{partition}, is killed")
-                leader.kill()
-                s.restart_later(leader)
-                return
-        s.world.after(LOOKS_MS, look)
+        if topic is None or broker is None or broker.fenced:
+            return None
+        state = topic.partition(partition)
+        return state.leader if node.id in state.isr and state.leader not in (-1, node.id) else None
 
-    s.world.after(LOOKS_MS, look)
+    def kill() -> None:
+        leads = leader()
+        assert leads is not None
+        s.note(f"node {leads}, which leads {OFFSETS_TOPIC}-{partition}, is killed")
+        s.cluster.nodes[leads].kill()
+        s.restart_later(s.cluster.nodes[leads])
+
+    s.when(lambda: leader() is not None, kill, LOOKS_MS, LOOKS_MAX)

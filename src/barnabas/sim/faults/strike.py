@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from barnabas.ports import Rng
@@ -71,6 +72,20 @@ class Strike:
 
     def restart_later(self, node: SimNode) -> None:
         self.world.after(self.wait_ms(20, 200, 1500, 6000), node.start)
+
+    def when(self, happened: Callable[[], bool], then: Repair, every_ms: float, looks: int) -> None:
+        """`then`, once somebody who looks so often, and so many times at most, finds that it `happened`; not
+        when everything has healed."""
+
+        def look(left: int) -> None:
+            if self.cluster.is_healed or not left:
+                return
+            if happened():
+                then()
+            else:
+                self.world.after(every_ms, partial(look, left - 1))
+
+        self.world.after(every_ms, partial(look, looks))
 
     def repair_later(self, delay_ms: float, repair: Repair) -> None:
         """`repair` once: after `delay_ms`, or when everything heals."""
