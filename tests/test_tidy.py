@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -58,6 +59,7 @@ BANNED_CALLS = {
 }
 
 
+@cache
 def python_files() -> list[str]:
     found = []
     for folder in FOLDERS:
@@ -75,16 +77,20 @@ def parsed(name: str) -> tuple[ast.Module, int]:
     return ast.parse(text, name), text.count("\n")
 
 
-def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
-    """(qualified name, lines) of every function, without its decorators."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield prefix + node.name, (node.end_lineno or node.lineno) - node.lineno + 1
-            yield from functions(node, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.ClassDef):
-            yield from functions(node, f"{prefix}{node.name}.")
-        else:
-            yield from functions(node, prefix)
+Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Where a statement has others; definitions stand nowhere else."""
+
+
+def definitions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Definition]]:
+    """Every function and class by its qualified name."""
+    for block in BLOCKS:
+        for child in getattr(node, block, ()):
+            if isinstance(child, Definition):
+                yield prefix + child.name, child
+                yield from definitions(child, f"{prefix}{child.name}.")
+            elif hasattr(child, "body"):
+                yield from definitions(child, prefix)
 
 
 def is_method(item: ast.stmt) -> bool:
@@ -97,21 +103,23 @@ def is_method(item: ast.stmt) -> bool:
     )
 
 
+@cache
 def measured() -> dict[str, int]:
-    """Every size above its limit: file, file::function or file::Class methods."""
+    """Every size above its limit: file, file::function (without its decorators) or file::Class methods."""
     sizes = {}
     for name in python_files():
         tree, lines = parsed(name)
         if lines > FILE_LINES_MAX:
             sizes[f"{name} lines"] = lines
-        for function, length in functions(tree):
-            if length > FUNCTION_LINES_MAX:
-                sizes[f"{name}::{function} lines"] = length
-        for node in ast.walk(tree):
+        for qualified, node in definitions(tree):
             if isinstance(node, ast.ClassDef):
                 methods = sum(map(is_method, node.body))
                 if methods > CLASS_METHODS_MAX:
                     sizes[f"{name}::{node.name} methods"] = methods
+            else:
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    sizes[f"{name}::{qualified} lines"] = length
     return sizes
 
 

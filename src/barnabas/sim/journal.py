@@ -1,7 +1,7 @@
 """A long run of seeds, kept in a file: interrupted, it goes on where it stopped; a failure does not end it.
 
-The file has a line of JSON per chunk of seeds, after a first one that says which run it is: the commit,
-the first seed and how many. A line that was not written whole is a chunk that was not played.
+The file has a line of JSON per chunk of seeds, after a first one that says which run it is: the source that
+is played, the first seed and how many. A line that was not written whole is a chunk that was not played.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def play_chunk(seeds: range, plan: Plan, lines: int) -> Played:
 class Journal:
     """The file of one run."""
 
-    def __init__(self, path: Path, seeds: range, commit: str) -> None:
+    def __init__(self, path: Path, seeds: range, source: str) -> None:
         """Raises :class:`JournalError` where `path` is the file of something else."""
         self.path = path
         self.seeds = seeds
         self.all = Played(seeds.start)
         """Everything played so far."""
-        self._head = {"commit": commit, "from": seeds.start, "seeds": len(seeds)}
+        self._head = {"source": source, "from": seeds.start, "seeds": len(seeds)}
         self._done: set[int] = set()
         if path.exists():
             self._read()

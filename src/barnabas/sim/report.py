@@ -70,18 +70,32 @@ def numbers_of(text: str) -> frozenset[int]:
 
 def commit() -> str:
     """What git says of the checkout this code runs from; the version where there is none."""
+    return _git("describe", "--always", "--dirty", "--tags") or f"version {barnabas.__version__}"
+
+
+def source() -> str:
+    """What a seed plays: the tree of `src`, which commits that change other things leave as it is. The
+    version where there is no checkout."""
+    tree = _git("rev-parse", "HEAD:src")
+    changed = _git("status", "--porcelain", "--", "src")
+    if not tree:
+        return f"version {barnabas.__version__}"
+    return f"{tree}, changed since" if changed else tree
+
+
+def _git(*arguments: str) -> str:
+    """What the command prints, run in the checkout; empty where there is none."""
     root = Path(barnabas.__file__).parents[2]
-    version = f"version {barnabas.__version__}"
     if not (root / ".git").exists():
-        return version
+        return ""
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty", "--tags"],
+            ["git", "-C", str(root), *arguments],
             capture_output=True,
             text=True,
             check=True,
             timeout=10,
         )
     except (OSError, subprocess.SubprocessError):
-        return version
+        return ""
     return done.stdout.strip()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+import barnabas
 from barnabas.sim.journal import CHUNK, Journal, JournalError, Played
+from barnabas.sim.report import source
 
 SEEDS = range(1000, 1000 + 2 * CHUNK + 5)
 
@@ -54,15 +57,15 @@ def test_a_line_that_was_not_written_whole_was_not_played(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("seeds", "commit"),
+    ("seeds", "source"),
     [(range(1, 50), "abc"), (SEEDS, "abd")],
-    ids=["other seeds", "other commit"],
+    ids=["other seeds", "other source"],
 )
-def test_refuses_the_journal_of_another_run(tmp_path: Path, seeds: range, commit: str) -> None:
+def test_refuses_the_journal_of_another_run(tmp_path: Path, seeds: range, source: str) -> None:
     path = tmp_path / "journal"
     Journal(path, SEEDS, "abc")
     with pytest.raises(JournalError, match="the journal of another run"):
-        Journal(path, seeds, commit)
+        Journal(path, seeds, source)
 
 
 def test_refuses_what_is_no_journal(tmp_path: Path) -> None:
@@ -70,3 +73,23 @@ def test_refuses_what_is_no_journal(tmp_path: Path) -> None:
     path.write_text("something else\n")
     with pytest.raises(JournalError, match="not the journal of a run"):
         Journal(path, SEEDS, "abc")
+
+
+def test_a_run_is_one_of_its_source_whatever_else_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commit(path: str, text: str) -> str:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+        who = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+        for words in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "one")):
+            subprocess.run(["git", *words], cwd=tmp_path, check=True)
+        return source()
+
+    monkeypatch.setattr(barnabas, "__file__", f"{tmp_path}/src/barnabas/__init__.py")
+    assert source().startswith("version ")
+    first = commit("src/barnabas/log.py", "one")
+    assert commit("docs/log.md", "one") == first
+    (tmp_path / "src/barnabas/log.py").write_text("two")
+    assert source() == f"{first}, changed since"
+    assert commit("src/barnabas/log.py", "two") not in (first, f"{first}, changed since")
