@@ -133,3 +133,21 @@ def test_what_a_log_still_has_below_its_start_is_not_compared(
     two.log.advance_log_start(2)
     two.follow()
     assert one.held.last is two.held.last
+
+
+def test_nor_when_it_has_gone_on_from_there(pair: tuple[Replica, Replica]) -> None:
+    """A log that is looked at with nothing at its start or behind it is not an empty one (seed 298)."""
+    one, two = pair
+    for replica, epoch in ((one, 3), (two, 2)):
+        replica.append(b"a", 0)
+        replica.append(b"%d" % epoch, epoch)
+        replica.follow()
+    one.held.versions.committed[2] = one.held.last
+    one.append(b"c", 3)
+    one.follow()
+    two.log.high_watermark = 2
+    two.log.advance_log_start(2)
+    assert two.follow() == (3, 0, 0)
+    two.append(b"c", 3)
+    assert two.follow() == (0, 1, 0)
+    assert one.held.last is two.held.last

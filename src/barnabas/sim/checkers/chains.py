@@ -139,7 +139,16 @@ def _parting(one: Link, other: Link) -> str:
 class HeldLog:
     """One replica's chain as it stands, and how to bring it up to date."""
 
-    __slots__ = ("_log", "_positions", "_segments", "_start", "chain", "node", "versions")
+    __slots__ = (
+        "_log",
+        "_positions",
+        "_segments",
+        "_start",
+        "_was_empty",
+        "chain",
+        "node",
+        "versions",
+    )
 
     def __init__(self, versions: LogVersions, node: int) -> None:
         self.versions = versions
@@ -151,6 +160,8 @@ class HeldLog:
         """Base offset of that segment."""
         self._log: PartitionLog | None = None
         self._start = 0
+        self._was_empty = True
+        """No batch stood in its files when it was looked at last, also none before its start."""
 
     @property
     def last(self) -> Link:
@@ -203,14 +214,15 @@ class HeldLog:
             self._forget_positions()
         if log.log_start_offset != self._start:
             dropped += self._move_start(log)
-        elif len(self.chain) == 1 and log.segments[0].base_offset < self.end:
-            # Empty when it was looked at last, it begins inside its first batch now (DeleteRecords).
+        elif self._was_empty and log.segments[0].base_offset < self.end:
+            # It begins inside its first batch now (DeleteRecords).
             self._restart(self._known_at(log.segments[0].base_offset))
         while len(self.chain) > 1 and self.chain[-1].end > log.log_end_offset:
             dropped.append(self._drop())
         if self.chain[-1].end > log.log_end_offset:
             self._restart(self.versions.root(log.log_end_offset))
         added, new = self._read(disk, log)
+        self._was_empty = len(self.chain) == 1 and not any(s.size for s in log.segments)
         return dropped, added, new
 
     def verify(
