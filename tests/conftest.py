@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import peers
 
 HERE = Path(__file__).parent
 OF_PEERS = (HERE / "interop", HERE / "clients")
+
+# How long an example takes says something of the machine.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

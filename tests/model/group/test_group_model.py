@@ -341,7 +341,5 @@ class Groups(RuleBasedStateMachine):
         assert owned == list(range(PARTITIONS))
 
 
-Groups.TestCase.settings = settings(
-    max_examples=examples(120), stateful_step_count=40, deadline=None
-)
+Groups.TestCase.settings = settings(max_examples=examples(120), stateful_step_count=40)
 TestGroups = Groups.TestCase

@@ -207,7 +207,6 @@ STEPS = st.one_of(
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(seed=st.integers(0, 1 << 16), steps=st.lists(STEPS, min_size=4, max_size=30))

@@ -51,7 +51,7 @@ def read_all(log: PartitionLog) -> None:
         assert batch.header.base_offset <= offset < batch.header.next_offset
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     seed=st.integers(0, 1 << 32),
     segment_bytes=st.sampled_from([1 << 20, 1500, 2500]),
@@ -80,7 +80,7 @@ def test_garbage_anywhere_is_told_and_never_served(
         log.delete_old_segments(10**15)
 
 
-@settings(max_examples=EXAMPLES // 2, deadline=None)
+@settings(max_examples=EXAMPLES // 2)
 @given(
     seed=st.integers(0, 1 << 32),
     how=st.sampled_from(["stop", "kill", "power"]),

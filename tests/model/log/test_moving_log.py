@@ -38,7 +38,6 @@ STEPS = st.one_of(
 HISTORIES = st.lists(STEPS, min_size=5, max_size=40)
 THOROUGH = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

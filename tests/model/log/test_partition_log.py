@@ -140,7 +140,6 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(seed=st.integers(0, 1 << 16), steps=st.lists(STEPS, min_size=5, max_size=30))

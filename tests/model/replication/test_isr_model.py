@@ -232,4 +232,4 @@ class IsrMachine(RuleBasedStateMachine):
 
 
 TestIsr: Any = IsrMachine.TestCase
-TestIsr.settings = settings(max_examples=examples(400), stateful_step_count=60, deadline=None)
+TestIsr.settings = settings(max_examples=examples(400), stateful_step_count=60)

@@ -25,7 +25,7 @@ class Item:
         self.log.append((self.number, self.now()))  # type: ignore[operator]
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(st.integers(0, 500), st.booleans()), max_size=30))
 def test_each_comes_once_and_in_time(plan: list[tuple[int, bool]]) -> None:
     ports = process()

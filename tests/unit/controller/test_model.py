@@ -182,5 +182,5 @@ class Life(RuleBasedStateMachine):
         assert not self.world.controller.cluster.to_recover
 
 
-Life.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)
+Life.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=25)
 TestLife = Life.TestCase

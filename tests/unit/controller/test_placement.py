@@ -32,7 +32,7 @@ def check_sound(placed: list[tuple[int, ...]], partitions: int, factor: int) -> 
     assert all(len(one) == factor == len(set(one)) for one in placed)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.integers(1, 30), st.integers(1, 200), st.data(), seeds)
 def test_without_racks_replicas_and_leaders_differ_by_at_most_one(
     count: int, partitions: int, data: st.DataObject, seed: int
@@ -46,7 +46,7 @@ def test_without_racks_replicas_and_leaders_differ_by_at_most_one(
     assert max(spread(placed, ids)) <= 1
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.integers(2, 6), st.integers(1, 6), st.integers(1, 150), st.data(), seeds)
 def test_over_racks_of_equal_size_replicas_and_leaders_differ_by_at_most_one(
     racks: int, size: int, partitions: int, data: st.DataObject, seed: int
@@ -62,7 +62,7 @@ def test_over_racks_of_equal_size_replicas_and_leaders_differ_by_at_most_one(
     assert all(len({rack_of[b] for b in one}) == min(factor, racks) for one in placed)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=5), st.integers(1, 150), st.data(), seeds)
 def test_over_racks_of_unequal_size_every_rack_leads_equally_often(
     sizes: list[int], partitions: int, data: st.DataObject, seed: int

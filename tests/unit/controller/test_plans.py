@@ -39,7 +39,7 @@ def after(assignment: Assignment, plan: Assignment) -> Assignment:
     return {**assignment, **plan}
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(clusters(), st.integers(0, 1))
 def test_drain_moves_all_of_a_broker_and_nothing_else(
     cluster: tuple[Assignment, Racks], leaving: int
@@ -102,7 +102,7 @@ def test_a_broker_that_is_closed_takes_nothing_and_keeps_what_it_has() -> None:
         drain({TopicPartition("t", 0): (1, 2, 3)}, dict.fromkeys(range(1, 5)), [3], closed={4})
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(clusters())
 def test_balance_evens_replicas_and_leaders_and_keeps_racks(
     cluster: tuple[Assignment, Racks],
@@ -122,7 +122,7 @@ def test_balance_evens_replicas_and_leaders_and_keeps_racks(
     assert not balance(result, racks), "a balanced cluster stays as it is"
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(clusters(), st.integers(1, 5))
 def test_the_factor_changes_and_leader_and_racks_stay(
     cluster: tuple[Assignment, Racks], factor: int

@@ -40,7 +40,7 @@ def partitions(draw: st.DrawFn) -> PartitionRecord:
     )
 
 
-@settings(max_examples=examples(250), deadline=None)
+@settings(max_examples=examples(250))
 @given(
     st.lists(partitions(), min_size=1, max_size=12),
     st.lists(st.sampled_from(BROKERS), min_size=1, max_size=4, unique=True),

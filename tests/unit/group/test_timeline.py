@@ -22,7 +22,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 def test_committed_and_newest_are_what_copies_would_say(
     steps: list[tuple[str, str, int]],
 ) -> None:

@@ -21,7 +21,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 def test_every_deadline_is_taken_once_and_in_order(steps: list[tuple[str, int, int]]) -> None:
     timers: Timers[int] = Timers()
     plain: dict[int, int] = {}

@@ -94,7 +94,7 @@ def compacted(
 
 
 @given(batches, st.integers(0, 40), st.integers(1, 3), st.sampled_from([1, 3, 1000]))
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_the_same_bytes_stay(
     described: list[tuple[list[tuple[object, ...]], Codec]],
     from_offset: int,
@@ -147,7 +147,7 @@ def files_of(make: Callable[[int], KeyMap], run: bytes, rounds: int, full: int) 
     False,
 )
 @given(batches, st.integers(1, 3), st.sampled_from([1, 3, 1000]), st.booleans())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_the_same_files_stay(
     described: list[tuple[list[tuple[object, ...]], Codec]], rounds: int, full: int, plain: bool
 ) -> None:
@@ -176,7 +176,7 @@ def test_the_same_files_stay_of_long_and_short_batches(full: int) -> None:
 
 
 @given(st.data(), batches)
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_both_stop_at_the_same_broken_byte(
     data: st.DataObject, described: list[tuple[list[tuple[object, ...]], Codec]]
 ) -> None:
@@ -216,7 +216,7 @@ def result_of(make: Callable[[int], KeyMap], batch: BatchView) -> object:
 
 
 @given(records, st.data())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_both_say_the_same_of_broken_records(
     wanted: list[tuple[object, ...]], data: st.DataObject
 ) -> None:

@@ -54,7 +54,7 @@ def make(*more: Message) -> MetadataImage:
     return image
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(st.one_of(partition_records(), partition_changes()))
 def test_hot_writers_write_what_the_compiled_codec_writes(record: Message) -> None:
     [value] = encode_records([record], 30)
@@ -62,7 +62,7 @@ def test_hot_writers_write_what_the_compiled_codec_writes(record: Message) -> No
     assert decode_record(value) == record
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(400))
 @given(partition_records(), st.integers(-3, 3), st.integers(0, 255), st.booleans())
 def test_the_hot_reader_reads_what_the_compiled_codec_reads(
     record: PartitionRecord, cut: int, noise: int, plain: bool
@@ -93,7 +93,7 @@ def test_the_hot_reader_reads_what_the_compiled_codec_reads(
     assert holds(by_rows) == holds(by_record)
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(records, max_size=25), st.lists(st.lists(records, max_size=8), max_size=4))
 def test_undoing_uncommitted_records_restores_the_image_exactly(
     committed: list[Message], appends: list[list[Message]]
@@ -127,7 +127,7 @@ def shrinks(draw: st.DrawFn) -> Shrink:
     )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(st.one_of(records, partition_records()), max_size=20), st.lists(shrinks()))
 def test_shrinks_are_replayed_as_the_records_they_stand_for(
     log: list[Message], rows: list[Shrink]
@@ -163,7 +163,7 @@ def everything_but_names(image: MetadataImage) -> dict[str, object]:
     return view
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(records, max_size=40))
 def test_a_snapshot_gives_an_equal_image(log: list[Message]) -> None:
     image = MetadataImage()
@@ -175,7 +175,7 @@ def test_a_snapshot_gives_an_equal_image(log: list[Message]) -> None:
     assert other.take_changes().everything
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(80))
 @given(
     st.lists(records, max_size=20),
     st.lists(records, max_size=10),

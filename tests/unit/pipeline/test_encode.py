@@ -39,7 +39,7 @@ header = st.fixed_dictionaries({"key": st.text(max_size=4), "value": maybe_bytes
 row = st.tuples(maybe_bytes, maybe_bytes, st.none() | st.lists(header, max_size=3))
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 @given(st.lists(row, max_size=30), st.integers(1, 400), st.integers(0, 4), st.integers(0, 5))
 def test_every_row_is_in_one_batch(
     rows: list[Any], batch_bytes_max: int, codec: int, skipped: int

@@ -31,7 +31,7 @@ record = st.tuples(
 )
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(records=st.lists(record, min_size=1, max_size=20), codec=st.sampled_from(Codec))
 def test_what_is_built_is_read_back(
     records: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]],
@@ -85,7 +85,7 @@ def test_old_formats_are_named() -> None:
         list(iterate(data))
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(seed=st.integers(0, 1 << 30), codec=st.sampled_from(Codec))
 def test_records_that_lie_end_in_one_typed_error(seed: int, codec: Codec) -> None:
     """Anything behind the header may be anything, with a CRC that fits."""

@@ -77,7 +77,7 @@ def values(run: Run) -> list[bytes]:
     return [each["value"] for each in rows(run)]
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 @given(st.lists(st.lists(record, min_size=1, max_size=8), max_size=4), st.sampled_from(Codec))
 def test_columns_equal_plain_records(batches: list[list[Any]], codec: Codec) -> None:
     run, offset = b"", 7

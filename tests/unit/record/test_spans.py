@@ -14,7 +14,7 @@ from barnabas.record.spans import section_of, spans_of
 from tests.effort import examples
 
 
-@settings(max_examples=examples(1000), deadline=None)
+@settings(max_examples=examples(1000))
 @given(seed=st.integers(0, 1 << 40), damaged=st.booleans())
 def test_spans_and_records_agree(seed: int, damaged: bool) -> None:
     rng = random.Random(seed)

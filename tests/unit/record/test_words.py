@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import crc32c
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.record import words
 from barnabas.record.columnar_kernels import Bytes, compiled, frozen
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=100), st.data())
 def test_a_crc_is_that_of_the_library(data: bytes, draw: st.DataObject) -> None:
     start = draw.draw(st.integers(0, len(data)))
@@ -22,7 +21,6 @@ def test_a_crc_is_that_of_the_library(data: bytes, draw: st.DataObject) -> None:
     assert words.crc32c_by_tables(array, start, end) == expected
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=8, max_size=30), st.data())
 def test_words_are_what_stands_there(data: bytes, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(data) - 8))

@@ -34,7 +34,7 @@ sizes = st.one_of(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(sizes, max_size=12), st.integers(1, 100_000), st.integers(0, 1 << 32))
 def test_any_split_gives_the_same_frames(lengths: list[int], step: int, seed: int) -> None:
     step = max(step, sum(lengths) // 2000 + 1)
