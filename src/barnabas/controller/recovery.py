@@ -69,12 +69,13 @@ class Position(NamedTuple):
 class Inquiry:
     """One partition under recovery."""
 
-    __slots__ = ("answers", "asked", "deadline_ms", "key", "then", "waiting")
+    __slots__ = ("answers", "asked", "deadline_ms", "epochs", "key", "then", "waiting")
 
     def __init__(
         self,
         key: int,
         asked: tuple[int, ...],
+        epochs: dict[int, int],
         deadline_ms: float,
         then: Callable[[Inquiry], None] | None = None,
     ) -> None:
@@ -82,6 +83,8 @@ class Inquiry:
         self.then = then
         """What to do with the answers; None elects."""
         self.asked = asked
+        self.epochs = epochs
+        """Broker epochs of those asked: what a former process had, the present one may have lost."""
         self.waiting = dict.fromkeys(asked)
         self.answers: dict[int, Position] = {}
         self.deadline_ms = deadline_ms
@@ -195,10 +198,11 @@ class Recovery:
         without a leader."""
         runtime = self._runtime
         deadline = runtime.now_ms() + DEADLINE_MS
-        questions: dict[int, list[int]] = {}
+        questions: dict[int, list[Inquiry]] = {}
         for key in keys:
             at = runtime.image.at(key)
             if at is None or (then is None and at[0].leader[at[1]] != NO_LEADER):
+                self._since.pop(key, None)
                 continue
             if key in self._inquiries:
                 if then is None and self._inquiries[key].then is not None:
@@ -215,25 +219,27 @@ class Recovery:
                     if runtime.cluster.may_lead(broker, directory)
                 ]
             )
-            self._retry.pop(key, None)
+            if then is None:  # a survey may elect nobody in the end
+                self._retry.pop(key, None)
             if asked:
-                self._inquiries[key] = Inquiry(key, asked, deadline, then)
+                epochs = {broker: runtime.image.brokers[broker].epoch for broker in asked}
+                inquiry = self._inquiries[key] = Inquiry(key, asked, epochs, deadline, then)
                 for broker in asked:
-                    questions.setdefault(broker, []).append(key)
+                    questions.setdefault(broker, []).append(inquiry)
         for broker in sorted(questions):
             self._ask(broker, questions[broker])
         runtime.arm(self.deadline_ms())
 
-    def _ask(self, broker: int, keys: list[int]) -> None:
+    def _ask(self, broker: int, inquiries: list[Inquiry]) -> None:
         runtime = self._runtime
         known = runtime.image.brokers.get(broker)
         endpoint = None if known is None else runtime.liveness.probe_endpoint(known)
         if endpoint is None:
-            self._answered(broker, keys, None)
+            self._answered(broker, inquiries, None)
             return
         by_name: dict[str, list[ListOffsetsPartition]] = {}
-        for key in keys:
-            at = runtime.image.at(key)
+        for inquiry in inquiries:
+            at = runtime.image.at(inquiry.key)
             if at is not None:
                 by_name.setdefault(at[0].name, []).append(
                     ListOffsetsPartition(partition_index=at[1], timestamp=LATEST)
@@ -245,22 +251,23 @@ class Recovery:
 
         def done(response: object) -> None:
             answer = response if isinstance(response, ListOffsetsResponse) else None
-            self._answered(broker, keys, answer)
+            self._answered(broker, inquiries, answer)
 
         self._sender.send(
             endpoint, request, done, timeout_ms=DEADLINE_MS, purpose="unclean recovery"
         )
 
-    def _answered(self, broker: int, keys: list[int], response: ListOffsetsResponse | None) -> None:
+    def _answered(
+        self, broker: int, inquiries: list[Inquiry], response: ListOffsetsResponse | None
+    ) -> None:
         if not self._runtime.may_decide:
             return
         told = {} if response is None else _positions(response)
         complete = []
-        for key in keys:
-            inquiry = self._inquiries.get(key)
-            at = self._runtime.image.at(key)
-            if inquiry is None or at is None:
-                continue
+        for inquiry in inquiries:
+            at = self._runtime.image.at(inquiry.key)
+            if at is None or self._inquiries.get(inquiry.key) is not inquiry:
+                continue  # it has ended
             inquiry.waiting.pop(broker, None)
             position = told.get((at[0].name, at[1]))
             if position is not None:
@@ -273,6 +280,7 @@ class Recovery:
         runtime = self._runtime
         for inquiry in inquiries:
             del self._inquiries[inquiry.key]
+            self._forget_former(inquiry)
             if inquiry.then is not None:
                 inquiry.then(inquiry)
                 continue
@@ -287,6 +295,14 @@ class Recovery:
             else:
                 self._since.pop(inquiry.key, None)
         runtime.arm(self.deadline_ms())
+
+    def _forget_former(self, inquiry: Inquiry) -> None:
+        """What a process told that another one has followed since does not count."""
+        brokers = self._runtime.image.brokers
+        for broker in list(inquiry.answers):
+            known = brokers.get(broker)
+            if known is None or known.epoch != inquiry.epochs[broker]:
+                del inquiry.answers[broker]
 
     def _may_choose(self, inquiry: Inquiry) -> bool:
         """A balanced recovery hears every replica first, and waits for the furthest one where that has died

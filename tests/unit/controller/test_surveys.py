@@ -72,7 +72,7 @@ def elect_uncleanly(*indexes: int) -> ElectLeadersRequest:
 
 def leaderless(sender: ScriptSender, configs: dict[str, str]) -> World:
     """1 and 2 live and lead nothing, for 3 was the last one in sync."""
-    world = World(sender=sender)
+    world = World({"broker.session.timeout.ms": "1000000"}, sender=sender)
     world.join(1, 2, 3)
     world.create("t", [[1, 2, 3]], configs=configs)
     for broker in (1, 2):
@@ -183,3 +183,82 @@ def test_a_balanced_recovery_waits_for_the_furthest_where_it_died_after_its_answ
     world.revive(3, incarnation=8000)
     world.advance(4000)
     assert world.partition("t").leader == 3
+
+
+BALANCED = {"min.insync.replicas": "1", "unclean.recovery.strategy": "balanced"}
+
+
+def test_each_balanced_recovery_waits_anew() -> None:
+    """One that ended by an election on request says nothing of how long the next one has waited."""
+    sender = ScriptSender()
+    world = leaderless(sender, BALANCED)
+    world.revive(3)  # after an unclean shutdown: nobody is eligible
+    sender.positions = {1: (0, 31), 3: (0, 20)}
+    world.advance(4000)
+    assert world.partition("t").leader == -1, "2 does not answer"
+    sender.positions[2] = (0, 25)
+    box = begun(world, elect_uncleanly(0))
+    world.settle()
+    assert box and world.partition("t").leader == 1
+    world.advance(40_000)
+    sender.positions = {1: (1, 25), 3: (1, 20)}
+    world.image.topics_by_name["t"].isr[0] = (1,)
+    world.kill(1)
+    world.revive(1, incarnation=9000)
+    world.advance(10_000)
+    assert world.partition("t").leader == -1, "2 is waited for"
+    world.advance(25_000)
+    assert world.partition("t").leader == 1
+
+
+def test_who_is_asked_while_a_recovery_rests_is_asked_again_where_that_elected_nobody() -> None:
+    sender = ScriptSender()
+    world = leaderless(sender, UNCLEAN)
+    world.advance(1600)
+    recovery = world.controller.recovery
+    key = next(iter(recovery._retry))
+    told: list[Any] = []
+    recovery.survey([key], told.append)
+    world.advance(1600)
+    assert [set(found) for found in told] == [{key}]
+    sender.positions = {1: (5, 100), 2: (5, 500)}
+    world.advance(3000)
+    assert world.partition("t").leader == 2
+
+
+def test_what_a_process_told_that_has_died_since_is_not_believed_of_the_next_one() -> None:
+    sender = LateSender()
+    world = leaderless(sender, BALANCED)
+    world.revive(3)  # after an unclean shutdown: nobody is eligible
+    sender.positions = {1: (0, 31), 3: (0, 40)}
+    sender.late.clear()
+    while not sender.late:  # until all three are asked again, and 2 is awaited
+        world.advance(100)
+    world.kill(3)
+    sender.positions |= {2: (0, 30), 3: (0, 20)}
+    world.revive(3, incarnation=8000)
+    sender.answer()
+    world.settle()
+    assert world.partition("t").leader == -1, "3 has to be asked again"
+    world.advance(4000)
+    assert world.partition("t").leader == 1
+
+
+def test_an_answer_to_a_survey_that_has_ended_says_nothing_in_the_next_one() -> None:
+    sender = LateSender()
+    world = leaderless(sender, UNCLEAN)
+    first = list(sender.late)
+    world.controller.on_leader_change(-1, 2)
+    sender.late.clear()
+    world.quorum.epoch = 3
+    world.controller.on_leader_change(100, 3)
+    world.settle()
+    sender.positions = {1: (5, 900), 2: (5, 100)}
+    for each in first:  # what was meant for the one that ended
+        sender.send(*each)
+    world.settle()
+    assert world.partition("t").leader == -1
+    sender.positions = {1: (5, 50), 2: (5, 100)}
+    sender.answer()
+    world.settle()
+    assert world.partition("t").leader == 2
