@@ -13,7 +13,7 @@ OffsetForLeaderEpoch as leaders only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.controller.cluster import Cluster
@@ -155,6 +155,11 @@ class Recovery:
 
     def __contains__(self, key: int) -> bool:
         return key in self._inquiries
+
+    @property
+    def under_way(self) -> Mapping[int, Inquiry]:
+        """Those that wait for answers."""
+        return self._inquiries
 
     def survey(self, keys: Iterable[int], on_done: Callable[[dict[int, Inquiry]], None]) -> None:
         """Ask how far the live replicas of partitions are, and elect nobody: `on_done` gets the inquiries,

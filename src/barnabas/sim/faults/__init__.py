@@ -1,8 +1,8 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
-The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `within`,
-`networks`, `clocks`, `disks`, `found_late`, `directories` and `membership`; `budget` says how much may be
-broken at once. Every fault ends: the schedule repairs what it broke.
+The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `surveys`,
+`within`, `networks`, `clocks`, `disks`, `found_late`, `directories` and `membership`; `budget` says how
+much may be broken at once. Every fault ends: the schedule repairs what it broke.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from barnabas.sim.faults import (
     found_late,
     membership,
     networks,
+    surveys,
     within,
 )
 from barnabas.sim.faults.strike import Strike, Struck
@@ -39,6 +40,7 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "ambush-joining": ambushes.ambush_joining,
     "ambush-isr": ambushes.ambush_isr,
     "ambush-power": ambushes.ambush_power,
+    "ambush-surveys": surveys.ambush_surveys,
     "kill-within": within.kill_within,
     "power-within": within.power_within,
     "pause": clocks.pause,

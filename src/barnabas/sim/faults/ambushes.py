@@ -112,7 +112,7 @@ def ambush_joining(s: Strike) -> bool:
                 break
         return left[0] <= 0
 
-    _watch(s, look)
+    watch(s, look)
     node.kill()
     s.world.after(s.wait_ms(20, 200, 1000), node.start)
     return True
@@ -177,7 +177,7 @@ def ambush_isr(s: Strike) -> bool:
             s.world.after(s.wait_ms(200, 1500, 6000), victim.start)
         return True
 
-    _watch(s, look)
+    watch(s, look)
     s.repair_later(WAITS_MS + s.wait_ms(500, 3000), heal)
     return True
 
@@ -253,10 +253,10 @@ def _lie_in_wait(
             world.after(s.wait_ms(*back_ms), node.start)
         return not left[0]
 
-    _watch(s, look)
+    watch(s, look)
 
 
-def _watch(s: Strike, is_over: Callable[[SimNode], bool]) -> None:
+def watch(s: Strike, is_over: Callable[[SimNode], bool]) -> None:
     """Show `is_over` the node of each event, until it says so or has waited for too long."""
     world = s.world
     over = False

@@ -176,7 +176,8 @@ async def take_producer_id(o: Operator) -> None:
 async def elect_uncleanly(o: Operator) -> None:
     """Where nothing is promised, any replica may lead."""
     if "unclean" in o.workload.topics:
-        wanted = [TopicPartitions(topic="unclean", partitions=[0])]
+        indexes = list(range(o.workload.topics["unclean"]))
+        wanted = [TopicPartitions(topic="unclean", partitions=indexes)]
         await o.ask(lambda: ElectLeadersRequest(election_type=1, topic_partitions=wanted))
 
 
