@@ -91,6 +91,8 @@ class History:
         self.tried: set[str] = set()
         """Topics that were only to be validated."""
         self.producer_ids: set[int] = set()
+        self.forgotten: set[Place] = set()
+        """Where a leader may have forgotten a producer, and took what else it would not have taken."""
         self.keys: dict[bytes, bytes] = {}
         """Value → key, of topics that compact."""
         self.owners: dict[tuple[str, int], dict[Place, str]] = defaultdict(dict)
@@ -118,6 +120,11 @@ class History:
                     f"group {group}, generation {generation}: {other} and {member} were both given"
                     f" {place[0]}-{place[1]}"
                 )
+
+    def on_group_expired(self, group: str) -> None:
+        """One of its name begins with the first generation again."""
+        for key in [key for key in self.owners if key[0] == group]:
+            del self.owners[key]
 
     def on_cut(self, topic: str, partition: int, offset: int) -> None:
         """Somebody asks to delete the records before `offset`."""
@@ -167,7 +174,7 @@ class History:
         for value in values:
             if value not in known:
                 raise Violation(f"{name}: nobody wrote {value!r}")
-        if promise.once:
+        if promise.once and (topic, partition) not in self.forgotten:
             self._check_once(name, values, self.sent[topic, partition])
         start = 0 if promise.compacts else min(final, default=0)
         if start > self.cut_before[topic, partition]:

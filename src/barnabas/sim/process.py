@@ -59,6 +59,8 @@ class Machine:
         self.off = False
         """Without power: nothing answers, not even a refusal."""
         self.clock_offset_ms = 0.0
+        self.clock_ahead_ms = 0.0
+        """The most that its date was ever ahead."""
         self.clock_rate = 1.0
         """Monotonic milliseconds per virtual one; :meth:`set_clock_rate` changes it."""
         self.is_steady = True
@@ -68,6 +70,11 @@ class Machine:
         self.sync_ms_max = SYNC_MS_MAX
         self.machines: dict[str, Machine] = {}
         self.starts = 0
+
+    def jump(self, by_ms: float) -> None:
+        """Its date is another one from now on."""
+        self.clock_offset_ms += by_ms
+        self.clock_ahead_ms = max(self.clock_ahead_ms, self.clock_offset_ms)
 
     def clock_ms(self) -> float:
         """What the monotonic clock says now."""

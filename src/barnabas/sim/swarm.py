@@ -24,6 +24,7 @@ from barnabas.sim.workload.operator import HABITS
 T = TypeVar("T")
 RngOf = Callable[[str], Rng]
 
+PRODUCERS_EXPIRE = "producer.id.expiration.ms"
 SETTINGS: Mapping[str, Sequence[str | None]] = {
     "controller.quorum.append.linger.ms": (None, None, "0", "5"),
     "controller.quorum.election.backoff.max.ms": (None, None, "100"),
@@ -58,8 +59,12 @@ SETTINGS: Mapping[str, Sequence[str | None]] = {
     "log.dir.failure.timeout.ms": (None, "1000"),
     "max.incremental.fetch.session.cache.slots": (None, None, None, None, "0", "2"),
     "offsets.load.buffer.size": (None, "100", "2000"),
+    "offsets.retention.check.interval.ms": ("300", "300", "2000"),
+    "offsets.retention.minutes": (None, None, "1", "30"),
     "offsets.topic.compression.codec": (None, None, "1", "4"),
     "offsets.topic.num.partitions": ("1", "2", "3"),
+    "producer.id.expiration.check.interval.ms": (None, "200", "1000"),
+    PRODUCERS_EXPIRE: (None, None, None, "300", "60000"),
     "replica.alter.log.dirs.io.max.bytes.per.second": (None, None, None, "10000"),
     "replica.fetch.backoff.ms": (None, "100"),
     "replica.fetch.max.bytes": (None, None, "700"),
@@ -85,6 +90,7 @@ RARE = {
     "roll": 0.3,
     "power": 1.5,
     "voters": 6.0,
+    "ambush-surveys": 1.5,
     "rot": 3.0,
     "rot-at-rest": 3.0,
     "rot-of-coordinator": 3.0,
@@ -92,7 +98,13 @@ RARE = {
     "moves": 2.0,
 }
 """Kinds of fault that come less often, or more, than others."""
-OFTEN = {"tends offsets": 2.0, "gives up brokers": 4.0, "switches ELR off": 4.0}
+OFTEN = {
+    "tends offsets": 2.0,
+    "gives up brokers": 4.0,
+    "keeps offsets briefly": 2.0,
+    "reads briefly": 2.0,
+    "switches ELR off": 4.0,
+}
 """Habits that few seeds allow come often where they are allowed."""
 
 
@@ -217,6 +229,7 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
 def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]:
     """Topics that promise less, each with the producer that may rely on less."""
     found = []
+    forgets = _pick(rng_of, PRODUCERS_EXPIRE, *SETTINGS[PRODUCERS_EXPIRE]) is not None
     if _pick(rng_of, "plain", False, False, True):
         found.append((
             TopicPlan("plain", 1, Promise(once=False)),
@@ -235,7 +248,12 @@ def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]
             "min.cleanable.dirty.ratio": _pick(rng_of, "dirty", "0.1", "0.5"),
         }
         found.append((
-            TopicPlan("latest", 1, Promise(may_be_cut=False, compacts=True), compacts),
+            TopicPlan(
+                "latest",
+                1,
+                Promise(once=not forgets, may_be_cut=False, compacts=True),
+                compacts,
+            ),
             ProducerPlan("latest0", "latest", (0,), pause_ms=pause, keys=_pick(rng_of, "keys", 2, 10)),
         ))  # fmt: skip
     if _pick(rng_of, "brief", False, False, True):
@@ -247,8 +265,10 @@ def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]
         if keys:
             # Segments go while they are compacted.
             lasts |= {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0.1"}
+        once = not (forgets and keys)  # what compacts is not followed batch by batch
+        promise = Promise(keeps=False, once=once, expires=True, compacts=bool(keys))
         found.append((
-            TopicPlan("brief", 1, Promise(keeps=False, expires=True, compacts=bool(keys)), lasts),
+            TopicPlan("brief", 1, promise, lasts),
             ProducerPlan("brief0", "brief", (0,), pause_ms=pause, keys=keys),
         ))  # fmt: skip
     if _pick(rng_of, "unclean", False, False, True):
@@ -257,9 +277,10 @@ def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]
         if strategy is not None:
             configs["unclean.recovery.strategy"] = strategy
         nothing = Promise(keeps=False, once=False, settles=False, may_be_cut=False)
+        count = _pick(rng_of, "unclean partitions", 1, 2, 6)
         found.append((
-            TopicPlan("unclean", 1, nothing, configs),
-            ProducerPlan("unclean0", "unclean", (0,), pause_ms=pause),
+            TopicPlan("unclean", count, nothing, configs),
+            ProducerPlan("unclean0", "unclean", tuple(range(count)), pause_ms=pause),
         ))  # fmt: skip
     return found
 

@@ -20,6 +20,7 @@ from barnabas.sim.checkers.committed_offsets import CommittedOffsetsStay
 from barnabas.sim.checkers.committed_records import CommittedRecordsStay
 from barnabas.sim.checkers.coordinator_state import CoordinatorsKnowTheirLogs
 from barnabas.sim.checkers.derived_files import DerivedFilesFit
+from barnabas.sim.checkers.expired_offsets import OnlyIdleOffsetsExpire
 from barnabas.sim.checkers.feature_levels import FeatureLevels
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.checkers.high_watermark import HighWatermarkNeverGoesBack
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 def all_checkers(history: History, story: Story) -> list[Checker]:
     """A fresh one of each, for one run. `history` says what clients were promised and asked for, `story`
     is told what happens, so that a failure can be told."""
-    last_members = LastMembers()
+    last_members, owners = LastMembers(), OneOwnerPerGeneration()
     reassignments = ReassignmentsKeepMinIsr(
         story.on_change,
         [ProducerIdBlocks(), FeatureLevels(history), NewPartitions(history), last_members],
@@ -71,13 +72,14 @@ def all_checkers(history: History, story: Story) -> list[Checker]:
                 PartitionLogMatching(),
                 KilledReplicasKeepTheirLogs(),
                 CommittedRecordsStay(history.promise),
-                ProducerSequences(history.promise),
+                ProducerSequences(history),
                 TransactionMarkers(),
                 LeadersGoByWhatIsCommitted(reassignments.image),
                 HighWatermarkNeverGoesBack(),
             ]
         ),
-        OneOwnerPerGeneration(),
+        owners,
+        OnlyIdleOffsetsExpire(history, owners),
         CommittedOffsetsStay(history.commits),
         AcknowledgedTopicsStay(history),
         OnlyThrottledReplicasWait(),

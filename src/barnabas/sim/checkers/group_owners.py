@@ -33,6 +33,11 @@ class OneOwnerPerGeneration(Checker):
                     seen.add(key)
                     self._read(node, key, group)
 
+    def forget(self, group_id: str) -> None:
+        """The group has expired: one of its name begins with the first generation again."""
+        for key in [key for key in self._owners if key[0] == group_id]:
+            del self._owners[key]
+
     def _read(self, node: SimNode, key: tuple[str, int], group: ClassicGroup) -> None:
         if group.protocol_type != PROTOCOL_TYPE:
             return

@@ -12,7 +12,7 @@ def clock_jump(s: Strike) -> bool:
         return False
     jump = s.rng.choice([-1, 1]) * s.rng.choice([100.0, 10_000.0, 3_600_000.0])
     s.note(f"the clock of node {node.id} jumps by {jump:.0f} ms")
-    node.machine.clock_offset_ms += jump
+    node.machine.jump(jump)
     return True
 
 

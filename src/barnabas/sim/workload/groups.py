@@ -7,11 +7,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client import offsets
+from barnabas.client.channels import ChannelError
 from barnabas.client.client import GROUP, raise_for
+from barnabas.client.consumer import Consumer, ConsumerSettings
+from barnabas.client.group_member import GroupSettings
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
+from barnabas.client.older import Newest
 from barnabas.sim.commits import GONE
 from barnabas.types import TopicPartition
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.delete_groups_request import DeleteGroupsRequest
+from barnabas.wire.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from barnabas.wire.messages.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -22,6 +33,8 @@ if TYPE_CHECKING:
     from barnabas.sim.workload.operator import Operator
 
 ASK_MS = 5_000.0
+OF_OLD: Newest = {ApiKey.OFFSET_COMMIT: 4}
+"""The last version by which clients say how long an offset is kept."""
 
 
 def _group(o: Operator) -> str:
@@ -43,6 +56,49 @@ async def keep_offsets(o: Operator) -> None:
             timeout_ms=ASK_MS,
         )
         commits.acknowledge(attempts)
+
+
+async def keep_briefly(o: Operator) -> None:
+    """A client of old says how long its offsets are to be kept: not long."""
+    group, commits = _group(o), o.workload.history.commits
+    topic, partition = o.any_partition()
+    offset = o.rng.randrange(1_000)
+    if o.of_old is None:
+        o.of_old = o.workload.cluster.client(f"{o.name} of old", OF_OLD)
+    one = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+    request = OffsetCommitRequest(
+        group_id=group,
+        retention_time_ms=o.rng.choice([1, 300, 3_000]),
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=[one])],
+    )
+    attempts = commits.begin(group, {(topic, partition): offset})
+
+    def check(response: Any) -> None:
+        raise_for(response.topics[0].partitions[0].error_code)
+
+    await o.of_old.ask_coordinator(GROUP, group, lambda: request, check, timeout_ms=ASK_MS)
+    commits.acknowledge(attempts)
+
+
+async def read_briefly(o: Operator) -> None:
+    """A member takes a little and leaves its group, in which nobody is any more."""
+    group, commits = f"{o.name}-passing", o.workload.history.commits
+    commits.by_hand.add(group)
+    settings = ConsumerSettings(auto_offset_reset="earliest", group=GroupSettings())
+    consumer = Consumer(o.client, group, settings)
+    consumer.subscribe([o.any_partition()[0]])
+    await o.client.tasks.sleep(o.rng.uniform(300, 1500))
+    positions = {
+        tp: offset for tp in consumer.assignment if (offset := consumer.position(tp)) is not None
+    }
+    places = {(tp.topic, tp.partition): offset for tp, offset in positions.items()}
+    attempts = commits.begin(group, places)
+    try:
+        await consumer.commit(positions)
+        commits.acknowledge(attempts)
+    except (ChannelError, KafkaError):
+        pass  # who else passes by owns it now: it leaves as well
+    await consumer.close()
 
 
 async def delete_offset(o: Operator) -> None:
@@ -84,6 +140,8 @@ async def delete_group(o: Operator) -> None:
 
 GROUPS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "keeps offsets": keep_offsets,
+    "keeps offsets briefly": keep_briefly,
+    "reads briefly": read_briefly,
     "deletes offsets": delete_offset,
     "deletes groups": delete_group,
 }

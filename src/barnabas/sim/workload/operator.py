@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin import BROKER, TOPIC, Admin, NewTopic
 from barnabas.client.channels import ChannelError
+from barnabas.client.client import Client
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.sim.workload.administration import (
@@ -58,6 +59,7 @@ class Operator:
         self.pause_ms = pause_ms
         self.client = workload.client(name)
         self.rng = workload.cluster.world.rng(name)
+        self.of_old: Client | None = None
         self.admin = Admin(self.client)
         self.temporary: list[str] = []
         """Topics that it made, to delete some day."""

@@ -1,0 +1,114 @@
+"""What expires of committed offsets had to: nobody is in the group who reads the topic, and the retention is
+over, or the time that the client itself has given.
+
+Listens to each coordinator where it decides so. What expired may be gone from then on, as where somebody
+deletes it (:mod:`barnabas.sim.commits`), and is once that is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.broker.broker import Broker
+from barnabas.group.machine import GroupMachine
+from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.records.offset_commit_key import OffsetCommitKey
+from barnabas.sim.checkers.checker import Checker
+from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
+from barnabas.sim.cluster import SimCluster, SimNode
+from barnabas.sim.commits import GONE, Attempt, Commits
+from barnabas.sim.history import History, Violation
+from barnabas.sim.world import World
+from barnabas.wire.errors import ErrorCode
+
+
+class OnlyIdleOffsetsExpire(Checker):
+    LOOKS_AT_IMAGE = True
+
+    def __init__(self, history: History, owners: OneOwnerPerGeneration) -> None:
+        self._history = history
+        self._owners = owners
+        self._heard: dict[int, Broker] = {}
+
+    def check(self, cluster: SimCluster, node: SimNode) -> None:
+        broker = node.node.broker if node.node is not None else None
+        if broker is not None and self._heard.get(node.id) is not broker:
+            self._heard[node.id] = broker
+            self._listen(broker, _judged(cluster.world, self._history, self._on_group_expired))
+
+    @staticmethod
+    def _listen(broker: Broker, judged: type[GroupMachine]) -> None:
+        """Each machine that it has or makes is one that is heard."""
+        groups = broker.groups
+        make = groups._make_machine
+
+        def hear(machine: GroupMachine) -> GroupMachine:
+            machine.__class__ = judged
+            return machine
+
+        for shard in groups.shards.values():
+            hear(shard.machine)
+        for maker in (groups, groups._loader):
+            maker._make_machine = lambda: hear(make())
+
+    def _on_group_expired(self, group_id: str) -> None:
+        self._history.on_group_expired(group_id)
+        self._owners.forget(group_id)
+
+    def finish(self, cluster: SimCluster) -> None:
+        """What expired was judged when it did."""
+
+
+def _judged(
+    world: World, history: History, on_group_expired: Callable[[str], None]
+) -> type[GroupMachine]:
+    commits = history.commits
+
+    class Judged(GroupMachine):
+        __slots__ = ()
+
+        def take_due(self, at: Instant) -> Outcome | None:
+            outcome = super().take_due(at)
+            made: list[Attempt] = []
+            for record in outcome.records if outcome is not None else ():
+                if isinstance(record.key, OffsetCommitKey) and record.value is None:
+                    place = (record.key.topic, record.key.partition)
+                    _check(self, record.key.group, place, at.wall_ms)
+                    made += commits.begin(record.key.group, {place: GONE})
+                    world.totals["offsets expired"] += 1
+                elif record.value is None:
+                    on_group_expired(record.key.group)
+                    world.totals["groups expired"] += 1
+            if made and outcome is not None:
+                _tell_end(outcome, commits, made)
+            return outcome
+
+    return Judged
+
+
+def _check(machine: GroupMachine, group_id: str, place: tuple[str, int], now: int) -> None:
+    """Nothing of the decision was applied yet."""
+    group, known = machine.table.groups.get(group_id), machine.offsets.get(group_id, place)
+    where = f"of group {group_id} the offset of {place} expires"
+    if group is None or known is None:
+        raise Violation(f"{where}, and there is none")
+    if group.members and (group.topics is None or place[0] in group.topics):
+        raise Violation(f"{where}, which its members {sorted(group.members)} read")
+    since = known.commit_ms
+    if group.protocol_type is not None:
+        since = min(since, group.state_wall_ms)
+    retention_ms = machine.table.offsets_settings.retention_minutes * 60_000
+    least = known.expire_ms if known.expire_ms >= 0 else since + retention_ms
+    if now < least:
+        raise Violation(f"{where} at {now}, not before {least} was it due: {known}")
+
+
+def _tell_end(outcome: Outcome, commits: Commits, made: list[Attempt]) -> None:
+    settled = outcome.on_settled
+
+    def on_settled(error: ErrorCode, at: Instant) -> Outcome:
+        if not error:
+            commits.acknowledge(made)
+        return settled(error, at) if settled is not None else Outcome()
+
+    outcome.on_settled = on_settled
