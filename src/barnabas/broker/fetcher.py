@@ -431,7 +431,10 @@ class Fetcher:
                 del self._delayed[key]
                 if followed is not None:
                     _want_again(self, key, followed)
-            elif followed.state.phase is Phase.FETCHING:
+                    followed = self.followed.get(key)  # it may have to wait once more
+            if key not in self._delayed or followed is None:
+                continue
+            if followed.state.phase is Phase.FETCHING:
                 until = followed.state.delayed_until_ms
                 earliest = until if earliest is None else min(earliest, until)
         if earliest is not None:
