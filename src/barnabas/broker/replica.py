@@ -155,15 +155,17 @@ class Replica:
     # -- a follower's log ------------------------------------------------------------------------
 
     def append_as_follower(self, records: Buffer) -> None:
-        """Append what the leader sent. Raises what the log has against it, KAFKA_STORAGE_ERROR."""
+        """Append what the leader sent. Raises what the log has against it (what stood before that is
+        appended), KAFKA_STORAGE_ERROR."""
         log = self.online_log()
         before = log.log_end_offset
         try:
-            log.append_as_follower(records)
+            log.append_as_follower(records, self.leader_epoch)
         except (OSError, CorruptLogError) as error:
             raise self._told(error) from error
-        if log.flush_is_due or log.rolled_since_sync:
-            self._disk.after_append(log, before)
+        finally:
+            if (log.flush_is_due or log.rolled_since_sync) and self.log is log:
+                self._disk.after_append(log, before)
 
     def truncate(self, offset: int) -> None:
         """Drop what the leader does not have. Raises KAFKA_STORAGE_ERROR."""

@@ -25,7 +25,7 @@ from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.files import OpenFiles
 from barnabas.log.producer_state import ProducerStates, write_snapshot
 from barnabas.log.segment import RELATIVE_MAX, Segment
-from barnabas.log.segmented_log import EMPTY, ReadResult, SegmentedLog
+from barnabas.log.segmented_log import EMPTY, EPOCH_MAX, ReadResult, SegmentedLog
 from barnabas.ports import Disk
 from barnabas.record.batch import (
     CONTROL,
@@ -208,10 +208,11 @@ class PartitionLog(SegmentedLog):
         stamped = header.max_timestamp if header.is_log_append_time else -1
         return AppendInfo(base, header.last_offset, stamped)
 
-    def append_as_follower(self, records: Buffer) -> AppendInfo:
-        """Append a run of whole batches as a leader sent them: offsets, epochs and bytes stay. A cut-off
-        batch at the end is ignored. Raises :class:`CorruptBatchError`, :class:`KafkaError` where the
-        offsets do not follow (what came before such a batch is appended), ``OSError``."""
+    def append_as_follower(self, records: Buffer, leader_epoch: int = EPOCH_MAX) -> AppendInfo:
+        """Append a run of whole batches as the leader of `leader_epoch` sent them: offsets, epochs and bytes
+        stay. A cut-off batch at the end is ignored. Raises :class:`CorruptBatchError`, :class:`KafkaError`
+        where the offsets do not follow or an epoch is a later one (what came before such a batch is
+        appended), ``OSError``."""
         view = memoryview(records)
         if self.log_start_offset == self.log_end_offset > 0:
             cutting.begin_inside(self, view)
@@ -230,6 +231,13 @@ class PartitionLog(SegmentedLog):
                     raise KafkaError(
                         ErrorCode.OFFSET_OUT_OF_RANGE,
                         f"{self.partition}: offset {header.base_offset} does not follow {end}",
+                    )
+                if header.leader_epoch > leader_epoch:
+                    # Kafka's leader may send what its successor wrote there meanwhile (KAFKA-18723).
+                    raise KafkaError(
+                        ErrorCode.UNKNOWN_LEADER_EPOCH,
+                        f"{self.partition}: offset {header.base_offset} has leader epoch"
+                        f" {header.leader_epoch}, its leader {leader_epoch}",
                     )
                 if first < 0:
                     first = header.base_offset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,8 @@ class Host:
     def __init__(self, ports: SimProcess) -> None:
         self.now_ms = ports.clock.now_ms
         self.wall_ms = ports.clock.wall_ms
+        self.appended: list[int] = []
+        """Where appends began after which something has to be synced."""
 
     def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
         return True
@@ -66,7 +69,8 @@ class Host:
     def on_log_corrupt(self, name: TopicPartition, fault: CorruptLogError) -> None:
         raise fault
 
-    def after_append(self, log: PartitionLog, before: int) -> None: ...
+    def after_append(self, log: PartitionLog, before: int) -> None:
+        self.appended.append(before)
 
 
 class World:
@@ -85,6 +89,7 @@ class World:
                 "log.dirs": "/data",
             }
         ).replication
+        self.host = Host(self.ports)
         self.pool = FetcherPool(
             FetcherContext(self.ports, self.hand, 1, settings, lambda: 77, lambda broker: LEADER)
         )
@@ -96,7 +101,7 @@ class World:
         path = f"/data/{name}"
         disk.make_dirs(path)
         opened = open_log(disk, OpenFiles(disk), path, name, LogConfig(), clean=True)
-        return Partition(Host(self.ports), "t", TOPIC_ID, index, opened.log)
+        return Partition(self.host, "t", TOPIC_ID, index, opened.log)
 
     def follow(self, epoch: int = 0) -> None:
         for index, partition in enumerate(self.partitions):
@@ -232,6 +237,8 @@ def test_a_fenced_partition_waits_for_metadata(world: World) -> None:
 
 
 def test_a_diverging_epoch_cuts_and_goes_on(world: World) -> None:
+    world.follow(epoch=3)
+    world.answer()
     world.answer(data(0, b"a", b"b", epoch=0), data(1))
     world.answer(data(0, b"c", base=2, epoch=3), data(1))
     assert world.log().log_end_offset == 3
@@ -245,6 +252,8 @@ def test_a_cut_that_a_rotten_batch_refuses_is_tried_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is being mended; nothing is wrong with the directory."""
+    world.follow(epoch=3)
+    world.answer()
     world.answer(data(0, b"a", b"b", epoch=0), data(1))
     world.answer(data(0, b"c", base=2, epoch=3), data(1))
     refuse(monkeypatch)
@@ -276,6 +285,26 @@ def test_a_log_without_epochs_is_not_followed_before_it_could_be_cut(
     advance(world.ports, 1100)
     world.answer()
     assert world.asked()[0].fetch_offset == world.log().log_end_offset == 1
+
+
+def test_a_log_without_epochs_alone_with_its_leader_is_tried_again_until_it_could_be_cut(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second try was the last one: nobody woke the fetcher for a third."""
+    world.answer(data(0, b"a", b"b", high_watermark=1), data(1))
+    world.log().epochs.clear()
+    refuse(monkeypatch)
+    other = world.partitions[1]
+    world.partitions[1:] = []
+    world.follow(epoch=1)
+    world.pool.stop(other)
+    while world.hand.sent:
+        world.answer()
+    advance(world.ports, 3500)
+    assert not world.hand.sent
+    monkeypatch.undo()
+    advance(world.ports, 1100)
+    assert set(world.asked()) == {0}
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,6 +356,33 @@ def test_bytes_that_do_not_fit_are_asked_for_again(world: World) -> None:
     advance(world.ports, 1100)
     world.answer()
     assert world.asked()[0].fetch_offset == 0
+
+
+def test_what_is_sound_before_bytes_that_do_not_fit_is_synced_as_if_it_had_come_alone(
+    world: World,
+) -> None:
+    """The next request says that it is here: with ``flush.messages`` not before it is on the device."""
+    log = world.log()
+    log.reconfigure(replace(log.config, flush_messages=1))
+    sound = build_batch([(b"k", b"v")], timestamp_ms=1, base_offset=0, leader_epoch=0)
+    bad = bytearray(build_batch([(b"k", b"v")], timestamp_ms=1, base_offset=1, leader_epoch=0))
+    bad[-1] ^= 1
+    world.answer(PartitionData(partition_index=0, records=sound + bytes(bad)), data(1))
+    assert log.log_end_offset == 1 and world.host.appended == [0]
+
+
+def test_nothing_of_a_later_leader_epoch_is_taken_from_a_leader(world: World) -> None:
+    """Kafka's leader may read what it wrote as a follower of its successor (KAFKA-18723)."""
+    own, later = (data(0, b"a").records, data(0, b"b", base=1, epoch=1).records)
+    assert isinstance(own, bytes) and isinstance(later, bytes)
+    world.answer(PartitionData(partition_index=0, records=own + later, log_start_offset=0), data(1))
+    assert world.log().log_end_offset == 1 and world.log().last_epoch == 0
+    world.answer()
+    advance(world.ports, 1100)
+    world.answer()
+    assert world.asked()[0].fetch_offset == 1
+    world.answer(data(0, b"a", base=1), data(1))
+    assert world.log().log_end_offset == 2
 
 
 def test_an_answer_to_a_former_question_is_ignored(world: World) -> None:
