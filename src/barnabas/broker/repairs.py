@@ -92,6 +92,7 @@ class Repairs:
         """A batch of this log is not what was written. Told once per damage; the mending begins."""
         replica = self._table.by_name.get(partition)
         if replica is None or replica.log is None or self._closed:
+            self._table.logs.cleaner.on_mended(partition)  # or told anew, when somebody can mend it
             return
         known = self._work.get(fault.path)
         if known is not None and known.log is replica.log:
@@ -128,6 +129,7 @@ class Repairs:
         assert work.place is not None
         if damage is None:  # it was misread, or its records are not what its right CRC covers
             del self._work[work.fault.path]
+            self._table.logs.cleaner.on_sound(work.log.partition)
             return
         work.damage, start = damage, work.log.log_start_offset
         if start >= work.place.end_offset:  # deleted, and retention is about to take it
@@ -295,7 +297,7 @@ class Repairs:
 
     def _end(self, work: Repair) -> None:
         self._work.pop(work.fault.path, None)
-        self._table.logs.cleaner.uncleanable.pop(work.log.partition, None)
+        self._table.logs.cleaner.on_mended(work.log.partition)
 
     def close(self) -> None:
         self._closed = True

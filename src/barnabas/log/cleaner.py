@@ -11,6 +11,7 @@ for a loss. (File systems keep names in order: no swap reaches the device before
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log import swapping, transactions
@@ -269,7 +270,7 @@ def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: Transactio
     # What retention takes while this runs stays gone: it must not be made anew, empty.
     files, sources = OpenFiles(plan.disk, JOB_FILES), OpenFiles(plan.disk, JOB_FILES, create=False)
     base = group[0].base_offset
-    swapping.remove_leftovers(plan.disk, plan.directory, base, CLEANED)
+    remove_cleaned(plan, base)
     target = Segment(
         files, plan.directory, base, 0, plan.config.index_interval_bytes, suffix=CLEANED
     )
@@ -284,11 +285,21 @@ def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: Transactio
             files.get(target.transaction_index_path).append([_index_entry(entry)])
         target.finish()
         swapping.make_durable(plan.disk, plan.directory, target)
+    except Exception:
+        files.close_all()
+        with suppress(OSError):  # the next start removes it
+            remove_cleaned(plan, base)
+        raise
     finally:
         files.close_all()
         sources.close_all()
     read = sum(source.size for source in group)
     return Cleaned(base, target.size, tuple(s.base_offset for s in group), read, records)
+
+
+def remove_cleaned(plan: Plan, base: int) -> None:
+    """What a round wrote for the group at `base`, and nobody put in place. Blocks. Raises ``OSError``."""
+    swapping.remove_leftovers(plan.disk, plan.directory, base, CLEANED)
 
 
 def _clean_segment(

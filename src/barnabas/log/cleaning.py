@@ -11,6 +11,7 @@ Source: ``LogCleaner`` and ``LogCleanerManager`` of Apache Kafka 4.3 for behavio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from barnabas.config.settings import LogManagerSettings
@@ -71,6 +72,8 @@ class LogCleaner:
         self._paused: set[TopicPartition] = set()
         self.first_dirty: dict[TopicPartition, int] = {}
         self.uncleanable: dict[TopicPartition, str] = {}
+        self._misread: dict[TopicPartition, str] = {}
+        """For what a log was left alone that is sound on disk."""
         self.rounds = 0
         self.helped_rounds = 0
         self.helper_deaths = 0
@@ -95,7 +98,20 @@ class LogCleaner:
         self.give_up_on(partition)
         self._paused.discard(partition)
         self.first_dirty.pop(partition, None)
+        self.on_mended(partition)
+
+    def on_mended(self, partition: TopicPartition) -> None:
+        """Nothing of what a round found in this log is there any more."""
         self.uncleanable.pop(partition, None)
+        self._misread.pop(partition, None)
+
+    def on_sound(self, partition: TopicPartition) -> None:
+        """A damage is none on disk: it was misread, and another round gets on; or its records are not what
+        its right CRC covers, and another round finds the same."""
+        reason = self.uncleanable.get(partition)
+        if reason is not None and self._misread.get(partition) != reason:
+            self._misread[partition] = reason
+            del self.uncleanable[partition]
 
     def pause(self, partition: TopicPartition) -> None:
         """No compaction of this log until `resume`: it is being copied."""
@@ -281,6 +297,8 @@ class LogCleaner:
 
         def finish(result: T | BaseException) -> None:
             if self._round is not work:
+                if isinstance(result, cleaner.Cleaned):
+                    self._remove_cleaned(work, result)
                 return
             if isinstance(result, BaseException):
                 self._on_error(work, result)
@@ -291,6 +309,17 @@ class LogCleaner:
                 self._on_error(work, error)
 
         self._ports.background.run(f"clean {work.directory.path}", job, finish)
+
+    def _remove_cleaned(self, work: Round, result: cleaner.Cleaned) -> None:
+        """Nobody puts it in place: the round was given up. (One that has begun since removes what it finds.)"""
+        plan, now = work.plan, self._round
+        if now is None or now.plan.directory != plan.directory:
+
+            def job() -> None:
+                with suppress(OSError):  # the next start removes it
+                    cleaner.remove_cleaned(plan, result.base_offset)
+
+            self._ports.background.run(f"clean {work.directory.path}", job, lambda _: None)
 
     def _on_error(self, work: Round, error: BaseException) -> None:
         partition = work.log.partition

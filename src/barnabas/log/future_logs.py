@@ -260,6 +260,7 @@ class FutureLogs:
         _relocate(log, target)
         del self.logs[partition], self._home[partition], home.futures[partition]
         self._owner.adopt(home, log)
+        self._owner.cleaner.on_mended(partition)  # by what it was copied from
         self._owner.ports.log(
             "info",
             "log.moved",

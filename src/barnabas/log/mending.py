@@ -194,6 +194,11 @@ def rebuild(place: Place, damage: Damage, batches: list[bytes]) -> int:
         target.finish()
         swapping.make_durable(place.disk, place.directory, target)
         return target.size
+    except Exception:
+        files.close_all()
+        with suppress(OSError):  # the next start removes it
+            swapping.remove_leftovers(place.disk, place.directory, place.base_offset, REPAIRED)
+        raise
     finally:
         files.close_all()
         sources.close_all()
