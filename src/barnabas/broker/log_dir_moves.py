@@ -22,7 +22,7 @@ from barnabas.broker.directory_assignments import DirectoryAssignments
 from barnabas.broker.partition import Partition
 from barnabas.broker.replicas import ReplicaTable
 from barnabas.log.config import FOREVER_MS
-from barnabas.log.copying import align, append_run
+from barnabas.log.copying import align, append_run, begin
 from barnabas.log.directory import LogDirectory
 from barnabas.log.errors import OffsetOutOfRange
 from barnabas.log.partition_log import PartitionLog
@@ -56,6 +56,7 @@ class Move:
         self.partition = partition
         self.source = source
         self.copy = copy
+        self.begun = False
         self.cuts = -1
         """Of the source when the copy was last aligned with it."""
         self.told = Told.NOTHING
@@ -252,6 +253,9 @@ class LogDirMoves:
     def _step(self, move: Move) -> int:
         source, copy = move.source, move.copy
         copied = 0
+        if not move.begun:
+            begin(source, copy)
+            move.begun = True
         if source.cuts != move.cuts or copy.log_end_offset < source.log_start_offset:
             align(source, copy)
             move.cuts = source.cuts

@@ -14,6 +14,14 @@ from barnabas.record.batch import HEADER_SIZE, read_header
 from barnabas.types import Buffer
 
 
+def begin(source: PartitionLog, copy: PartitionLog) -> None:
+    """A copy that an earlier move left goes on, but not of a log that compacts: what it has may lack the
+    tombstone behind it that compaction took from `source` since, with all that it deleted. Raises
+    ``OSError``."""
+    if source.config.compact and copy.log_end_offset > copy.log_start_offset:
+        copy.truncate_fully_and_start_at(source.log_start_offset)
+
+
 def align(source: PartitionLog, copy: PartitionLog) -> None:
     """Cut `copy` to the offsets that `source` has, in the epochs in which it has them. Raises
     ``OSError``."""
