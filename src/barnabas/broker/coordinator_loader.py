@@ -181,7 +181,7 @@ class Loader(Generic[M]):
 def _replay(load: _Load[M], run: Buffer) -> Iterator[None]:
     """Replay the whole batches of `run`, a record per step."""
     machine, before = load.shard.machine, load.offset
-    for batch in iterate(run):
+    for batch in iterate(run, crc=True):  # what this process wrote nobody has checked
         header = batch.header
         if header.last_offset < load.offset:
             continue

@@ -119,10 +119,12 @@ def _largest_from(segment: Segment, probe: _Probe, start: int) -> int:
         if batch.header.base_offset >= start:
             largest = batch.header.max_timestamp
         else:
+            view = segment.view(batch)
+            check_run(segment.path, segment.base_offset, batch.position, view.data)
             with suppress(
                 CorruptBatchError
             ):  # a count that lies: no consumer reads the rest either
-                for record in records_of(segment.view(batch), UNPACKED_BYTES_MAX):
+                for record in records_of(view, UNPACKED_BYTES_MAX):
                     if record.offset >= start:
                         largest = max(largest, record.timestamp)
     return largest

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from barnabas.broker.coordinator_loader import Loader
+from barnabas.broker.coordinator_loader import Loader, _replay
+from barnabas.record.batch import CorruptBatchError
+from barnabas.record.builder import build_batch
 from tests.unit.log.directories_world import DirectoriesWorld
 
 
@@ -40,3 +42,18 @@ def test_a_coordinator_that_cannot_be_loaded_for_an_unknown_reason_is_tried_agai
     odd.log.fault = None
     world.run_ms(1000)
     assert loaded == [sound, odd]
+
+
+def test_what_was_misread_is_not_loaded() -> None:
+    """This process wrote it as a follower: nobody has checked what the disk gives back."""
+    replayed = list[bytes]()
+    machine = SimpleNamespace(
+        decode=lambda key, value: (key, value),
+        replay=lambda offset, producer_id, decoded: replayed.append(decoded[1]),
+    )
+    run = bytearray(build_batch([(b"group", b"offset 7")], timestamp_ms=1))
+    run[-2] ^= 1
+    load = SimpleNamespace(shard=SimpleNamespace(machine=machine), offset=0)
+    with pytest.raises(CorruptBatchError):
+        list(_replay(cast("Any", load), bytes(run)))
+    assert replayed == [] and load.offset == 0
