@@ -226,7 +226,7 @@ class Helper(Protocol):
 
 @runtime_checkable
 class HasHelper(Protocol):
-    """A world whose nodes may have a helper process; simulated ones do not."""
+    """A world whose nodes may have a helper process."""
 
     @property
     def helper(self) -> Helper: ...

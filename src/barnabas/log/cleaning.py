@@ -55,6 +55,8 @@ class Round:
         self.directory = directory
         self.plan = plan
         self.groups: list[list[cleaner.Source]] = []
+        self.writes = -1
+        """Base of the group that is written anew."""
         self.bytes_read = self.bytes_written = self.records = 0
         self.started_ms = 0.0
 
@@ -78,6 +80,11 @@ class LogCleaner:
         self.helped_rounds = 0
         self.helper_deaths = 0
         self._had_helper = False
+
+    @property
+    def under_way(self) -> Round | None:
+        """The round that is being done now."""
+        return self._round
 
     def load(self, directory: LogDirectory) -> None:
         """Where compaction of the directory's logs, which are open, has come."""
@@ -215,6 +222,7 @@ class LogCleaner:
             self._finish(work)
             return
         group = work.groups.pop(0)
+        work.writes = group[0].base_offset
 
         def done(result: cleaner.Cleaned) -> None:
             if not cleaner.swap(work.log, work.plan, result):
@@ -297,8 +305,7 @@ class LogCleaner:
 
         def finish(result: T | BaseException) -> None:
             if self._round is not work:
-                if isinstance(result, cleaner.Cleaned):
-                    self._remove_cleaned(work, result)
+                _remove_cleaned(self._ports, work, self._round)
                 return
             if isinstance(result, BaseException):
                 self._on_error(work, result)
@@ -310,17 +317,6 @@ class LogCleaner:
 
         self._ports.background.run(f"clean {work.directory.path}", job, finish)
 
-    def _remove_cleaned(self, work: Round, result: cleaner.Cleaned) -> None:
-        """Nobody puts it in place: the round was given up. (One that has begun since removes what it finds.)"""
-        plan, now = work.plan, self._round
-        if now is None or now.plan.directory != plan.directory:
-
-            def job() -> None:
-                with suppress(OSError):  # the next start removes it
-                    cleaner.remove_cleaned(plan, result.base_offset)
-
-            self._ports.background.run(f"clean {work.directory.path}", job, lambda _: None)
-
     def _on_error(self, work: Round, error: BaseException) -> None:
         partition = work.log.partition
         gone = self._logs.logs.get(partition) is not work.log or work.log.cuts != work.plan.cuts
@@ -331,6 +327,9 @@ class LogCleaner:
             self._logs.on_corrupt(partition, error)
         elif isinstance(error, HelperDied):
             self._on_helper_died(error)
+            self._give_up(work)
+            _remove_cleaned(self._ports, work, self._round)
+            return
         elif isinstance(error, OSError):
             self._logs.fail(work.directory, f"compacting {partition} failed: {error}")
         else:
@@ -348,3 +347,16 @@ class LogCleaner:
         self.helper_deaths += 1
         if self.helper_deaths == HELPER_DEATHS_MAX:
             self._ports.log("warning", "log.compacting_without_helper", reason=str(error))
+
+
+def _remove_cleaned(ports: Ports, work: Round, now: Round | None) -> None:
+    """What `work` wrote when it was given up nobody puts in place. (The round that is under way `now` removes
+    what it finds.)"""
+    plan, base = work.plan, work.writes
+    if base >= 0 and (now is None or now.plan.directory != plan.directory):
+
+        def job() -> None:
+            with suppress(OSError):  # the next start removes it
+                cleaner.remove_cleaned(plan, base)
+
+        ports.background.run(f"clean {work.directory.path}", job, lambda _: None)

@@ -65,6 +65,7 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
     "sessions that go": ((600, 2000), ("replication.sessions.EVICTION_MS_MIN",)),
     "snapshot values": ((1, 5), ("raft.snapshots.VALUES_MAX",)),
     "snapshot bytes": ((100, 1000), ("raft.snapshots.READ_BYTES",)),
+    "rounds without helper": ((0, 500), ("log.cleaning.HELPED_FROM_BYTES",)),
     "index tables": ((1, 3), ("log.files.LOADED_TABLES_MAX",)),
 }
 """What is bounded: the values to draw from, and where it stands (below ``barnabas``)."""

@@ -9,7 +9,8 @@ Names are kept in a journal, as file systems do: a power loss keeps some prefix 
 since the last one that :meth:`ProcessDisk.sync_dir` made durable. Syncing a *file* makes no name durable.
 
 Faults: :meth:`SimDisk.fail_call` makes the n-th call from now fail, once or for good;
-`capacity_bytes` fills the disk; :meth:`SimDisk.rot` flips a bit behind everybody's back; `on_change` lets a
+`capacity_bytes` fills the disk; :meth:`SimDisk.rot` flips a bit behind everybody's back, and
+:meth:`SimDisk.misread` in what one read gives; `on_change` lets a
 process die between two of its calls; `cold_read_rate` makes reads that may not block come back empty-handed,
 as those of a file do after a power loss until somebody has waited for it. What happened is in `totals`.
 """
@@ -54,6 +55,8 @@ class SimDisk:
         """Called before each call of the job that runs now: it may stop the job for a while."""
         self.names = Names()
         self.locks: dict[str, ProcessDisk] = {}
+        self._lost: dict[str, bytes] = {}
+        """What stood in files that were lost."""
         self._journal: list[tuple[set[str], Callable[[], None]]] = []
         self._fail_at = 0
         self._fail_until = 0
@@ -77,6 +80,9 @@ class SimDisk:
             self._process.alive = False
         self.locks.clear()
         self.totals["power_losses" if power_loss else "kills"] += 1
+        for node in self.names.values():
+            if node is not None:
+                node.to_misread = None
         if power_loss:
             self._lose_names()
             for path in sorted(self.names):
@@ -118,7 +124,14 @@ class SimDisk:
     def is_rotten(self, path: str) -> bool:
         """Whether a file holds a byte that nobody wrote."""
         node = self.names.get(path)
-        return node is not None and node.is_rotten()
+        return node is not None and (node.is_rotten() or (path in self._lost and len(node.data) < 2))
+
+    def written(self, path: str, size: int) -> bytes:
+        """The first `size` bytes of a file as they would be without damage; all of one that was lost, in
+        whose place a node has put one byte."""
+        if path in self._lost and len(self.content(path)) < 2:
+            return self._lost[path]
+        return bytes(memoryview(self.file(path).written())[:size])
 
     def rot(self, path: str, position: int, bit: int = 0) -> None:
         """Flip one bit of a file, on the device and in memory. The file keeps it under any name."""
@@ -126,6 +139,18 @@ class SimDisk:
         assert node is not None
         node.rot(position, bit)
         self.totals["bits_rotted"] += 1
+
+    def misread(self, path: str, position: int, bit: int = 0, times: int = 1) -> None:
+        """Let the next `times` that this byte is read, while the process lives, get it wrong."""
+        self.file(path).to_misread = (position, bit, times)
+
+    def lose(self, paths: Sequence[str]) -> None:
+        """These files are gone, without anybody having removed them."""
+        self._journal.clear()
+        for path in paths:
+            self._lost[path] = bytes(self.file(path).written())
+            del self.names[path]
+        self.totals["files_lost"] += len(paths)
 
     def wipe(self, directory: str) -> None:
         """Put an empty device in the place of `directory`: nothing of it is left."""
@@ -314,7 +339,14 @@ class SimFile:
     def read_at(self, position: int, size: int) -> bytes:
         self._check()
         self._node.is_cold = False
-        return bytes(self._node.data[position : position + size])
+        return self._read(position, size)
+
+    def _read(self, position: int, size: int) -> bytes:
+        if self._node.to_misread is None:
+            return bytes(self._node.data[position : position + size])
+        before, data = self._node.to_misread, self._node.read(position, size)
+        self._disk.totals["bits_misread"] += self._node.to_misread != before
+        return data
 
     def try_read_at(self, position: int, size: int) -> bytes | None:
         rate = self._disk.cold_read_rate
@@ -322,7 +354,7 @@ class SimFile:
             self._disk.totals["cold_reads"] += 1
             return None
         self._check()
-        return bytes(self._node.data[position : position + size])
+        return self._read(position, size)
 
     def truncate(self, size: int) -> None:
         self._check()

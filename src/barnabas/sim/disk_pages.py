@@ -21,7 +21,9 @@ SECTOR = 512
 class PagedFile:
     """Bytes, and the last synced content of every page that changed since."""
 
-    __slots__ = ("_dirty", "_synced_pages", "damage", "data", "is_cold", "synced_size")
+    __slots__ = (
+        "_dirty", "_synced_pages", "damage", "data", "is_cold", "synced_size", "to_misread",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -30,6 +32,8 @@ class PagedFile:
         """Position of a byte that rotted → (what it is now, what was written)."""
         self.is_cold = False
         """Nothing of it is in memory: the machine was started anew, and nobody has waited for it since."""
+        self.to_misread: tuple[int, int, int] | None = None
+        """Position and bit of a byte that the next reads of it get wrong, and how many."""
         self._dirty: set[int] = set()
         self._synced_pages: dict[int, bytes] = {}
 
@@ -43,6 +47,18 @@ class PagedFile:
         _, written = self.damage.get(position, (0, self.data[position]))
         self.damage[position] = (now, written)
         self.data[position] = now
+
+    def read(self, position: int, size: int) -> bytes:
+        """What the device gives where one byte is `to_misread`."""
+        assert self.to_misread is not None
+        data = bytes(self.data[position : position + size])
+        at, bit, times = self.to_misread
+        if not position <= at < position + len(data):
+            return data
+        self.to_misread = (at, bit, times - 1) if times > 1 else None
+        wrong = bytearray(data)
+        wrong[at - position] ^= 1 << bit
+        return bytes(wrong)
 
     def is_rotten(self) -> bool:
         """Whether a byte is not what was written there; a power loss may have put it back."""

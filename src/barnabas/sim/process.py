@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from barnabas.ports import Listener, Receiver, Rng
+from barnabas.ports import Helper, Listener, Receiver, Rng
 from barnabas.sim.background import SYNC_MS_MAX, SimBackground
 from barnabas.sim.disk import SimDisk
+from barnabas.sim.helper import SimHelper
 from barnabas.sim.network import SimNetwork
 from barnabas.sim.world import START_WALL_MS, Event, World
 from barnabas.types import Endpoint
@@ -116,6 +117,7 @@ class SimProcess:
         self.network = ProcessNetwork(self)
         self.background = SimBackground(self)
         self.wakeups = SimWakeups(self)
+        self.helper: Helper = SimHelper(self)
         self.log_lines: deque[str] = deque(maxlen=400)
         self.on_halt: Callable[[SimProcess, str], None] = lambda process, reason: None
         self.owner: object = None

@@ -93,7 +93,9 @@ RARE = {
     "ambush-surveys": 1.5,
     "rot": 3.0,
     "rot-at-rest": 3.0,
+    "lost-segment": 3.0,
     "rot-of-coordinator": 3.0,
+    "misread": 3.0,
     "misread-metadata": 3.0,
     "moves": 2.0,
 }

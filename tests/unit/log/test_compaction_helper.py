@@ -42,7 +42,7 @@ def short_rounds_are_helped(monkeypatch: pytest.MonkeyPatch) -> None:
 def compacted(dies_at: set[int]) -> tuple[DirectoriesWorld, Helper, list[str]]:
     world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
     helper = Helper(world, dies_at)
-    world.process.helper = helper  # type: ignore[attr-defined]
+    world.process.helper = helper
     lines: list[str] = []
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(world.process, "log", lambda _, event, **fields: lines.append(event))

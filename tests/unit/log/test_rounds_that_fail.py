@@ -139,7 +139,12 @@ def test_a_copy_that_goes_on_after_a_start_brings_back_nothing_that_was_deleted(
     model.write([1, 2, 3], False, 0, -1)
     source = model.log
     copy = open_log(
-        model.disk, OpenFiles(model.disk, 6), "/data/copy", source.partition, model.config, clean=True
+        model.disk,
+        OpenFiles(model.disk, 6),
+        "/data/copy",
+        source.partition,
+        model.config,
+        clean=True,
     ).log
     fill_up(source, copy)
     assert copy.log_end_offset == 3

@@ -307,10 +307,9 @@ class HeldLog:
     ) -> None:
         base, size = segment.base_offset, segment.size
         start = self._positions[-1] if self._segments[-1] == base else 0
-        node = disk.names.get(segment.path)
-        if node is None or start >= size:
+        if segment.path not in disk.names or start >= size:
             return
-        data = bytes(memoryview(node.written())[start:size])
+        data = disk.written(segment.path, size)[start:]
         position, last = 0, self.chain[-1]
         while position < len(data):
             link = last.found_in(data, position)

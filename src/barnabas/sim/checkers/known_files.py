@@ -1,10 +1,13 @@
 """Files on disk and known partitions, at the end: every partition's directory in a log directory that is
-in use belongs to a log that its broker has, and every segment in it to that log."""
+in use belongs to a log that its broker has, and every segment in it to that log; nothing is left of a segment
+that compaction or a mending gave up."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from barnabas.broker.broker import Broker
-from barnabas.log.files import LOG
+from barnabas.log.files import CLEANED, LOG, REPAIRED, SWAP
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
@@ -19,6 +22,8 @@ class EveryFileIsKnown(Checker):
 
 def _check(node: SimNode, broker: Broker) -> None:
     names = node.machine.disk.names
+    work = broker.logs.cleaner.under_way
+    busy = {work.log.partition} if work is not None else set()
     for directory in broker.logs.directories:
         if not directory.is_online:
             continue
@@ -27,9 +32,17 @@ def _check(node: SimNode, broker: Broker) -> None:
             path = f"{directory.path}/{found.name}"
             if log is None:
                 raise Violation(f"node {node.id}: nobody knows the log in {path}")
+            if log.partition not in busy:
+                _check_leftovers(node, names.below(path))
             segments = {segment.path for segment in log.segments}
             strange = [n for n in names.below(path) if n.endswith(LOG) and n not in segments]
             if strange or log.directory != path:
                 raise Violation(
                     f"node {node.id}: {strange} in {path} belongs to no log ({log.directory})"
                 )
+
+
+def _check_leftovers(node: SimNode, paths: Iterable[str]) -> None:
+    left = [path for path in paths if path.endswith((CLEANED, REPAIRED, SWAP))]
+    if left:
+        raise Violation(f"node {node.id}: {left} was written for a place that it does not get")

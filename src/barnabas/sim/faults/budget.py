@@ -34,6 +34,8 @@ class Budget:
         """Broker → its epoch when it lost something, as the newest metadata had it."""
         self._rot: list[tuple[SimDisk, PagedFile]] = []
         """Files in which a byte rotted, under whatever name."""
+        self._gone: list[tuple[SimDisk, str]] = []
+        """Files that were lost."""
         self._newest = -1
         self.voter_changes = 0
         """Under way, as far as those who asked know."""
@@ -121,8 +123,16 @@ class Budget:
         """A byte of a file was damaged."""
         self._rot.append((disk, disk.file(path)))
 
+    def on_gone(self, disk: SimDisk, path: str) -> None:
+        """A segment's files were lost."""
+        self._gone.append((disk, path))
+
     def _rots(self) -> bool:
         """Whether damage is left that nobody has mended or thrown away."""
+        # Once its node is up something of one byte stands in for a segment, until that is mended.
+        self._gone = [(disk, path) for disk, path in self._gone if len(disk.content(path)) < 2]
+        if any(disk.content(path) for disk, path in self._gone):
+            return True
         self._rot = [
             (disk, file)
             for disk, file in self._rot

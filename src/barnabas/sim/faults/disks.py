@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 
+from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
+from barnabas.log.files import LOG, SEGMENT_SUFFIXES
 from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.strike import Strike
@@ -146,6 +148,47 @@ def rot_at_rest(s: Strike) -> bool:
     s.budget.on_lost(node)
     node.shut_down(flip)
     return True
+
+
+def lost_segment(s: Strike) -> bool:
+    """After a clean shutdown all files of a segment of one replica are gone, or its batches alone; not of the
+    one that was written last."""
+    node = s.any_broker()
+    if node is None or not s.budget.may_lose_data(node):
+        return False
+
+    def lose() -> None:
+        disk, full = node.machine.disk, list[str]()
+        for directory in node.directories:
+            if f"{directory}/{CLEAN_SHUTDOWN_FILE}" not in disk.names:
+                continue  # it was offline
+            logs = [path for path in disk.below(directory) if path.endswith(LOG)]
+            for path, following in itertools.pairwise(sorted(logs)):
+                home = path.rpartition("/")[0]
+                if following.startswith(f"{home}/") and "/__cluster_metadata-" not in path:
+                    full += [path] if "-delete/" not in path and "-future/" not in path else []
+        if full and not node.is_up and s.budget.others_have_all(node):
+            path = s.rng.choice(full)
+            stem = path.removesuffix(LOG)
+            ends = (
+                (LOG,) if s.rng.random() < 0.3 and path not in _firsts(full) else SEGMENT_SUFFIXES
+            )
+            lost = [stem + end for end in ends if stem + end in disk.names]
+            s.note(f"node {node.id}: {', '.join(lost)} are gone")
+            disk.lose(lost)
+            s.budget.on_gone(disk, path)
+            s.count("segments lost")
+        s.restart_later(node)
+
+    s.budget.on_lost(node)
+    node.shut_down(lose)
+    return True
+
+
+def _firsts(paths: list[str]) -> set[str]:
+    """The first one of each directory: of these the batches alone may be what retention was about to take."""
+    homes = {path.rpartition("/")[0] for path in paths}
+    return {min(path for path in paths if path.startswith(f"{home}/")) for home in homes}
 
 
 def rot_metadata(s: Strike) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
+from barnabas.record.batch import CRC_AT, CRC_FROM, HEADER_SIZE, iterate
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.disks import any_bit, flip
 from barnabas.sim.faults.strike import Strike
@@ -61,6 +62,40 @@ def _misread(s: Strike, node: SimNode) -> None:
 
     node.before_start.append(heal)
     s.repair_later(s.wait_ms(3000, 6000), heal)
+
+
+def misread(s: Strike) -> bool:
+    """The disk gives one wrong bit of a batch once, or a few times: to whoever reads it next, a follower or a
+    consumer of what was written last, compaction, a coordinator that loads. Nothing is lost by it."""
+    node = s.any_broker()
+    if node is None:
+        return False
+    assert node.node is not None and node.node.broker is not None
+    logs = node.node.broker.logs.logs
+    names = [name for name in sorted(logs) if logs[name].log_end_offset]
+    compacted = [n for n in names if logs[n].config.compact and len(logs[n].segments) > 1]
+    if compacted and s.rng.random() < 0.5:
+        names = compacted
+    if not names:
+        return False
+    log, disk = logs[s.rng.choice(names)], node.machine.disk
+    segment = log.active if s.rng.random() < 0.5 else s.rng.choice(log.segments)
+    batches = list(iterate(disk.content(segment.path)[: segment.size]))
+    if not batches:
+        return False
+    batch = s.rng.choice(batches[-3:] if s.rng.random() < 0.7 else batches)
+    # What no CRC covers, and the rest of a header, whoever looks for a place believes, as in Kafka.
+    places = [*range(CRC_AT, CRC_FROM), *range(HEADER_SIZE, batch.header.size)]
+    position, bit = batch.position + s.rng.choice(places), s.rng.randrange(8)
+    s.note(f"node {node.id}: bit {bit} of byte {position} of {segment.path} is to be misread")
+    disk.misread(segment.path, position, bit, s.rng.choice([1, 1, 2, 5]))
+    file = disk.file(segment.path)
+
+    def heal() -> None:
+        file.to_misread = None
+
+    s.repair_later(s.wait_ms(3000, 10_000), heal)
+    return True
 
 
 def rot_of_coordinator(s: Strike) -> bool:
