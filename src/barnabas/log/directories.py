@@ -137,6 +137,7 @@ class LogDirectories:
                 if not directory.is_online:
                     return
             found_here.add(found.partition)
+        directory.segments_at_close = {}
         self.futures.open(directory)
         _check_all_are_there(self, directory, found_here)
         self.cleaner.load(directory)
@@ -162,6 +163,7 @@ class LogDirectories:
             recovery_point=directory.recovery_points.get(partition, 0),
             log_start_offset=directory.log_starts.get(partition, 0),
             compacted_to=directory.compacted_to(partition, self.config_of(partition.topic)),
+            known_bases=directory.segments_at_close.get(partition, ()),
             topic_id=topic_id,
         )
         log = opened.log

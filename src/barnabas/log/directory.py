@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from barnabas.log import checkpoints
+from barnabas.log import checkpoints, segments_at_close
 from barnabas.log.checkpoints import MalformedCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.files import PARTITION_METADATA
@@ -62,6 +62,8 @@ class LogDirectory:
         self.was_clean = False
         self.previous_broker_epoch = -1
         """From the clean-shutdown file (KIP-966); -1 where the last shutdown was none."""
+        self.segments_at_close: dict[TopicPartition, list[int]] = {}
+        """Base offsets; only of logs of which that is known."""
         self.recovery_points: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
@@ -96,6 +98,8 @@ class LogDirectory:
         self.was_clean = self.disk.exists(path)
         if self.was_clean:
             self.previous_broker_epoch = _broker_epoch(self.disk.read_file(path))
+        epoch = self.previous_broker_epoch
+        self.segments_at_close = segments_at_close.take(self.disk, self.path, epoch)
 
     def mark_open(self) -> None:
         """From now on a crash is one: the clean-shutdown file goes."""
@@ -281,10 +285,13 @@ class LogDirectory:
             (checkpoints.LOG_START, self.log_start_entries()),
         )
         self._written.update([name for name, _ in contents])
+        proven = self.previous_broker_epoch if broker_epoch is None else broker_epoch
+        bases = {name: tuple(log.bases) for name, log in self.logs.items()}
 
         def job() -> None:
             for name, entries in contents:
                 self.write_offsets(name, entries)
+            segments_at_close.write(self.disk, self.path, proven, bases)
             if broker_epoch is not None:
                 self._write_clean_shutdown(broker_epoch)
 

@@ -10,7 +10,7 @@ are missing between two segments were lost with the first one's tail, unless com
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -107,12 +107,14 @@ def open_log(
     log_start_offset: int = 0,
     compacted_to: int = 0,
     has_gaps: bool = True,
+    known_bases: Sequence[int] = (),
     topic_id: Uuid | None = None,
     before_cut: BeforeCut | None = None,
 ) -> Opened:
     """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps
-    between segments; a log that never `has_gaps` between batches ends before the first one. Blocks
-    on the disk. Raises ``OSError``, and what `before_cut` raises."""
+    between segments; a log that never `has_gaps` between batches ends before the first one; where it was
+    closed cleanly its segments had `known_bases` (none: nobody knows). Blocks on the disk. Raises
+    ``OSError``, and what `before_cut` raises."""
     log = PartitionLog(disk, files, directory, partition, config, topic_id)
     log.checkpointed_recovery_point = log.compactable_to = recovery_point
     if not disk.exists(directory):
@@ -121,7 +123,7 @@ def open_log(
         return Opened(log, 0, "")
     found = disk.list_dir(directory)
     names = clear_leftovers(disk, directory, found)
-    gone = _stand_in_for_lost(disk, directory, names, found) if clean else []
+    gone = _stand_in_for_lost(disk, directory, names, found, known_bases) if clean else []
     names = _drop_orphans(disk, directory, sorted([*names, *gone]))
     for name in names:
         base = offset_of(name) if name.endswith(LOG) else None
@@ -175,15 +177,19 @@ def clear_leftovers(disk: Disk, directory: str, names: list[str]) -> list[str]:
     return disk.list_dir(directory) if changed else names
 
 
-def _stand_in_for_lost(disk: Disk, directory: str, names: list[str], found: list[str]) -> list[str]:
-    """Nothing is half gone after a clean end, but what was being renamed when a process was killed that had
-    written nothing yet: where indexes stand without their batches, behind another segment, these were lost.
-    Readers went on behind them and nobody knew. In their place comes a file of rot, which is told and mended
-    like any; the names of such files."""
+def _stand_in_for_lost(
+    disk: Disk, directory: str, names: list[str], found: list[str], known: Sequence[int]
+) -> list[str]:
+    """Nothing is gone, or half gone, after a clean end, but what was being renamed when a process was killed
+    that had written nothing yet: where a `known` segment is missing, or indexes stand without their batches,
+    behind another segment, these were lost. Readers went on behind them and nobody knew. In their place
+    comes a file of rot, which is told and mended like any; the names of such files."""
     logs = {name[:20] for name in names if name.endswith(LOG)}
     deleted = {name[:20] for name in found if name.endswith(LOG + DELETED)}
     alone = {name[:20] for name in names if name.endswith((INDEX, TIME_INDEX))} - logs - deleted
-    lost = [f"{base}{LOG}" for base in sorted(alone) if logs and base > min(logs)]
+    whole = {file_name(base, LOG)[:20] for base in known} - logs - deleted
+    alone = {base for base in alone if logs and base > min(logs)} | (whole if logs else set())
+    lost = [f"{base}{LOG}" for base in sorted(alone)]
     for name in lost:
         disk.write_atomic(f"{directory}/{name}", STAND_IN)
     return lost

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
 
-from barnabas.log import mending
+import pytest
+from crc32c import crc32c
+
+from barnabas.log import mending, segments_at_close
 from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import DELETED, LOG
@@ -73,14 +76,19 @@ def test_what_is_missing_is_told_with_every_start(how: str, ending: str) -> None
     assert world.logs.previous_broker_epoch == -1
 
 
-@pytest.mark.parametrize("at", [1, 3, -2])
-def test_batches_that_are_gone_from_the_middle_are_told_with_every_look(at: int) -> None:
-    """Their indexes are there. They were dropped, and readers went on behind the gap."""
+@pytest.mark.parametrize("what", ["batches", "all files"])
+@pytest.mark.parametrize("at", [0, 1, 3, -2])
+def test_batches_that_are_gone_are_told_with_every_look(at: int, what: str) -> None:
+    """Readers went on behind the gap."""
+    if at == 0 and what == "batches":
+        return  # retention may have been about to take the indexes, too
     closed = Closed()
     world = closed.world
     logs = sorted(path for path in world.disk.below(HERE) if path.endswith(LOG))
     base, end = (int(path.rpartition("/")[2][:20]) for path in (logs[at], logs[at:][1]))
-    del world.disk.names[logs[at]]
+    stem = logs[at].removesuffix("" if what == "batches" else LOG)
+    for path in [path for path in world.disk.below(HERE) if path.startswith(stem)]:
+        del world.disk.names[path]
     for ending in ("kill", "stop", "stop"):
         world.start()
         assert world.logs.previous_broker_epoch != 5
@@ -98,6 +106,43 @@ def test_batches_that_are_gone_from_the_middle_are_told_with_every_look(at: int)
         assert place is not None
         assert mending.examine(place) == mending.Damage(0, base, 1, end)
         (world.kill if ending == "kill" else lambda: world.stop(broker_epoch=6))()
+
+
+def forged(data: bytes) -> bytes:
+    """Another program has closed the directory since."""
+    text = data[:-9].replace(b"\n5\n", b"\n4\n", 1)
+    return text + b"%08x\n" % crc32c(text)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda data: data.replace(b"t 0 0 ", b"t 0 1 "), lambda data: data[:-3], forged]
+)
+def test_what_nobody_vouches_for_says_nothing_of_segments(change: Callable[[bytes], bytes]) -> None:
+    closed = Closed()
+    world = closed.world
+    file = world.disk.file(f"{PATHS[0]}/{segments_at_close.NAME}")
+    file.data[:] = change(bytes(file.data))
+    logs = sorted(path for path in world.disk.below(HERE) if path.endswith(LOG))
+    stem = logs[1].removesuffix(LOG)
+    for path in [path for path in world.disk.below(HERE) if path.startswith(stem)]:
+        del world.disk.names[path]
+    world.start(writing=False)
+    assert world.logs.previous_broker_epoch == 5 and logs[1] not in world.disk.names
+
+
+def test_what_a_clean_end_said_of_segments_holds_for_one_start() -> None:
+    closed = Closed()
+    world = closed.world
+    for ending in ("kill", "stop"):
+        world.start(writing=False)
+        assert f"{PATHS[0]}/{segments_at_close.NAME}" not in world.disk.names
+        log = world.logs.logs[T0]
+        log.high_watermark = log.log_end_offset
+        log.advance_log_start(log.segments[1].base_offset)
+        assert log.delete_old_segments(0)
+        getattr(world, ending)()
+    world.start(writing=False)
+    assert world.logs.previous_broker_epoch == 5
 
 
 def test_what_compaction_had_just_taken_is_not_lost() -> None:
