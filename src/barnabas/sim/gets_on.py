@@ -65,6 +65,18 @@ def late_group(run: Run) -> str:
     return ""
 
 
+def late_reader(run: Run) -> str:
+    """Whoever fetches by sessions comes to the end of everything as well."""
+    workload = run.workload
+    for topic, count in sorted(workload.topics.items()) if workload.readers else ():
+        for p, end in run.ends(topic, count).items():
+            for reader in workload.readers:
+                position = reader.position.get(TopicPartition(topic, p), -1)
+                if position < end:
+                    return f"{reader.plan.name} is at {position} of {end} in {topic}-{p}"
+    return ""
+
+
 class Cuts:
     """Of each topic one partition is deleted but for its last record, as operators may; each request ends."""
 

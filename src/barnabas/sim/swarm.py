@@ -18,7 +18,14 @@ from barnabas.sim import bounds
 from barnabas.sim.cluster import Topology
 from barnabas.sim.faults import KINDS, LOSE_DATA
 from barnabas.sim.history import Promise
-from barnabas.sim.workload import ConsumerPlan, ProducerPlan, TopicPlan, WorkloadPlan, speaking
+from barnabas.sim.workload import (
+    ConsumerPlan,
+    ProducerPlan,
+    ReaderPlan,
+    TopicPlan,
+    WorkloadPlan,
+    speaking,
+)
 from barnabas.sim.workload.operator import HABITS
 
 T = TypeVar("T")
@@ -223,6 +230,7 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
         tuple(topics),
         tuple(producers),
         tuple(_consumers(rng_of, tuple(topic.name for topic in topics))),
+        tuple(_readers(rng_of, tuple(topic.name for topic in topics))),
         tuple(_operators(rng_of)),
     )
     return replace(plan, newest=speaking.draw(rng_of, plan))
@@ -302,6 +310,24 @@ def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
             is_static=is_static,
         )
         for index in range(count)
+    ]
+
+
+def _readers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ReaderPlan]:
+    """Those that fetch by sessions."""
+    return [
+        ReaderPlan(
+            f"reader{index}",
+            topics,
+            pause_ms=_pick(rng_of, "readers pause", 50.0, 200.0),
+            follows=_pick(rng_of, "readers follow", 0.0, 0.5, 0.9),
+            leaves_out=_pick(rng_of, "readers leave out", 0.0, 0.1, 0.4),
+            slips=_pick(rng_of, "readers slip", 0.0, 0.02, 0.1),
+            partition_bytes=_pick(rng_of, "readers take", (1 << 20,), (1 << 20,), (1, 300)),
+            wait_ms=_pick(rng_of, "readers wait", 50, 200, 500),
+            min_bytes=_pick(rng_of, "readers want", 1, 1, 300),
+        )
+        for index in range(_pick(rng_of, "readers", 0, 0, 0, 1, 1, 2))
     ]
 
 

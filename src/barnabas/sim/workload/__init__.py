@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from barnabas.sim.workload.consumers import ConsumerPlan, FinalRead
 from barnabas.sim.workload.producers import ProducerPlan
+from barnabas.sim.workload.readers import ReaderPlan
 from barnabas.sim.workload.workload import TopicPlan, Workload, WorkloadPlan
 
 __all__ = [
     "ConsumerPlan",
     "FinalRead",
     "ProducerPlan",
+    "ReaderPlan",
     "TopicPlan",
     "Workload",
     "WorkloadPlan",

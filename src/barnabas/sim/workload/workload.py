@@ -19,6 +19,7 @@ from barnabas.sim.history import STRICT, History, Promise
 from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
 from barnabas.sim.workload.operator import Operator
 from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
+from barnabas.sim.workload.readers import ReaderClient, ReaderPlan
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 
@@ -42,6 +43,7 @@ class WorkloadPlan:
     topics: tuple[TopicPlan, ...]
     producers: tuple[ProducerPlan, ...]
     consumers: tuple[ConsumerPlan, ...] = ()
+    readers: tuple[ReaderPlan, ...] = ()
     operators: tuple[tuple[str, Mapping[str, float], float], ...] = ()
     """(name, weights of habits, longest rest in milliseconds)."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
@@ -51,7 +53,8 @@ class WorkloadPlan:
     def names(self) -> list[str]:
         """Of everybody who may be left out."""
         producers = [plan.name for plan in self.producers]
-        return [*producers, *(c.name for c in self.consumers), *(o[0] for o in self.operators)]
+        readers = [*(c.name for c in self.consumers), *(r.name for r in self.readers)]
+        return [*producers, *readers, *(o[0] for o in self.operators)]
 
 
 class Workload:
@@ -80,6 +83,7 @@ class Workload:
             history.promises[topic.name] = topic.promise
         self.producers = [ProducerClient(self, p) for p in plan.producers if p.name not in skipped]
         self.consumers = [ConsumerClient(self, c) for c in plan.consumers if c.name not in skipped]
+        self.readers = [ReaderClient(self, r) for r in plan.readers if r.name not in skipped]
         self.operators = [Operator(self, *o) for o in plan.operators if o[0] not in skipped]
 
     @property
@@ -100,6 +104,8 @@ class Workload:
             producer.start()
         for consumer in self.consumers:
             consumer.start()
+        for reader in self.readers:
+            reader.start()
         for operator in self.operators:
             operator.start()
 

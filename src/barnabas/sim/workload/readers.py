@@ -1,0 +1,261 @@
+"""Readers of a seed that fetch by sessions, as consumers of Apache Kafka do: all partitions from their
+leaders or, where they please, from followers (KIP-392), without a group.
+
+What they read is judged as what groups read; beyond that no record may come that the answer itself says is
+not committed, and nobody may be told out of range where nothing was deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.channels import ChannelError
+from barnabas.client.fetching import FetchedRun
+from barnabas.client.offsets import EARLIEST, list_offsets
+from barnabas.record.batch import CorruptBatchError
+from barnabas.replication.sessions import INITIAL_EPOCH
+from barnabas.sim.history import Reading, Violation
+from barnabas.sim.workload.fetch_sessions import (
+    EPOCHS_SINCE,
+    IDS_SINCE,
+    ReaderSession,
+    Wanted,
+)
+from barnabas.types import ZERO_UUID, TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.fetch_request import FetchRequest
+from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    from barnabas.sim.workload.workload import Workload
+
+VERSIONS = (4, 7, 8, 11, 12, 12, 13, 15, 16, 17)
+"""Of Fetch: before 7 there are no sessions, before 13 topics go by name."""
+ASK_MS = 4_000.0
+MISTAKES = {
+    "epoch": (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+    "kind": (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+}
+"""What a client may do wrong, and how it is told so."""
+
+
+@dataclass(frozen=True)
+class ReaderPlan:
+    """How one reader fetches."""
+
+    name: str
+    topics: tuple[str, ...]
+    pause_ms: float = 50.0
+    """Between two fetches from one broker, at most."""
+    follows: float = 0.0
+    """How often it turns to any replica, not to the leader."""
+    leaves_out: float = 0.1
+    """How often it does without a partition for once, as if it had records of it left."""
+    slips: float = 0.02
+    """How often it ends, loses or mistakes its session."""
+    partition_bytes: Sequence[int] = (1024 * 1024,)
+    wait_ms: int = 200
+    min_bytes: int = 1
+
+
+class ReaderClient:
+    """One reader at work, with a session at each broker."""
+
+    def __init__(self, workload: Workload, plan: ReaderPlan) -> None:
+        self.workload = workload
+        self.plan = plan
+        self.client = workload.client(plan.name)
+        self.rng = workload.cluster.world.rng(plan.name)
+        self.position: dict[TopicPartition, int] = {}
+        self.readings: dict[TopicPartition, Reading] = {}
+        self.prefers: dict[TopicPartition, int] = {}
+        """Replicas that are read instead of the leader."""
+
+    def start(self) -> None:
+        for topic in self.plan.topics:
+            for partition in range(self.workload.topics[topic]):
+                self.position[TopicPartition(topic, partition)] = 0
+        for node in self.workload.cluster.topology.broker_ids:
+            self.client.tasks.start(self._read_from(node))
+
+    def _count(self, what: str) -> None:
+        self.workload.cluster.world.totals[what] += 1
+
+    async def _read_from(self, node: int) -> None:
+        session = ReaderSession(self.rng.choice(VERSIONS))
+        while True:
+            await self.client.tasks.sleep(self.rng.uniform(1, self.plan.pause_ms))
+            try:
+                session = await self._round(node, session)
+            except (ChannelError, KafkaError):
+                session.begin_anew()
+                await self._refresh()
+
+    async def _round(self, node: int, session: ReaderSession) -> ReaderSession:
+        if self.rng.random() < self.plan.slips:
+            session = await self._slip(node, session)
+        if self.rng.random() < 0.1:
+            self._turn_elsewhere()
+        if self.rng.random() < 0.2:
+            await self._refresh_where_leaderless()
+        wanted = self._wanted(node, session.version)
+        if not wanted and (not session.known or self.rng.random() < 0.8):
+            return session
+        by_id = session.version >= IDS_SINCE
+        if by_id and any(want.topic_id == ZERO_UUID for want in wanted.values()):
+            session.version = IDS_SINCE - 1
+            session.begin_anew()
+        was_full = session.is_full
+        response = await self._ask(node, session.request(wanted), session.version)
+        if not session.on_response(f"{self.plan.name} at node {node}", response):
+            self._count("fetch sessions lost")
+            return session
+        if not was_full:
+            self._count("incremental fetches")
+        refused = await self._take(node, session, response)
+        if refused:
+            await self._refresh()
+        return session
+
+    async def _ask(self, node: int, request: FetchRequest, version: int) -> FetchResponse:
+        endpoint = self.client.cluster.brokers.get(node)
+        if endpoint is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not known")
+        request.max_wait_ms = self.plan.wait_ms
+        request.min_bytes = self.plan.min_bytes
+        request.max_bytes = self.rng.choice([1 << 20, 1 << 20, 500])
+        response: Any = await self.client.send(
+            endpoint, request, timeout_ms=ASK_MS, purpose="sessions", version=version
+        )
+        assert isinstance(response, FetchResponse)
+        return response
+
+    # -- what is asked for -----------------------------------------------------------------------
+
+    def _wanted(self, node: int, version: int) -> dict[TopicPartition, Wanted]:
+        cluster, found = self.client.cluster, {}
+        for tp, offset in self.position.items():
+            if self.prefers.get(tp, cluster.leader(tp)) != node:
+                continue
+            if offset < 0 or self.rng.random() < self.plan.leaves_out:
+                continue
+            view = cluster.partition(tp)
+            epoch = -1 if view is None or version < EPOCHS_SINCE else view.leader_epoch
+            size = self.rng.choice(self.plan.partition_bytes)
+            found[tp] = Wanted(cluster.topic_id(tp.topic), offset, epoch, size)
+        return found
+
+    def _turn_elsewhere(self) -> None:
+        tp = self.rng.choice(sorted(self.position))
+        view = self.client.cluster.partition(tp)
+        if view is not None and view.replicas and self.rng.random() < self.plan.follows:
+            self.prefers[tp] = self.rng.choice(list(view.replicas))
+            self._count("readers turned to a replica")
+        else:
+            self.prefers.pop(tp, None)
+
+    async def _refresh(self) -> None:
+        try:
+            await self.client.cluster.refresh(self.plan.topics, timeout_ms=ASK_MS)
+        except ChannelError:
+            pass
+        await self.client.tasks.sleep(self.rng.uniform(20, 100))
+
+    async def _refresh_where_leaderless(self) -> None:
+        if any(self.client.cluster.leader(tp) is None for tp in self.position):
+            await self._refresh()
+
+    # -- what clients do wrong -------------------------------------------------------------------
+
+    async def _slip(self, node: int, session: ReaderSession) -> ReaderSession:
+        """Ends the session, forgets it, begins it anew, or errs in it, which may not harm it."""
+        what = self.rng.choice(["ends", "forgets", "begins", "epoch", "epoch", "kind"])
+        if what == "ends":
+            await self._ask(node, session.end(), session.version)
+        elif what == "begins":
+            session.begin_anew()
+        elif what == "forgets":
+            return ReaderSession(self.rng.choice(VERSIONS))
+        elif session.epoch != INITIAL_EPOCH:
+            epoch, version = session.epoch, session.version
+            if what == "epoch":
+                epoch = epoch + 1 if epoch == 1 else self.rng.choice([epoch - 1, epoch + 1])
+            else:
+                version = 12 if version >= IDS_SINCE else IDS_SINCE
+            request = FetchRequest(session_id=session.id, session_epoch=epoch)
+            response = await self._ask(node, request, version)
+            if response.error_code not in MISTAKES[what]:
+                raise Violation(
+                    f"{self.plan.name} at node {node}: {session} erred in its {what}, and was told"
+                    f" {response.error_code}"
+                )
+            self._count("fetch sessions mistaken")
+            if self.rng.random() < 0.5:
+                session.begin_anew()
+        return session
+
+    # -- what comes ------------------------------------------------------------------------------
+
+    async def _take(self, node: int, session: ReaderSession, response: FetchResponse) -> bool:
+        """Whether somebody refused."""
+        refused = False
+        for topic in response.responses:
+            name = session.name_of(topic.topic, topic.topic_id)
+            for told in topic.partitions:
+                tp = TopicPartition(name, told.partition_index)
+                asked = session.known[tp]
+                if asked.offset != self.position[tp]:
+                    continue  # it has that by now from another broker
+                run = FetchedRun(tp, asked.offset, told, read_committed=False)
+                if run.error is None:
+                    self._take_run(tp, run, told)
+                    continue
+                refused = True
+                leads = self.prefers.pop(tp, node) == node == self.client.cluster.leader(tp)
+                if run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and leads:
+                    self._check_range(tp, node, asked)
+                    await self._reset(tp)
+        return refused
+
+    def _take_run(self, tp: TopicPartition, run: FetchedRun, told: PartitionData) -> None:
+        history, reading = self.workload.history, self.readings.get(tp)
+        if reading is None:
+            reading = self.readings[tp] = Reading(self.plan.name)
+        try:
+            for record in run.records(run.offset):
+                if record.offset >= told.high_watermark:
+                    raise Violation(
+                        f"{tp}: {self.plan.name} was given offset {record.offset}, and"
+                        f" {told.high_watermark} as the high watermark"
+                    )
+                history.on_read(*tp, record.offset, record.value or b"", reading)
+                history.operations += 1
+                self._count("records read by sessions")
+                self.position[tp] = record.offset + 1
+        except CorruptBatchError:
+            return  # it is asked for again
+        self.position[tp] = run.next_offset
+
+    def _check_range(self, tp: TopicPartition, node: int, asked: Wanted) -> None:
+        """Its leader, of which both believe that it leads in this epoch, has nothing there."""
+        promise = self.workload.history.promise(tp.topic)
+        if not (promise.keeps and promise.settles) or promise.compacts or asked.leader_epoch < 0:
+            return
+        if asked.offset >= self.workload.history.cut_before[tp]:
+            raise Violation(
+                f"{tp}: {self.plan.name} was told by node {node} that {asked} is out of range, and"
+                " nobody deleted so much"
+            )
+
+    async def _reset(self, tp: TopicPartition) -> None:
+        """On from where the log begins."""
+        self.position[tp] = -1
+        try:
+            found = await list_offsets(self.client, {tp: EARLIEST}, timeout_ms=ASK_MS)
+            self.position[tp] = found[tp].offset
+        finally:
+            self.readings.pop(tp, None)
+            if self.position[tp] < 0:
+                self.position[tp] = 0

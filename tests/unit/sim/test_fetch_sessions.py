@@ -1,0 +1,87 @@
+"""What a reader by sessions asks for, and what it objects to."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.sim.history import Violation
+from barnabas.sim.workload.fetch_sessions import ReaderSession, Wanted
+from barnabas.types import TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.fetch_request import FetchRequest
+from barnabas.wire.messages.fetch_response import (
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+ID, OTHER = Uuid(b"1" * 16), Uuid(b"2" * 16)
+
+
+def want(offset: int, topic_id: Uuid = ID) -> Wanted:
+    return Wanted(topic_id, offset, 0, 100)
+
+
+def answer(*partitions: int, session: int = 7) -> FetchResponse:
+    told = [PartitionData(partition_index=p, high_watermark=0, records=b"") for p in partitions]
+    return FetchResponse(
+        session_id=session, responses=[FetchableTopicResponse(topic_id=ID, partitions=told)]
+    )
+
+
+def named(request: FetchRequest) -> tuple[list[int], list[int]]:
+    """What a request names and forgets."""
+    return (
+        [p.partition for topic in request.topics for p in topic.partitions],
+        [p for topic in request.forgotten_topics_data for p in topic.partitions],
+    )
+
+
+def begun() -> ReaderSession:
+    session = ReaderSession(13)
+    assert named(session.request({FIRST: want(0), SECOND: want(0)})) == ([0, 1], [])
+    assert session.on_response("r", answer(0, 1))
+    return session
+
+
+def test_what_did_not_move_is_not_named_again_and_what_is_wanted_no_more_is_forgotten() -> None:
+    session = begun()
+    request = session.request({FIRST: want(0), SECOND: want(5)})
+    assert named(request) == ([1], []) and (request.session_id, request.session_epoch) == (7, 1)
+    assert session.on_response("r", answer())
+    assert named(session.request({SECOND: want(5)})) == ([], [0])
+    assert session.on_response("r", answer(1))
+    assert named(session.request({FIRST: want(0), SECOND: want(5, OTHER)})) == ([0, 1], [1])
+
+
+def test_a_session_that_is_gone_is_begun_anew() -> None:
+    session = begun()
+    session.request({FIRST: want(3)})
+    gone = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    assert not session.on_response("r", gone)
+    request = session.request({FIRST: want(3)})
+    assert named(request) == ([0], []) and (request.session_id, request.session_epoch) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        answer(0, 0),
+        answer(0, 1),  # the second was forgotten
+        answer(0, session=8),
+        FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+    ],
+)
+def test_a_broker_that_mistakes_a_session_is_told_so(wrong: FetchResponse) -> None:
+    session = begun()
+    session.request({FIRST: want(1)})
+    with pytest.raises(Violation):
+        session.on_response("r", wrong)
+
+
+def test_a_full_answer_names_everything() -> None:
+    session = ReaderSession(13)
+    session.request({FIRST: want(0), SECOND: want(0)})
+    with pytest.raises(Violation, match="full answer"):
+        session.on_response("r", answer(0))
