@@ -117,9 +117,12 @@ class Consumer:
                 self.seek(tp, offset)
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Join the group for `topics`."""
+        """Join the group for `topics`; for these instead, where it is a member already."""
         if self._group_id is None:
             raise ValueError("a consumer without a group cannot subscribe")
+        if self._member is not None and self._member.failure is None:
+            self._member.subscribe(topics)
+            return
         self._member = GroupMember(
             self._client, self._group_id, topics, self.settings.group,
             on_assigned=self._assigned, on_revoked=self._revoked, on_failed=self._fail,
@@ -234,10 +237,12 @@ class Consumer:
     async def close(self) -> None:
         """Leave the group and fetch no more. Commits nothing."""
         self._closed = True
-        if self._member is not None:
-            await self._member.leave()
-        self._reading.clear()
-        self._client.fetching.discard(self._purpose)
+        try:
+            if self._member is not None:
+                await self._member.leave()
+        finally:
+            self._reading.clear()
+            self._client.fetching.discard(self._purpose)
 
     # -- assignment ------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ class GroupMember:
         self.failure: KafkaError | None = None
         """Why it is no member any more, where the group refused it for good."""
         self._client = client
-        self._topics = list(topics)
+        self._topics = self._joined_for = list(topics)
         self._settings = settings
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
@@ -98,13 +98,22 @@ class GroupMember:
     def start(self) -> None:
         self._task = self._client.tasks.start(self._live())
 
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """To these, instead: it joins again where its next heartbeat is due."""
+        self._topics = list(topics)
+
     async def leave(self) -> None:
         """Give up the partitions and say so; the group rebalances at once. A static member says nothing: it
         may come back while its session lasts (KIP-345)."""
         self._left = True
         if self._task is not None:
             self._task.cancel()
-        self._revoke()
+        try:
+            self._revoke()
+        finally:  # what the program's callback raises is no reason for the others to wait
+            await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
         if not self.identity.member_id or self.identity.instance_id is not None:
             return
         request = leave_group(self._client.newest, self.identity.group_id, self.identity.member_id)
@@ -181,6 +190,7 @@ class GroupMember:
             self._on_failed(error)
 
     async def _join(self) -> None:
+        self._joined_for = self._topics
         metadata = write_subscription(self._topics)
         request = JoinGroupRequest(
             group_id=self.identity.group_id,
@@ -235,8 +245,11 @@ class GroupMember:
 
     async def _beat(self) -> None:
         """Until the coordinator says that something has changed (which it does by an error), or the topics
-        have: the leader then joins again, which makes the group rebalance."""
+        have: the leader then joins again, which makes the group rebalance. So does who wants others."""
         while True:
+            if self._joined_for is not self._topics or self._topics_changed():
+                self._revoke()
+                return
             request = HeartbeatRequest(
                 group_id=self.identity.group_id,
                 generation_id=self.identity.generation,
@@ -246,9 +259,6 @@ class GroupMember:
             response = await self._ask(request)
             raise_for(response.error_code, f"heartbeat of group {self.identity.group_id}")
             await self._client.tasks.sleep(self._settings.heartbeat_interval_ms)
-            if self._topics_changed():
-                self._revoke()
-                return
 
     def _topics_changed(self) -> bool:
         """Whether there is more, or less, to assign than this member assigned as its group's leader."""

@@ -218,6 +218,41 @@ def test_a_consumer_whose_callback_raises_says_so_and_reads_no_more(when: str) -
     assert held(second) == [[0, 1, 2, 3]]
 
 
+def test_who_raises_when_a_closing_consumer_gives_up_its_partitions_keeps_nobody_waiting() -> None:
+    group = Group()
+    client = group.cluster.client()
+
+    def fail(partitions: object) -> None:
+        raise ValueError("of the program around it")
+
+    first = Consumer(client, "g", SETTINGS, on_revoked=fail)
+    first.subscribe(["t"])
+    group.run(100)
+    ended = client.tasks.start(first.close(), lambda outcome: None)
+    group.run(100)
+    assert not group.coordinator.members and first.assignment == [] and not client.fetching
+    with pytest.raises(ValueError, match="of the program"):
+        ended.result()
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_who_subscribes_anew_is_one_member_and_has_the_partitions_of_those_topics(
+    joined: bool,
+) -> None:
+    group = Group()
+    consumer = Consumer(group.cluster.client(), "g", SETTINGS)
+    consumer.subscribe(["other"])
+    if joined:
+        group.run(100)
+        assert held(consumer) == [[]]
+    consumer.subscribe(["t"])
+    group.run(20_000)
+    assert held(consumer) == [[0, 1, 2, 3]] and len(group.coordinator.members) == 1
+    consumer.subscribe([])
+    group.run(20_000)
+    assert held(consumer) == [[]] and len(group.coordinator.members) == 1
+
+
 def test_partitions_and_topics_that_come_later_are_assigned() -> None:
     group = Group(partitions=2)
     consumer = group.consumer()
