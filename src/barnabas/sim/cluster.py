@@ -321,8 +321,8 @@ class SimCluster:
         return client
 
     def _end_with(self, error: BaseException) -> None:
-        """But for what a program has to expect."""
-        if isinstance(error, ChannelError | KafkaError):
+        """But for what a program has to expect, and what callbacks of its own raised."""
+        if isinstance(error, ChannelError | KafkaError | ProgramFault):
             return
 
         def end() -> None:
@@ -342,6 +342,10 @@ class SimCluster:
             node for node in self.up() if node.node is not None and node.node.quorum.is_active
         ]
         return max(active, key=lambda n: n.node.quorum.epoch if n.node else -1, default=None)
+
+
+class ProgramFault(Exception):
+    """What a callback of a client's program raises now and then: nobody else is concerned."""
 
 
 def directory_id(node_id: int) -> Uuid:

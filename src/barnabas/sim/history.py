@@ -97,6 +97,8 @@ class History:
         """Value → key, of topics that compact."""
         self.owners: dict[tuple[str, int], dict[Place, str]] = defaultdict(dict)
         """Group and generation → which member was given what."""
+        self.generations: dict[str, int] = defaultdict(lambda: -1)
+        """The newest one of each group that a member learned of."""
 
     def promise(self, topic: str) -> Promise:
         return self.promises.get(topic, STRICT)
@@ -112,6 +114,7 @@ class History:
     ) -> None:
         """A member learned what is its own. Raises :class:`Violation` where another one of the same
         generation was told so, too."""
+        self.generations[group] = max(self.generations[group], generation)
         owners = self.owners[group, generation]
         for place in places:
             other = owners.setdefault(place, member)

@@ -107,6 +107,8 @@ RARE = {
     "moves": 2.0,
 }
 """Kinds of fault that come less often, or more, than others."""
+RAISES = (0.0, 0.0, 0.0, 0.02, 0.1)
+"""How often callbacks of clients do, where they do."""
 OFTEN = {
     "tends offsets": 2.0,
     "gives up brokers": 4.0,
@@ -226,9 +228,10 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
     for topic, producer in _others(rng_of, pause):
         topics.append(topic)
         producers.append(producer)
+    raises = _pick(rng_of, "deliveries raise", *RAISES)
     plan = WorkloadPlan(
         tuple(topics),
-        tuple(producers),
+        tuple(replace(producer, raises=raises) for producer in producers),
         tuple(_consumers(rng_of, tuple(topic.name for topic in topics))),
         tuple(_readers(rng_of, tuple(topic.name for topic in topics))),
         tuple(_operators(rng_of)),
@@ -300,6 +303,7 @@ def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
     groups = _pick(rng_of, "groups", 1, 1, 2)
     stays = _pick(rng_of, "members stay", 0.0, 2000.0, 5000.0)
     is_static = _pick(rng_of, "static members", False, False, True)
+    overlaps = _pick(rng_of, "members overlap", False, False, True)
     return [
         ConsumerPlan(
             f"consumer{index}",
@@ -308,6 +312,10 @@ def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
             commit_ms=_pick(rng_of, "commits", 100.0, 400.0, 1000.0),
             stays_ms=stays if index else 0.0,
             is_static=is_static,
+            overlaps=overlaps,
+            raises=_pick(rng_of, "callbacks raise", *RAISES),
+            taken_max=_pick(rng_of, "records taken", 500, 500, 1),
+            whims_ms=_pick(rng_of, "whims", 0.0, 0.0, 1500.0, 5000.0),
         )
         for index in range(count)
     ]
@@ -319,7 +327,7 @@ def _readers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ReaderPlan]:
         ReaderPlan(
             f"reader{index}",
             topics,
-            pause_ms=_pick(rng_of, "readers pause", 50.0, 200.0),
+            pause_ms=_pick(rng_of, "readers pause", 100.0, 300.0),
             follows=_pick(rng_of, "readers follow", 0.0, 0.5, 0.9),
             leaves_out=_pick(rng_of, "readers leave out", 0.0, 0.1, 0.4),
             slips=_pick(rng_of, "readers slip", 0.0, 0.02, 0.1),

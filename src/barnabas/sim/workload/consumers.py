@@ -3,7 +3,7 @@ the one that reads everything at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,9 @@ from barnabas.client.channels import ChannelError
 from barnabas.client.consumer import Consumer, ConsumerSettings
 from barnabas.client.group_member import GroupSettings
 from barnabas.client.offsets import EARLIEST
-from barnabas.sim.cluster import SimCluster
-from barnabas.sim.history import Reading
+from barnabas.sim.cluster import ProgramFault, SimCluster
+from barnabas.sim.history import Reading, Violation
+from barnabas.sim.workload.whims import WHIMS
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 
@@ -35,6 +36,14 @@ class ConsumerPlan:
     assignors: Sequence[str] = ("range", "roundrobin")
     is_static: bool = False
     """Its place in the group has an instance id, which those who follow each other share (KIP-345)."""
+    overlaps: bool = False
+    """Who takes its place joins while it is still there."""
+    raises: float = 0.0
+    """How often its callbacks raise."""
+    taken_max: int = 500
+    """Records at once."""
+    whims_ms: float = 0.0
+    """Between two of its whims, at most; 0 is never."""
 
 
 class ConsumerClient:
@@ -46,6 +55,10 @@ class ConsumerClient:
         self.client = workload.client(plan.name)
         self.rng = workload.cluster.world.rng(plan.name)
         self.reading = Reading(plan.group)
+        self.faults = workload.cluster.world.rng(f"{plan.name} raises")
+        self.topics = plan.topics
+        """To which it subscribes at present."""
+        self.paused: set[TopicPartition] = set()
         self.consumer = self._consumer()
 
     def _consumer(self) -> Consumer:
@@ -62,14 +75,46 @@ class ConsumerClient:
             ConsumerSettings(auto_offset_reset="earliest", group=group),
             on_data=self._take,
             on_assigned=lambda partitions: self._assigned(consumer, partitions),
+            on_revoked=lambda partitions: self._revoked(consumer),
         )
+        self.paused.clear()
         return consumer
 
     def start(self) -> None:
-        self.consumer.subscribe(self.plan.topics)
+        self.consumer.subscribe(self.topics)
         self.client.tasks.start(self._commit())
         if self.plan.stays_ms:
             self.client.tasks.start(self._come_and_go())
+        if self.plan.whims_ms:
+            self.client.tasks.start(self._have_whims())
+        if self.plan.raises:
+            self.client.tasks.start(self._look_again())
+
+    async def _look_again(self) -> None:
+        """Whoever raised when there was something to take comes back to it."""
+        while True:
+            await self.client.tasks.sleep(100.0)
+            try:
+                self._take()
+            except ProgramFault:
+                pass
+
+    async def _have_whims(self) -> None:
+        world = self.workload.cluster.world
+        rng = world.rng(f"{self.plan.name} whims")
+        while not self.workload.stopped:
+            await self.client.tasks.sleep(rng.uniform(0.2, 1.0) * self.plan.whims_ms)
+            whim = rng.choice(sorted(WHIMS))
+            await WHIMS[whim](self, rng)
+            world.totals[f"consumer {whim}"] += 1
+        self.topics = self.plan.topics
+        self.consumer.subscribe(self.topics)
+
+    def _maybe_raise(self, what: str) -> None:
+        if self.plan.raises and not self.workload.stopped:
+            if self.faults.random() < self.plan.raises:
+                self.workload.cluster.world.totals["callbacks that raised"] += 1
+                raise ProgramFault(what)
 
     async def _commit(self) -> None:
         while not self.workload.stopped:
@@ -80,31 +125,65 @@ class ConsumerClient:
                 for tp in consumer.assignment
                 if (offset := consumer.position(tp)) is not None
             }
-            commits = self.workload.history.commits
-            attempts = commits.begin(
-                self.plan.group,
-                {(tp.topic, tp.partition): offset for tp, offset in positions.items()},
+            await self._commit_as(consumer, positions)
+
+    async def _commit_as(self, consumer: Consumer, positions: Mapping[TopicPartition, int]) -> bool:
+        """Whether it was acknowledged."""
+        history, group, who = self.workload.history, self.plan.group, consumer.identity
+        newest = history.generations[group]
+        attempts = history.commits.begin(
+            group, {(tp.topic, tp.partition): offset for tp, offset in positions.items()}
+        )
+        try:
+            await consumer.commit(positions)
+        except (ChannelError, KafkaError):
+            return (
+                False  # another member owns it now, or its coordinator is gone: the next one counts
             )
-            try:
-                await consumer.commit(positions)
-            except (ChannelError, KafkaError):
-                continue  # another member owns it now, or its coordinator is gone: the next one counts
-            commits.acknowledge(attempts)
-            self.workload.history.operations += len(positions)
+        history.commits.acknowledge(attempts)
+        history.operations += len(positions)
+        if positions and who is not None and 0 <= who.generation < newest:
+            raise Violation(
+                f"{self.plan.name} could commit {positions} in generation {who.generation} of {group},"
+                f" though {newest} had begun"
+            )
+        return True
 
     async def _come_and_go(self) -> None:
         while not self.workload.stopped:
             await self.client.tasks.sleep(self.rng.uniform(0.3, 1.0) * self.plan.stays_ms)
             former, self.consumer = self.consumer, self._consumer()
             self.workload.cluster.world.totals["members replaced"] += 1
+            if self.plan.overlaps:
+                await self._overlap(former)
             try:
                 await former.close()
-            except (ChannelError, KafkaError):
+            except (ChannelError, KafkaError, ProgramFault):
                 pass  # its session ends by itself
-            self.consumer.subscribe(self.plan.topics)
+            if not self.plan.overlaps:
+                self.consumer.subscribe(self.topics)
+
+    async def _overlap(self, former: Consumer) -> None:
+        """Who follows is there while `former` still takes itself for a member. Where it has its instance id
+        nothing of that one counts any more."""
+        positions = {
+            tp: offset for tp in former.assignment if (offset := former.position(tp)) is not None
+        }
+        follower = self.consumer
+        follower.subscribe(self.topics)
+        rng = self.workload.cluster.world.rng(f"{self.plan.name} overlaps")
+        for _ in range(3):
+            await self.client.tasks.sleep(rng.uniform(0, self.plan.session_timeout_ms / 2))
+            if former.failure is not None or not positions:
+                return
+            is_replaced = self.plan.is_static and follower.is_stable
+            if await self._commit_as(former, positions) and is_replaced:
+                raise Violation(f"{former} could commit, though {follower} has its instance id")
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.reading = Reading(self.plan.group)
+        if consumer is self.consumer:
+            self.reading = Reading(self.plan.group)
+            self.paused.clear()
         identity = consumer.identity
         if identity is not None:
             self.workload.history.on_assigned(
@@ -114,19 +193,28 @@ class ConsumerClient:
                 [(tp.topic, tp.partition) for tp in partitions],
             )
         self.workload.cluster.world.totals["rebalances"] += 1
+        self._maybe_raise("an assignment")
+
+    def _revoked(self, consumer: Consumer) -> None:
+        if consumer is self.consumer:
+            self.paused.clear()
+        self._maybe_raise("a revocation")
 
     def _take(self) -> None:
         history = self.workload.history
-        while records := self.consumer.take():
+        while records := self.consumer.take(self.plan.taken_max):
             history.operations += len(records)
             for record in records:
                 value = record.value or b""
                 history.on_read(record.topic, record.partition, record.offset, value, self.reading)
+                if (record.topic, record.partition) in self.paused:
+                    raise Violation(f"{self.plan.name} had paused what it was given: {record}")
+            self._maybe_raise("data")
         if self.consumer.failure is not None:
             # Fenced: a request of the one before it, with its instance id, came later than its own.
             self.client.tasks.start(self.consumer.close())
             self.consumer = self._consumer()
-            self.consumer.subscribe(self.plan.topics)
+            self.consumer.subscribe(self.topics)
 
 
 class FinalRead:

@@ -12,6 +12,7 @@ from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.client.tasks import Outcome
 from barnabas.record.compression import Codec
+from barnabas.sim.cluster import ProgramFault
 from barnabas.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class ProducerPlan:
     codec: Codec = Codec.NONE
     keys: int = 0
     """Of how many keys each record has one; 0: none has a key."""
+    raises: float = 0.0
+    """How often it raises when it is told what became of a record."""
 
 
 class ProducerClient:
@@ -59,6 +62,7 @@ class ProducerClient:
                 delivery_timeout_ms=60_000,
             ),
         )
+        self.faults = workload.cluster.world.rng(f"{plan.name} raises")
         self.count = 0
         self.unsettled = 0
 
@@ -93,5 +97,8 @@ class ProducerClient:
             history.failed.add(value)
             if not self.workload.stopped:  # as who writes one record after the other does
                 self.send(self.rng.choice(self.plan.partitions))
-            return
-        history.on_acknowledged(delivery.topic, delivery.partition, value, delivery.offset)
+        else:
+            history.on_acknowledged(delivery.topic, delivery.partition, value, delivery.offset)
+        if self.plan.raises and self.faults.random() < self.plan.raises:
+            self.workload.cluster.world.totals["callbacks that raised"] += 1
+            raise ProgramFault("a delivery")
