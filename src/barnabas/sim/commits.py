@@ -55,6 +55,8 @@ class Commits:
         self._groups: dict[str, dict[Place, Committed]] = defaultdict(dict)
         self.by_hand: set[str] = set()
         """Groups of which nobody reads."""
+        self.may_go = 0
+        """How many delete, or may yet, the topic in which all this stands."""
         self._order = 0
 
     def _next(self) -> int:
@@ -82,6 +84,16 @@ class Commits:
             attempt.acknowledged = now
             attempt.of.newest = max(attempt.of.newest, attempt.sent)
 
+    def may_be_gone(self) -> None:
+        """The groups' topic was deleted, and may have been made anew: what was committed by now is there or
+        not."""
+        now = self._next()
+        for places in self._groups.values():
+            for committed in places.values():
+                attempt = Attempt(committed, GONE, now)
+                attempt.acknowledged = now
+                committed.by_offset.setdefault(GONE, []).append(attempt)
+
     def acknowledged(self, place: Place) -> list[tuple[str, int]]:
         """(group, the largest offset that was acknowledged) of every group whose readers committed
         `place`."""
@@ -107,7 +119,7 @@ class Commits:
         """What is wrong with a coordinator that holds `found` for `group`; empty where nothing is."""
         for place, committed in self._groups[group].items():
             newest, offset = committed.newest, found.get(place, GONE)
-            if offset == GONE and newest < 0:
+            if offset == GONE and (newest < 0 or self.may_go):
                 continue
             mine = committed.by_offset.get(offset)
             if offset == GONE and (mine is None or all(a.acknowledged < newest for a in mine)):

@@ -95,6 +95,8 @@ class History:
         """Where a leader may have forgotten a producer, and took what else it would not have taken."""
         self.keys: dict[bytes, bytes] = {}
         """Value → key, of topics that compact."""
+        self.groups_are_gone = False
+        """Whether somebody deleted the groups' topic: their generations count from 1 again."""
         self.owners: dict[tuple[str, int], dict[Place, str]] = defaultdict(dict)
         """Group and generation → which member was given what."""
         self.generations: dict[str, int] = defaultdict(lambda: -1)
@@ -109,11 +111,19 @@ class History:
             raise Violation(f"two clients were given the producer id {producer_id}")
         self.producer_ids.add(producer_id)
 
+    def on_groups_gone(self) -> None:
+        """Somebody deletes the groups' topic."""
+        self.groups_are_gone = True
+        self.owners.clear()
+        self.generations.clear()
+
     def on_assigned(
         self, group: str, generation: int, member: str, places: Iterable[Place]
     ) -> None:
         """A member learned what is its own. Raises :class:`Violation` where another one of the same
         generation was told so, too."""
+        if self.groups_are_gone:
+            return
         self.generations[group] = max(self.generations[group], generation)
         owners = self.owners[group, generation]
         for place in places:
@@ -128,6 +138,7 @@ class History:
         """One of its name begins with the first generation again."""
         for key in [key for key in self.owners if key[0] == group]:
             del self.owners[key]
+        self.generations.pop(group, None)
 
     def on_cut(self, topic: str, partition: int, offset: int) -> None:
         """Somebody asks to delete the records before `offset`."""

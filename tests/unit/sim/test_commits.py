@@ -64,3 +64,19 @@ def test_what_was_deleted_does_not_come_back() -> None:
     commits.acknowledge(commits.begin("g", {PLACE: 7}))
     assert commits.check("g", {PLACE: 7}) == ""
     assert "has no offset" in commits.check("g", {})
+
+
+def test_what_stood_in_a_topic_that_is_deleted_may_go_until_nobody_knows_that_topic() -> None:
+    commits = Commits()
+    commits.acknowledge(commits.begin("g", {PLACE: 5}))
+    commits.may_go += 1
+    deletion = commits.begin("g", {PLACE: GONE})
+    commits.acknowledge(commits.begin("g", {PLACE: 9, ("t", 1): 1}))
+    assert commits.check("g", {}) == "" and commits.check("g", {PLACE: 9}) == ""
+    commits.acknowledge(deletion)
+    commits.may_be_gone()
+    commits.may_go -= 1
+    assert commits.check("g", {}) == "" and commits.check("g", {PLACE: 9}) == ""
+    commits.acknowledge(commits.begin("g", {PLACE: 10}))
+    assert "has no offset" in commits.check("g", {})
+    assert "older" in commits.check("g", {PLACE: 9})

@@ -13,7 +13,7 @@ from barnabas.sim.checkers.coordinators import serving
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.commits import Commits
 from barnabas.sim.history import Violation
-from barnabas.types import OFFSETS_TOPIC
+from barnabas.types import OFFSETS_TOPIC, ZERO_UUID
 
 
 class CommittedOffsetsStay(Checker):
@@ -23,6 +23,8 @@ class CommittedOffsetsStay(Checker):
         self._commits = commits
         self._epochs = array("i")
         """By partition of the offsets topic: the newest leader epoch seen on any node."""
+        self._topic_id, self._as_of = ZERO_UUID, -1
+        """Which one that is, by the newest metadata seen: operators may have it made anew."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         self._note_epochs(cluster)
@@ -37,8 +39,15 @@ class CommittedOffsetsStay(Checker):
         """A coordinator that was deposed may not know it yet; what it holds is not asked for."""
         for node in cluster.up():
             assert node.node is not None
-            topic = node.node.metadata.image.topics_by_name.get(OFFSETS_TOPIC)
-            if topic is None or topic.leader_epoch == self._epochs:
+            image = node.node.metadata.image
+            topic = image.topics_by_name.get(OFFSETS_TOPIC)
+            if topic is None:
+                continue
+            if image.offset > self._as_of:
+                self._as_of = image.offset
+                if topic.id != self._topic_id:
+                    self._topic_id, self._epochs = topic.id, array("i")
+            if topic.id != self._topic_id or topic.leader_epoch == self._epochs:
                 continue
             known, shown = self._epochs, topic.leader_epoch
             self._epochs = array("i", map(max, known, shown))
@@ -47,6 +56,9 @@ class CommittedOffsetsStay(Checker):
     def _look(self, node: SimNode) -> None:
         broker = node.node.broker if node.node is not None else None
         if broker is None:
+            return
+        topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
+        if topic is None or topic.id != self._topic_id:
             return
         partition_for = broker.groups.partition_for
         for shard in serving(node):

@@ -13,22 +13,29 @@ from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinators import serving
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
-from barnabas.types import TopicPartition
+from barnabas.types import OFFSETS_TOPIC, TopicPartition, Uuid
+
+Generation = tuple[str, int, Uuid]
+"""Of a group; they begin anew where the groups' topic does."""
 
 
 class OneOwnerPerGeneration(Checker):
     EVERY = 20
 
     def __init__(self) -> None:
-        self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
-        self._seen: dict[tuple[int, int], set[tuple[str, int]]] = {}
+        self._owners: dict[Generation, dict[TopicPartition, str]] = {}
+        self._seen: dict[tuple[int, int], set[Generation]] = {}
         """(node, life) → the generations already read there."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         seen = self._seen.setdefault((node.id, node.machine.starts), set())
         for shard in serving(node):
+            assert node.node is not None
+            topic = node.node.metadata.image.topics_by_name.get(OFFSETS_TOPIC)
+            if topic is None:
+                return
             for group_id, group in shard.machine.table.groups.committed_items():
-                key = (group_id, group.generation)
+                key = (group_id, group.generation, topic.id)
                 if key not in seen and group.is_in(GroupState.STABLE):
                     seen.add(key)
                     self._read(node, key, group)
@@ -38,7 +45,7 @@ class OneOwnerPerGeneration(Checker):
         for key in [key for key in self._owners if key[0] == group_id]:
             del self._owners[key]
 
-    def _read(self, node: SimNode, key: tuple[str, int], group: ClassicGroup) -> None:
+    def _read(self, node: SimNode, key: Generation, group: ClassicGroup) -> None:
         if group.protocol_type != PROTOCOL_TYPE:
             return
         owners: dict[TopicPartition, str] = {}

@@ -14,9 +14,9 @@ from barnabas.client.group_member import GroupSettings
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
 from barnabas.client.older import Newest
 from barnabas.sim.commits import GONE
-from barnabas.types import TopicPartition
+from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_groups_request import DeleteGroupsRequest
 from barnabas.wire.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -138,10 +138,43 @@ async def delete_group(o: Operator) -> None:
     commits.acknowledge(attempts)
 
 
+async def remake_offsets_topic(o: Operator) -> None:
+    """What all groups committed goes, and who they are; the next who looks for a coordinator has the topic
+    made anew."""
+    cluster, history = o.workload.cluster, o.workload.history
+    history.on_groups_gone()
+    history.commits.may_go += 1
+    groups = history.commits.groups()
+    attempts = [
+        attempt
+        for group in groups
+        for attempt in history.commits.begin(
+            group, dict.fromkeys(history.commits.places(group), GONE)
+        )
+    ]
+    (outcome,) = await o.admin.delete_topics([OFFSETS_TOPIC], timeout_ms=ASK_MS)
+    if outcome.error is not None and outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise outcome.error  # it may still be deleted, some day
+    # Who has not heard of it may take commits yet that go with the former topic; if it was asked twice, also
+    # with one that was made meanwhile.
+    committed = max(node.node.quorum.high_watermark for node in cluster.up() if node.node)
+    while len(cluster.up()) < len(cluster.nodes) or any(
+        node.node is None or node.node.metadata.image.offset < committed - 1
+        for node in cluster.up()
+    ):
+        if o.workload.stopped:
+            return
+        await o.client.tasks.sleep(50)
+    history.commits.acknowledge(attempts)
+    history.commits.may_be_gone()
+    history.commits.may_go -= 1
+
+
 GROUPS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "keeps offsets": keep_offsets,
     "keeps offsets briefly": keep_briefly,
     "reads briefly": read_briefly,
     "deletes offsets": delete_offset,
     "deletes groups": delete_group,
+    "remakes the groups' topic": remake_offsets_topic,
 }
