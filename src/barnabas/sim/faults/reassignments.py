@@ -1,0 +1,125 @@
+"""Reassignments that do not go on as they began: the replicas that a partition had go while new ones arrive,
+and it is called off, or goes elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.client.channels import ChannelError
+from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.topic import PartitionState
+from barnabas.sim.cluster import SimNode
+from barnabas.sim.faults.ambushes import watch
+from barnabas.sim.faults.strike import Strike
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+
+TOPIC = "unclean"
+"""Where any replica may lead."""
+ASK_MS = 4_000.0
+
+
+def ambush_moves(s: Strike) -> bool:
+    """A partition of which nothing is promised moves to other brokers, of which one is down. As soon as
+    somebody has arrived, all that it had before are killed; when the first of them is back, and not in sync,
+    the move is called off, or another one that shares replicas with it takes its place, while one more
+    dies."""
+    image, brokers = s.budget.image(), list(s.cluster.topology.broker_ids)
+    topic = image.topics_by_name.get(TOPIC) if image is not None else None
+    if image is None or topic is None or len(brokers) < 3:
+        return False
+    state = topic.partition(s.rng.randrange(len(topic)))
+    others = [broker for broker in brokers if broker not in state.replicas]
+    s.rng.shuffle(others)
+    if state.reassigning or len(others) < 2:
+        # There is room for others where it has few replicas.
+        kept = s.rng.randrange(1, max(2, len(brokers) - 1))
+        _ask(s, state, _some(s, state.replicas, kept))
+        return True
+    coming = others[: s.rng.choice([2, 2, 3])]
+    absent = s.cluster.nodes[coming[-1]]
+    s.note(f"{state} to be on {coming}, and {absent.id} is down")
+    absent.kill()
+    stays = _some(s, state.replicas, s.rng.randrange(len(state.replicas) + 1))
+    _ask(s, state, [*coming, *stays][: len(brokers)])
+    _lie_in_wait(s, state, coming)
+    s.world.after(s.wait_ms(3000, 6000), absent.start)
+    return True
+
+
+def _some(s: Strike, brokers: Iterable[int], count: int) -> list[int]:
+    shuffled = list(brokers)
+    s.rng.shuffle(shuffled)
+    return shuffled[:count]
+
+
+def _lie_in_wait(s: Strike, begun: PartitionState, coming: list[int]) -> None:
+    former, killed = list(begun.replicas), [False]
+
+    def look(node: SimNode) -> bool:
+        image = node.node.metadata.image if node.node is not None else None
+        state = image.partition(begun.topic_id, begun.partition) if image is not None else None
+        if image is None or state is None or not state.reassigning:
+            return False
+        if not killed[0] and set(coming) & set(state.isr):
+            killed[0] = True
+            s.note(f"{state}: {former} are ambushed")
+            for broker in former:
+                s.kill_later(0.0, s.cluster.nodes[broker])
+        elif killed[0] and not set(former) & set(state.isr):
+            if not any(s.cluster.nodes[broker].is_up for broker in former):
+                for broker in former:
+                    s.world.after(s.wait_ms(1, 20, 200), s.cluster.nodes[broker].start)
+            if _is_back(image, former):
+                s.count("moves ambushed")
+                _strike(s, state, former, coming)
+                return True
+        return False
+
+    def bring_back() -> None:
+        for broker in former:
+            s.cluster.nodes[broker].start()
+
+    watch(s, look)
+    s.repair_later(8_000.0, bring_back)
+
+
+def _is_back(image: MetadataImage, former: list[int]) -> bool:
+    known = [image.brokers.get(broker) for broker in former]
+    return any(broker is not None and not broker.fenced for broker in known)
+
+
+def _strike(s: Strike, state: PartitionState, former: list[int], coming: list[int]) -> None:
+    choice = s.rng.random()
+    if choice < 0.6:
+        _ask(s, state, None)
+    else:
+        _ask(s, state, _some(s, [*former, *coming], s.rng.randrange(1, 4)))
+    if s.rng.random() < 0.4:
+        victim = s.cluster.nodes[s.rng.choice([*former, *state.isr])]
+        s.kill_later(s.wait_ms(0.0, 2, 20), victim)
+        s.world.after(100.0 + s.wait_ms(20, 1500), victim.start)
+
+
+def _ask(s: Strike, state: PartitionState, replicas: list[int] | None) -> None:
+    client = s.cluster.client(f"moves{s.number}")
+    one = ReassignablePartition(partition_index=state.partition, replicas=replicas)
+    topics = [ReassignableTopic(name=TOPIC, partitions=[one])]
+    request = AlterPartitionReassignmentsRequest(topics=topics)
+
+    async def ask() -> None:
+        try:
+            answer = await client.ask_any(lambda: request, timeout_ms=ASK_MS)
+        except (ChannelError, KafkaError) as error:
+            s.note(f"{state}: nobody was asked: {error}")
+            return
+        told = [(p.error_code, p.error_message) for t in answer.responses for p in t.partitions]
+        s.note(f"{state} to be on {replicas}: {answer.error_code} {told}")
+        if replicas is None and not any(code for code, _ in told):
+            s.count("moves called off uncleanly")
+
+    client.tasks.start(ask())
