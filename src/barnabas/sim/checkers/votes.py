@@ -20,6 +20,8 @@ class OneVotePerEpoch(Checker):
         self._latest: dict[int, int] = {}
         """Node → the last epoch in which it voted."""
         self._seen: dict[int, object] = {}
+        self._losses: dict[int, int] = {}
+        """Node → how often it has lost its metadata directory for good, and with it who it is."""
 
     def check(self, cluster: SimCluster, node: SimNode) -> None:
         assert node.node is not None
@@ -27,6 +29,11 @@ class OneVotePerEpoch(Checker):
         saved = quorum.machine.saved
         if saved is self._seen.get(node.id) or quorum.is_saving:
             return
+        losses = node.machine.disk.totals["metadata_logs_lost"]
+        if losses != self._losses.get(node.id, 0):
+            self._losses[node.id] = losses
+            self._latest.pop(node.id, None)
+            self._votes = {key: voted for key, voted in self._votes.items() if key[0] != node.id}
         self._seen[node.id] = saved
         if saved.voted is None:
             self._check_memory(node, saved)

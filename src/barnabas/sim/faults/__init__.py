@@ -1,8 +1,9 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
 The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `surveys`,
-`within`, `networks`, `clocks`, `disks`, `found_late`, `directories` and `membership`; `budget` says how
-much may be broken at once. Every fault ends: the schedule repairs what it broke.
+`within`, `networks`, `clocks`, `disks`, `found_late`, `directories`, `reassignments`
+and `membership`; `budget` says how much may be broken at once. Every fault ends: the schedule repairs what
+it broke.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from barnabas.sim.faults import (
     found_late,
     membership,
     networks,
+    quorum_loss,
+    reassignments,
     surveys,
     within,
 )
@@ -41,6 +44,7 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "ambush-isr": ambushes.ambush_isr,
     "ambush-power": ambushes.ambush_power,
     "ambush-surveys": surveys.ambush_surveys,
+    "ambush-moves": reassignments.ambush_moves,
     "kill-within": within.kill_within,
     "power-within": within.power_within,
     "pause": clocks.pause,
@@ -69,10 +73,12 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "misread-metadata": found_late.misread_metadata,
     "rot-of-coordinator": found_late.rot_of_coordinator,
     "disk-away": disks.disk_away,
+    "away-for-long": directories.away_for_long,
     "other-directories": disks.other_directories,
     "moves": directories.moves,
     "voters": membership.voters,
     "endpoints": membership.endpoints,
+    "lose-quorum": quorum_loss.lose_quorum,
 }
 """By the name that ``--faults`` takes. False: it could not strike now."""
 LOSE_DATA = frozenset({

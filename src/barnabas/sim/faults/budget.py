@@ -9,7 +9,9 @@
 * Where `flush.messages` is 1 nothing unsynced is promised, and all may lose power at once.
 * Controllers change their address one at a time: the next one when the voters know where the last one is,
   with three voters at least, and where everybody finds another one at the place that the settings name.
-* The quorum's log is synced before it counts, so power loss takes nothing of it; its directory is never
+* All voters but one are lost for good, and that one recovered offline, where it has the furthest log of
+  all: then nothing that was committed is missing. Only of controllers that are no brokers.
+* Else the quorum's log is synced before it counts, so power loss takes nothing of it; its directory is never
   replaced or misdirected into, and rots only where every other voter has what it has.
 """
 
@@ -82,6 +84,10 @@ class Budget:
         return len(logs) == len(voters) and all(
             log.synced_offset >= own.end_offset and log.last_epoch == own.last_epoch for log in logs
         )
+
+    def may_lose_quorum(self) -> bool:
+        """Whether nothing of the metadata log is damaged anywhere, and every voter is where it is known."""
+        return not self._rots() and self.knows_voters()
 
     def may_move(self, node: SimNode) -> bool:
         """Whether a controller may come back at another address."""

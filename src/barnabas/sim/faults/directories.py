@@ -105,3 +105,52 @@ def _elsewhere(s: Strike, node: SimNode, names: list[TopicPartition]) -> None:
     if s.rng.random() < 0.3:
         s.kill_later(s.wait_ms(1, 10, 100), node)
         s.world.after(200.0, node.start)
+
+
+def away_for_long(s: Strike) -> bool:
+    """A broker comes back without one of its log directories, which cannot be read until the partitions that
+    have a replica there have changed their leaders a few times. Nothing in it is lost."""
+    node = s.any_broker()
+    if node is None or len(node.directories) < 2 or len(s.cluster.topology.broker_ids) < 2:
+        return False
+    prefix, left = s.rng.choice(node.directories[1:]), [s.rng.choice([2, 4, 7])]
+
+    def away() -> None:
+        s.note(f"node {node.id}: {prefix} is away for long")
+        node.machine.disk.fail_call(1, prefix=prefix, for_good=True)
+        s.restart_later(node)
+        s.repair_later(15_000.0, lambda: repair(s, node))
+        s.world.after(s.wait_ms(300, 1500), change_leader)
+
+    def change_leader() -> None:
+        if s.cluster.is_healed:
+            return
+        led = _leaders_of_others(s, node)
+        left[0] -= 1
+        if left[0] <= 0:
+            s.count("directories away for long")
+            repair(s, node)
+            return
+        if led:
+            victim = s.cluster.nodes[s.rng.choice(led)]
+            s.note(f"node {victim.id} leads while {prefix} of node {node.id} is away")
+            victim.kill()
+            s.restart_later(victim)
+        s.world.after(s.wait_ms(300, 1000), change_leader)
+
+    if s.rng.random() < 0.5:
+        node.kill()
+        away()
+    else:
+        node.shut_down(away)
+    return True
+
+
+def _leaders_of_others(s: Strike, node: SimNode) -> list[int]:
+    """Who leads something of which `node` has a replica."""
+    image = s.budget.image()
+    if image is None:
+        return []
+    states = [state for topic in image.topics_by_id.values() for state in topic.partitions()]
+    leaders = {state.leader for state in states if node.id in state.replicas}
+    return sorted(leaders - {-1, node.id})

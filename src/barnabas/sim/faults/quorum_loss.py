@@ -1,0 +1,84 @@
+"""The majority of the voters is lost for good, and somebody makes one that survived the quorum
+(``barnabas quorum recover``)."""
+
+from __future__ import annotations
+
+from barnabas.config.meta_properties import read_meta_properties
+from barnabas.raft.recovery import recover
+from barnabas.raft.settings import settings_from_node
+from barnabas.sim.cluster import SimNode
+from barnabas.sim.faults.membership import voters
+from barnabas.sim.faults.strike import Strike
+from barnabas.sim.world import START_WALL_MS
+
+
+def lose_quorum(s: Strike) -> bool:
+    """All voters but one lose their machines, disks and all; they come back empty. The one that is left is
+    recovered offline: of all voters it has the longest log, in which everything is that was committed."""
+    survivor = _survivor(s)
+    if survivor is None:
+        return False
+    nodes, controllers = s.cluster.nodes, s.cluster.topology.controller_ids
+    lost = [nodes[i] for i in controllers if i != survivor.id]
+    s.note(
+        f"nodes {[node.id for node in lost]} are lost for good; {survivor.id} becomes the quorum"
+    )
+    for node in (survivor, *lost):
+        node.kill()
+    _recover(s, survivor)
+    for node in lost:
+        disk = node.machine.disk
+        disk.wipe(node.directories[0])
+        disk.totals["metadata_logs_lost"] += 1
+        disk.totals["metadata_bits_rotted"] += 1
+        node.needs_format, node.moved = True, 0
+        s.world.after(s.wait_ms(200, 2000, 6000), node.start)
+    s.world.after(s.wait_ms(20, 500, 2000), survivor.start)
+    s.count("quorums recovered")
+    for _ in range(s.rng.choice([0, 1, 2])):
+        s.world.after(s.wait_ms(3000, 6000), lambda: _add_voter(s))
+    return True
+
+
+def _add_voter(s: Strike) -> None:
+    if not s.cluster.is_healed:
+        voters(s)
+
+
+def _survivor(s: Strike) -> SimNode | None:
+    """The voter with the furthest log, where the voters may change and are all there to be compared; its
+    machine has lost nothing and is where everybody looks."""
+    active, topology = s.cluster.active_controller(), s.cluster.topology
+    if not topology.dynamic or not topology.controllers or s.budget.voter_changes:
+        return None
+    if active is None or active.node is None or not s.budget.may_lose_quorum():
+        return None
+    members = [s.cluster.nodes[i] for i in active.node.quorum.machine.voters]
+    if len(members) < 2:
+        return None
+
+    def reached(node: SimNode) -> tuple[int, int]:
+        assert node.node is not None
+        log = node.node.quorum.machine.log
+        return log.last_epoch, log.synced_offset
+
+    if any(node.node is None for node in members):
+        return None
+    furthest = max(members, key=reached)
+    return None if furthest.moved else furthest
+
+
+def _recover(s: Strike, node: SimNode) -> None:
+    """As the command does, on a sound disk."""
+    machine = node.machine
+    machine.disk.fail_call(0)
+    machine.disk.capacity_bytes = 1 << 40
+    config, disk = node.config(), machine.disk.open_for_process()
+    meta = read_meta_properties(disk, config.metadata_log_dir)
+    assert meta is not None
+    listeners = config.reached_at(config.controller_listeners, lambda: f"n{node.id}")
+    settings = settings_from_node(config, meta, listeners)
+    wall_ms = START_WALL_MS + int(s.world.now_ms)
+    found = recover(disk, settings, config.metadata_log_dir, wall_ms, "the simulator")
+    for sentence in found.sentences():
+        s.note(sentence)
