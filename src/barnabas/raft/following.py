@@ -233,14 +233,7 @@ def _heard(m: Machine, state: Fetcher) -> None:
 def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
     offset = m.log.truncation_point(diverging)
     if offset < m.high_watermark:
-        why = f"the leader asks to cut at {offset}, below the high watermark {m.high_watermark}"
-        latest = m.log.latest_snapshot
-        if latest is not None and offset < latest.offset and not m.settings.can_vote:
-            why += (
-                f", and below snapshot {latest}: where the quorum was recovered without what is in it, this"
-                f" node follows once its {METADATA_TOPIC}-0 is removed"
-            )
-        m.out.append(do.Halt(why))
+        _halt(m, "asks to cut at", offset)
         return
     m.log.truncate_to(offset)
     m.history.truncate_to(offset)
@@ -248,11 +241,29 @@ def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
     m.membership_may_have_changed()
 
 
+def _halt(m: Machine, what: str, offset: int) -> None:
+    """The leader lacks what was committed: only a quorum that was recovered without it does."""
+    why = f"the leader {what} {offset}, below the high watermark {m.high_watermark}"
+    latest = m.log.latest_snapshot
+    if latest is not None and offset < latest.offset and not m.settings.can_vote:
+        why += (
+            f", and below snapshot {latest}: where the quorum was recovered without what is in it, this"
+            f" node follows once its {METADATA_TOPIC}-0 is removed"
+        )
+    m.out.append(do.Halt(why))
+
+
 def _begin_snapshot(
     m: Machine, state: Fetcher, pending: Pending, snapshot: OffsetAndEpoch
 ) -> Fetcher:
-    if snapshot.offset < 0 or snapshot.epoch < 0 or snapshot.offset < m.high_watermark:
+    if snapshot.offset < 0 or snapshot.epoch < 0:
         _pause(m, pending)  # nothing that helps; the next answer may
+        return state
+    if snapshot.offset < m.high_watermark:
+        if snapshot.epoch > m.log.last_epoch:
+            _halt(m, "has a snapshot of its own history at", snapshot.offset)
+        else:
+            _pause(m, pending)
         return state
     m.out.append(do.StoreSnapshot(snapshot, 0, b""))
     fetching = state.fetching_snapshot(Following(snapshot))

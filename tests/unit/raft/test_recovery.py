@@ -128,6 +128,39 @@ def test_a_broker_with_a_snapshot_of_what_is_lost_says_what_has_to_be_removed() 
     assert broker.journal.values == survivor.journal.values == [b"1", b"2"]
 
 
+def test_a_broker_ahead_that_hears_of_a_snapshot_first_ends_as_well() -> None:
+    """It stood still until the new quorum had a snapshot, and nothing of the log before that: it waited in
+    silence for one that is further ahead than what it has applied."""
+    quorum = Quorum(observers=1, first_voters=3, bytes_between_snapshots=1_500, retention_bytes=0)
+    quorum.start()
+    quorum.commit(b"1")
+    quorum.settle()
+    broker = quorum.nodes[4]
+    survivor = next(n for n in quorum.up() if n not in (quorum.elect(), broker))
+    survivor.kill()
+    for number in range(15):
+        quorum.commit(b"lost %d" % number)
+    quorum.settle()
+    assert broker.process is not None and broker.replica is not None
+    ahead = broker.replica.high_watermark
+    broker.process.pause(4_000)
+    for node in quorum.nodes.values():
+        if node is not broker:
+            node.kill()
+    disk = survivor.machine.disk.open_for_process()
+    recover(disk, survivor.settings, "/data", START_WALL_MS, "test")
+    survivor.start()
+    for number in range(8):
+        quorum.commit(b"new %200d" % number)
+    quorum.world.run(quorum.world.now_ms + 1_000)
+    log = survivor.replica.machine.log if survivor.replica is not None else None
+    assert log is not None and 0 < log.start_offset <= log.end_offset < ahead
+    quorum.run_until(lambda: bool(quorum.halts))
+    broker.start()
+    quorum.settle()
+    assert broker.journal.values == survivor.journal.values
+
+
 def leader_changes(opened: Opened) -> list[LeaderChangeMessage]:
     """All that stand in its log. Apache Kafka 4.3 reads version 0 and dies of the other."""
     found = [message for _, records in opened.controls for _, message in records]
