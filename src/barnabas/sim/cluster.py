@@ -94,6 +94,8 @@ class SimNode:
         """Its ``log.dirs`` from the next start on; the first one has the metadata log too."""
         self.moved = 0
         """By how much its ports differ from the usual ones, from the next start on."""
+        self.halted_by = ""
+        """Why its last life has ended itself."""
         self.before_start: list[Callable[[], None]] = []
         """What is repaired when it is started next."""
 
@@ -198,6 +200,7 @@ class SimNode:
         self.machine.disk.process_died(power_loss=False)
         if self.process is process:
             self.process = self.node = None
+            self.halted_by = reason
             self._tell_gone()
             self.cluster.on_halted(self)
 
@@ -225,6 +228,8 @@ class SimCluster:
         self.nodes: dict[int, SimNode] = {}
         self.on_halted: Callable[[SimNode], None] = lambda node: None
         """Told of a node whose process ended itself (a failed disk)."""
+        self.on_history_lost: Callable[[], None] = lambda: None
+        """Told when committed metadata are given up: from then on nothing of before is promised."""
         self.is_healed = False
         """Nothing more is broken: what goes on by itself, a rolling restart, ends."""
         for node_id in topology.node_ids:

@@ -59,6 +59,7 @@ class Promise(NamedTuple):
 
 
 STRICT = Promise()
+NOTHING = Promise(keeps=False, once=False, settles=False, may_be_cut=False)
 
 
 class History:
@@ -76,6 +77,8 @@ class History:
         """(last offset, next offset) where a consumer went on further than to the next one."""
         self.seen: dict[tuple[str, Place], set[int]] = defaultdict(set)
         """Offsets that members of a group took."""
+        self.is_lost = False
+        """Nothing is promised any more."""
         self.operations = 0
         """Acknowledged operations of clients."""
         self.promises: dict[str, Promise] = {}
@@ -103,11 +106,16 @@ class History:
         """The newest one of each group that a member learned of."""
 
     def promise(self, topic: str) -> Promise:
-        return self.promises.get(topic, STRICT)
+        return NOTHING if self.is_lost else self.promises.get(topic, STRICT)
+
+    def on_lost(self) -> None:
+        """Committed metadata were given up, and with them what rests on them."""
+        self.is_lost = True
+        self.topics.clear()
 
     def on_producer_id(self, producer_id: int) -> None:
         """A client was given this id. Raises :class:`Violation` where another one has it."""
-        if producer_id in self.producer_ids:
+        if producer_id in self.producer_ids and not self.is_lost:
             raise Violation(f"two clients were given the producer id {producer_id}")
         self.producer_ids.add(producer_id)
 
@@ -128,7 +136,7 @@ class History:
         owners = self.owners[group, generation]
         for place in places:
             other = owners.setdefault(place, member)
-            if other != member:
+            if other != member and not self.is_lost:
                 raise Violation(
                     f"group {group}, generation {generation}: {other} and {member} were both given"
                     f" {place[0]}-{place[1]}"
@@ -191,7 +199,7 @@ class History:
         if promise.once and (topic, partition) not in self.forgotten:
             self._check_once(name, values, self.sent[topic, partition])
         start = 0 if promise.compacts else min(final, default=0)
-        if start > self.cut_before[topic, partition]:
+        if start > self.cut_before[topic, partition] and not self.is_lost:
             raise Violation(f"{name} begins at {start}, where nobody asked to delete so much")
         if promise.keeps:
             self._check_kept(topic, partition, final)

@@ -19,7 +19,7 @@ from functools import partial
 
 from barnabas.sim import gets_on, swarm
 from barnabas.sim.bounds import bounded
-from barnabas.sim.checkers import all_checkers
+from barnabas.sim.checkers import all_checkers, checkers_after_loss
 from barnabas.sim.checkers.high_watermark import led_partitions
 from barnabas.sim.checkers.judges import Judges
 from barnabas.sim.cluster import SimCluster
@@ -110,7 +110,19 @@ class Run:
         self.story = Story(self.world)
         self.checkers = all_checkers(self.history, self.story)
         self.world.note(f"seed {seed}: {drawn.topology} {drawn.bounds or ''}")
-        self.world.after_touch.append(Judges(self.cluster, self.checkers).look)
+        self._look = Judges(self.cluster, self.checkers).look
+        self.world.after_touch.append(self._look)
+        self.cluster.on_history_lost = self._on_history_lost
+
+    def _on_history_lost(self) -> None:
+        """Who compares with what was before judges no more."""
+        self.history.on_lost()
+        self.checkers = checkers_after_loss()
+        self.world.after(0.0, self._stop_looking)
+
+    def _stop_looking(self) -> None:
+        if self._look in self.world.after_touch:
+            self.world.after_touch.remove(self._look)
 
     def play(self) -> None:
         """Raises :class:`Violation`."""

@@ -99,6 +99,7 @@ RARE = {
     "voters": 6.0,
     "ambush-surveys": 1.5,
     "ambush-moves": 3.0,
+    "lose-history": 0.1,
     "lose-quorum": 0.5,
     "away-for-long": 2.0,
     "rot": 3.0,

@@ -49,6 +49,19 @@ if TYPE_CHECKING:
     from barnabas.sim.story import Story
 
 
+def checkers_after_loss() -> list[Checker]:
+    """What holds in the end also where committed metadata were given up: how things fit together."""
+    return [
+        EqualOffsetEqualImage(),
+        LeaderInIsr(LastMembers()),
+        LogsFollowTheirConfigs(),
+        DerivedFilesFit(),
+        CoordinatorsKnowTheirLogs(),
+        EveryFileIsKnown(),
+        NoFaultIsAnswered(),
+    ]
+
+
 def all_checkers(history: History, story: Story) -> list[Checker]:
     """A fresh one of each, for one run. `history` says what clients were promised and asked for, `story`
     is told what happens, so that a failure can be told."""

@@ -78,6 +78,7 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "moves": directories.moves,
     "voters": membership.voters,
     "endpoints": membership.endpoints,
+    "lose-history": quorum_loss.lose_history,
     "lose-quorum": quorum_loss.lose_quorum,
 }
 """By the name that ``--faults`` takes. False: it could not strike now."""

@@ -10,7 +10,8 @@
 * Controllers change their address one at a time: the next one when the voters know where the last one is,
   with three voters at least, and where everybody finds another one at the place that the settings name.
 * All voters but one are lost for good, and that one recovered offline, where it has the furthest log of
-  all: then nothing that was committed is missing. Only of controllers that are no brokers.
+  all: then nothing that was committed is missing. Only of controllers that are no brokers. Where it was cut
+  off before, nothing is promised any more.
 * Else the quorum's log is synced before it counts, so power loss takes nothing of it; its directory is never
   replaced or misdirected into, and rots only where every other voter has what it has.
 """
@@ -39,6 +40,8 @@ class Budget:
         self._gone: list[tuple[SimDisk, str]] = []
         """Files that were lost."""
         self._newest = -1
+        self.history_is_lost = False
+        """Committed metadata were given up: what was the newest is no more."""
         self.voter_changes = 0
         """Under way, as far as those who asked know."""
 
@@ -46,7 +49,8 @@ class Budget:
         """The newest metadata of which anybody ever knew that they are committed; None while no broker
         has them."""
         nodes = [node.node for node in self.cluster.up() if node.node is not None]
-        self._newest = max([self._newest, *(node.quorum.high_watermark for node in nodes)])
+        known = -1 if self.history_is_lost else self._newest
+        self._newest = max([known, *(node.quorum.high_watermark for node in nodes)])
         for node in nodes:  # a controller alone does not fill that image
             if node.broker is not None and self.is_newest(node):
                 return node.metadata.image

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from barnabas.config.meta_properties import read_meta_properties
 from barnabas.raft.recovery import recover
+from barnabas.raft.replica_log import DIRECTORY
 from barnabas.raft.settings import settings_from_node
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.membership import voters
@@ -18,6 +19,75 @@ def lose_quorum(s: Strike) -> bool:
     survivor = _survivor(s)
     if survivor is None:
         return False
+    _lose(s, survivor)
+    return True
+
+
+def lose_history(s: Strike) -> bool:
+    """As above, but the one that is left was cut off for a while: what the others committed meanwhile is
+    lost. Brokers that have it end when they hear of the new quorum, and are started again, without their
+    metadata log where that is what they say."""
+    furthest, active = _survivor(s), s.cluster.active_controller()
+    if furthest is None or active is None or active.node is None:
+        return False
+    members = [s.cluster.nodes[i] for i in active.node.quorum.machine.voters]
+    behind = [node for node in members if node not in (furthest, active) and not node.moved]
+    if not behind:
+        return False
+    survivor = s.rng.choice(behind)
+    here = f"n{survivor.id}"
+    links = [
+        link
+        for i in s.cluster.nodes
+        if i != survivor.id
+        for link in ((here, f"n{i}"), (f"n{i}", here))
+    ]
+    s.note(f"node {survivor.id} is cut off, and will be what is left of the quorum")
+    for link in links:
+        s.cluster.network.cut(*link)
+
+    def heal() -> None:
+        for link in links:
+            s.cluster.network.heal(*link)
+
+    def due() -> None:
+        heal()
+        if s.cluster.is_healed or not survivor.is_up or not _knows_topics(s, survivor):
+            return
+        s.budget.history_is_lost = True
+        s.cluster.on_history_lost()
+        s.count("histories lost")
+        _start_without_metadata(s)
+        _lose(s, survivor)
+
+    s.repair_later(s.wait_ms(200, 1000, 3000), due)
+    return True
+
+
+def _knows_topics(s: Strike, survivor: SimNode) -> bool:
+    """Whether it has all topics that clients need."""
+    own, image = survivor.node, s.budget.image()
+    if own is None or own.controller is None or image is None:
+        return False
+    wanted = {name for name in image.topics_by_name if not name.startswith("operator")}
+    return wanted <= own.controller.image.topics_by_name.keys()
+
+
+def _start_without_metadata(s: Strike) -> None:
+    """Whoever supervises nodes reads from now on what they say when they end themselves."""
+    supervised = s.cluster.on_halted
+
+    def on_halted(node: SimNode) -> None:
+        if f"{DIRECTORY} is removed" in node.halted_by:
+            s.note(f"node {node.id}: its {DIRECTORY} is removed")
+            node.machine.disk.wipe(f"{node.directories[0]}/{DIRECTORY}")
+            s.count("metadata logs removed")
+        supervised(node)
+
+    s.cluster.on_halted = on_halted
+
+
+def _lose(s: Strike, survivor: SimNode) -> None:
     nodes, controllers = s.cluster.nodes, s.cluster.topology.controller_ids
     lost = [nodes[i] for i in controllers if i != survivor.id]
     s.note(
@@ -37,7 +107,6 @@ def lose_quorum(s: Strike) -> bool:
     s.count("quorums recovered")
     for _ in range(s.rng.choice([0, 1, 2])):
         s.world.after(s.wait_ms(3000, 6000), lambda: _add_voter(s))
-    return True
 
 
 def _add_voter(s: Strike) -> None:
