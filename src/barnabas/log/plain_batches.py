@@ -12,7 +12,14 @@ from crc32c import crc32c
 from barnabas.log.config import FOREVER_MS
 from barnabas.log.epoch_runs import EpochRuns
 from barnabas.log.segment import Indexed, Segment, indexing_of, note_indexed
-from barnabas.record.batch import CRC_FROM, HEADER, HEADER_SIZE, LENGTH_PREFIX, MAGIC
+from barnabas.record.batch import (
+    CRC_FROM,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_PREFIX,
+    MAGIC,
+    OFFSET_AND_LENGTH,
+)
 
 WINDOW_BYTES = 1024 * 1024
 
@@ -76,6 +83,7 @@ def _check_window(
             or producer >= 0
             or count < 0
             or crc32c(window[at + CRC_FROM : end]) != crc
+            or (base > least and _is_passed(window, end, next_offset))
         ):
             break
         if epoch != known or is_new:
@@ -94,3 +102,11 @@ def _check_window(
         segment.first_timestamp = unpack(window, 0)[8]
     note_indexed(segment, Indexed(entries, since, stamp, stamp_offset))
     return at, least
+
+
+def _is_passed(window: memoryview, following: int, next_offset: int) -> bool:
+    """Whether a batch behind a gap may reach beyond the one that stands at `following`: no CRC covers
+    offsets."""
+    if following + OFFSET_AND_LENGTH.size > len(window):
+        return True
+    return bool(OFFSET_AND_LENGTH.unpack_from(window, following)[0] < next_offset)

@@ -38,7 +38,7 @@ from barnabas.log.plain_batches import check_plain
 from barnabas.log.producer_state import CompletedTransaction, snapshot_offsets
 from barnabas.log.segment import CHECK_BYTES, SCAN_BYTES, Segment, is_between, remove
 from barnabas.ports import Disk
-from barnabas.record.batch import LENGTH_PREFIX, BatchHeader
+from barnabas.record.batch import HEADER_SIZE, LENGTH_PREFIX, MAGIC, BatchHeader, read_header
 from barnabas.types import TopicPartition, Uuid
 
 TEMPORARY = ".tmp"
@@ -290,6 +290,8 @@ def _recover_segment(
                 raise CorruptLogError(segment.path, position, "the offsets do not ascend")
             if base > reach:  # no CRC covers offsets
                 raise CorruptLogError(segment.path, position, "offsets are missing")
+            if base > least and _stands_out(segment, header, position, least):
+                raise CorruptLogError(segment.path, position, "its offset is beyond the next one's")
             least = last + 1
             if exact:
                 reach = least
@@ -323,6 +325,20 @@ def _recover_segment(
     segment.write_indexes(complete=True)
     segment.trust_from(start)
     return Cut(cut, fault)
+
+
+def _stands_out(segment: Segment, header: BatchHeader, position: int, least: int) -> bool:
+    """Whether a batch behind a gap reaches beyond the one that follows, for which there would be room without
+    the gap: its own offset rotted, not the next one's."""
+    data = segment.file().read_at(position + header.size, HEADER_SIZE)
+    if len(data) < HEADER_SIZE:
+        return False
+    following = read_header(data)
+    return (
+        following.magic == MAGIC
+        and following.base_offset < header.next_offset
+        and following.base_offset - least > header.last_offset_delta
+    )
 
 
 def _follows_on(log: PartitionLog, base: int) -> bool:

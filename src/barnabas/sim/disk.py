@@ -124,7 +124,9 @@ class SimDisk:
     def is_rotten(self, path: str) -> bool:
         """Whether a file holds a byte that nobody wrote."""
         node = self.names.get(path)
-        return node is not None and (node.is_rotten() or (path in self._lost and len(node.data) < 2))
+        return node is not None and (
+            node.is_rotten() or (path in self._lost and len(node.data) < 2)
+        )
 
     def written(self, path: str, size: int) -> bytes:
         """The first `size` bytes of a file as they would be without damage; all of one that was lost, in

@@ -407,3 +407,26 @@ def test_an_index_of_garbage_hides_no_batch_of_a_log_that_nobody_knows_the_end_o
     data[-8:] = b"\xff" * 4 + b"\x7f" * 4
     log = opened(disk)
     assert log.log_end_offset == 100
+
+
+@pytest.mark.parametrize("producer", [-1, 7])
+@pytest.mark.parametrize("bit", [*range(2, 12), 20, 30, 31, 40, 62])
+def test_a_base_offset_that_rotted_before_others_ends_a_log_after_a_crash_before_it(
+    bit: int, producer: int
+) -> None:
+    """The batch was believed, and the sound one behind it was not: the log ended far behind where it did."""
+    disk, log = hundred()
+    if producer >= 0:
+        for at in range(5):
+            log.append_as_leader(
+                build_batch(
+                    [(b"k", b"v")], timestamp_ms=0, producer_id=producer, producer_epoch=0,
+                    base_sequence=at,
+                ),
+                leader_epoch=1, wall_ms=0,
+            )  # fmt: skip
+    offset = log.log_end_offset - 3
+    position = log.active.position_of(offset)
+    disk.process_died()
+    disk.rot(log.active.path, position + 7 - bit // 8, bit % 8)
+    assert opened(disk, recovery_point=0).log_end_offset == offset
