@@ -115,11 +115,11 @@ class Budget:
             for endpoint in voter.endpoints.values()
         )
 
-    def others_have_all(self, node: SimNode) -> bool:
-        """Whether every partition of `node` has another copy with everything acknowledged."""
-        image = self.image()
+    def others_have_all(self, *nodes: SimNode) -> bool:
+        """Whether every partition of `nodes` has another copy with everything acknowledged."""
+        image, ids = self.image(), {node.id for node in nodes}
         return image is not None and all(
-            keepers - {node.id} for replicas, keepers in _copies(image) if node.id in replicas
+            keepers - ids for replicas, keepers in _copies(image) if ids.intersection(replicas)
         )
 
     def on_lost(self, node: SimNode) -> None:

@@ -12,6 +12,7 @@ import itertools
 from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
 from barnabas.log.files import LOG, SEGMENT_SUFFIXES
 from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
+from barnabas.record.batch import iterate
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.strike import Strike
 
@@ -69,8 +70,39 @@ def rot(s: Strike) -> bool:
     node = s.any_broker()
     if node is None or not s.budget.may_lose_data(node):
         return False
-    assert node.node is not None and node.node.broker is not None
-    disk, paths = node.machine.disk, []
+    paths = _full_segments(s, node)
+    if not paths:
+        return False
+    _flip_while_away(s, node, s.rng.choice(paths))
+    s.count("bits rotted")
+    if s.rng.random() < 0.4:
+        _rot_again(s, node, paths)
+    return True
+
+
+def _rot_again(s: Strike, node: SimNode, paths: list[str]) -> None:
+    """A second damage at the same time: in the same replicas, or on another broker, where somebody has all
+    that either of them may lose by it."""
+    others = [other for other in s.cluster.up() if other.id in s.cluster.topology.broker_ids]
+    others = [other for other in others if s.budget.others_have_all(node, other)]
+    other = s.rng.choice([node, *others])
+    paths = paths if other is node else _full_segments(s, other)
+    if not paths:
+        return
+    if other is node:
+        path = s.rng.choice(paths)
+        flip(s, node, path, *any_bit(s, node, path))
+    else:
+        _flip_while_away(s, other, s.rng.choice(paths))
+    s.count("bits rotted, two at once")
+
+
+def _full_segments(s: Strike, node: SimNode) -> list[str]:
+    """The files of full segments below the high watermarks."""
+    assert node.node is not None
+    if node.node.broker is None:
+        return []
+    disk, paths = node.machine.disk, list[str]()
     broker, preferred = node.node.broker, s.rng.random() < 0.7
     for name, log in sorted(broker.logs.logs.items()):
         replica = broker.replicas.by_name.get(name)
@@ -80,12 +112,7 @@ def rot(s: Strike) -> bool:
             if following.base_offset <= log.high_watermark:
                 stem = segment.path.removesuffix(".log")
                 paths += [stem + suffix for suffix in (".log", ".log", ".index", ".timeindex")]
-    paths = [path for path in paths if disk.content(path)]
-    if not paths:
-        return False
-    _flip_while_away(s, node, s.rng.choice(paths))
-    s.count("bits rotted")
-    return True
+    return [path for path in paths if disk.content(path)]
 
 
 def _flip_while_away(s: Strike, node: SimNode, path: str) -> None:
@@ -109,12 +136,13 @@ def flip(s: Strike, node: SimNode, path: str, position: int, bit: int) -> None:
 
 
 def rot_at_rest(s: Strike) -> bool:
-    """As `rot`, after a clean shutdown and wherever in a replica: its last batches,
+    """As `rot`, after a clean shutdown, sometimes a kill, and wherever in a replica: its last batches,
     too. What the next start makes of that the one after it must know as well: so there mostly are two,
     close together."""
     node = s.any_broker()
     if node is None or not s.budget.may_lose_data(node):
         return False
+    crashes = s.rng.random() < 0.3
 
     def flip() -> None:
         disk = node.machine.disk
@@ -132,6 +160,8 @@ def rot_at_rest(s: Strike) -> bool:
             last = s.rng.random() < 0.5
             position = s.rng.randrange(max(0, size - 300), size) if last else s.rng.randrange(size)
             bit = s.rng.randrange(8)
+            if crashes and path.endswith(LOG):
+                position = _not_believed(disk.content(path), position)
             s.note(f"node {node.id}: at rest bit {bit} of byte {position} of {path} flips")
             disk.rot(path, position, bit)
             s.budget.on_rot(disk, path)
@@ -146,8 +176,21 @@ def rot_at_rest(s: Strike) -> bool:
             s.world.after(killed_ms + s.wait_ms(100, 1000), node.start)
 
     s.budget.on_lost(node)
-    node.shut_down(flip)
+    if crashes:
+        node.kill()
+        s.count("crashes before rot")
+        flip()
+    else:
+        node.shut_down(flip)
     return True
+
+
+def _not_believed(content: bytes, position: int) -> int:
+    """`position`, or one nearby: nobody is witness to offset and epoch of the batch that comes last in a log
+    of which nobody knows where it ended."""
+    batches = list(iterate(content))
+    last = batches[-1].position if batches else 0
+    return position + 16 if last <= position < last + 16 <= len(content) - 16 else position
 
 
 def lost_segment(s: Strike) -> bool:
