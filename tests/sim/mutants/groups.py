@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.broker.coordinator_shard import Shard
+from barnabas.group import offsets
 from barnabas.group.classic_group import ClassicGroup
 from tests.sim.mutants.planting import Mutant, Patch
 
@@ -47,10 +48,26 @@ def coordinator_starts_empty() -> list[Patch]:
     return [(Shard, "on_loaded", forgets)]
 
 
+def offsets_expire_early() -> list[Patch]:
+    honest = offsets.expire_offsets
+
+    def a_week_ahead(table: Any, known: Any, at: Any) -> Any:
+        return honest(table, known, Later(at.now_ms, at.wall_ms + 8 * 86_400_000))
+
+    return [(offsets, "expire_offsets", a_week_ahead)]
+
+
+class Later(NamedTuple):
+    now_ms: float
+    wall_ms: int
+
+
 MUTANTS = (
     Mutant("generation-not-bumped", "a rebalance goes on in the same generation", generation_not_bumped),
     Mutant("commit-answered-early", "a group's commit is acknowledged before it is in the log",
            answers_before_the_log),
     Mutant("offset-forgotten", "a new coordinator forgets a committed offset when it loads",
            coordinator_starts_empty),
+    Mutant("offsets-expire-early", "committed offsets expire long before their time",
+           offsets_expire_early),
 )  # fmt: skip
