@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
+from barnabas.log.errors import CorruptLogError, OffsetOutOfRange, UnexpectedGap
 from barnabas.log.partition_log import PartitionLog, ReadResult
 from barnabas.metadata.topic import PartitionState
 from barnabas.types import NO_NODE, Buffer, TopicPartition, Uuid
@@ -38,6 +38,8 @@ class Replica:
 
     __slots__ = (
         "_disk",
+        "_gap",
+        "_takes_gaps",
         "index",
         "leader_epoch",
         "leader_id",
@@ -60,6 +62,10 @@ class Replica:
         self.leader_epoch = -1
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
+        self._gap = (-1, -1)
+        """Offsets that were missing in what a leader sent. No CRC covers them: it may have misread one."""
+        self._takes_gaps = False
+        """The same were missing twice: the topic was compacted once."""
 
     @property
     def name(self) -> TopicPartition:
@@ -159,8 +165,12 @@ class Replica:
         appended), KAFKA_STORAGE_ERROR."""
         log = self.online_log()
         before = log.log_end_offset
+        takes_gaps = log.config.compact or self._takes_gaps
         try:
-            log.append_as_follower(records, self.leader_epoch)
+            log.append_as_follower(records, self.leader_epoch, takes_gaps=takes_gaps)
+        except UnexpectedGap as gap:
+            self._takes_gaps, self._gap = gap.place == self._gap, gap.place
+            raise
         except (OSError, CorruptLogError) as error:
             raise self._told(error) from error
         finally:

@@ -19,6 +19,16 @@ class CorruptLogError(ValueError):
         self.why = why
 
 
+class UnexpectedGap(KafkaError):
+    """A batch that was fetched begins behind the log's end."""
+
+    def __init__(self, end: int, base_offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"offsets {end} to {base_offset - 1} are missing"
+        )
+        self.place = (end, base_offset)
+
+
 class OffsetOutOfRange(KafkaError):
     """Reading outside [log start offset, log end offset]."""
 

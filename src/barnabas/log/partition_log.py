@@ -22,6 +22,7 @@ from crc32c import crc32c
 from barnabas.log import cutting, retention, syncing, transactions
 from barnabas.log.changes import Changes
 from barnabas.log.config import FOREVER_MS, LogConfig
+from barnabas.log.errors import UnexpectedGap
 from barnabas.log.files import OpenFiles
 from barnabas.log.producer_state import ProducerStates, write_snapshot
 from barnabas.log.segment import RELATIVE_MAX, Segment
@@ -208,11 +209,14 @@ class PartitionLog(SegmentedLog):
         stamped = header.max_timestamp if header.is_log_append_time else -1
         return AppendInfo(base, header.last_offset, stamped)
 
-    def append_as_follower(self, records: Buffer, leader_epoch: int = EPOCH_MAX) -> AppendInfo:
+    def append_as_follower(
+        self, records: Buffer, leader_epoch: int = EPOCH_MAX, *, takes_gaps: bool = True
+    ) -> AppendInfo:
         """Append a run of whole batches as the leader of `leader_epoch` sent them: offsets, epochs and bytes
         stay. A cut-off batch at the end is ignored. Raises :class:`CorruptBatchError`, :class:`KafkaError`
-        where the offsets do not follow or an epoch is a later one (what came before such a batch is
-        appended), ``OSError``."""
+        where the offsets do not follow (:class:`UnexpectedGap` where some are missing and it does not
+        `takes_gaps`) or an epoch is a later one: what came before such a batch is appended. Raises
+        ``OSError``."""
         view = memoryview(records)
         if self.log_start_offset == self.log_end_offset > 0:
             cutting.begin_inside(self, view)
@@ -227,11 +231,14 @@ class PartitionLog(SegmentedLog):
                 if size > len(view) - position:
                     break
                 check_crc(header, view, position)
-                if header.base_offset < end:
-                    raise KafkaError(
-                        ErrorCode.OFFSET_OUT_OF_RANGE,
-                        f"{self.partition}: offset {header.base_offset} does not follow {end}",
-                    )
+                if header.base_offset != end:
+                    if header.base_offset < end:
+                        raise KafkaError(
+                            ErrorCode.OFFSET_OUT_OF_RANGE,
+                            f"{self.partition}: offset {header.base_offset} does not follow {end}",
+                        )
+                    if not takes_gaps:
+                        raise UnexpectedGap(end, header.base_offset)
                 if header.leader_epoch > leader_epoch:
                     # Kafka's leader may send what its successor wrote there meanwhile (KAFKA-18723).
                     raise KafkaError(
