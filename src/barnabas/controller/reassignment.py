@@ -52,12 +52,12 @@ class Plan(NamedTuple):
     removing: Replicas
 
 
-def plan(replicas: Replicas, adding: Replicas, isr: Replicas, target: Replicas) -> Plan:
+def plan(replicas: Replicas, adding: Replicas, arrived: Replicas, target: Replicas) -> Plan:
     """From the present `replicas`, of which `adding` are still on their way in, to `target`. Those of them
-    that neither have arrived nor are wanted any more go at once (KIP-455): nothing would say later that they
-    were none of the original replicas."""
+    that neither have `arrived` nor are wanted any more go at once (KIP-455): nothing would say later that
+    they were none of the original replicas."""
     original = [broker for broker in replicas if broker not in adding]
-    known = [broker for broker in replicas if broker in original or broker in isr]
+    known = [broker for broker in replicas if broker in original or broker in arrived]
     leaving = tuple(sorted(broker for broker in known if broker not in target))
     coming = tuple(sorted(broker for broker in target if broker not in original))
     return Plan(target + leaving, coming, leaving)
@@ -135,7 +135,9 @@ def begin(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {factor} to {len(wanted)}",
         )
-    new = plan(replicas, rare.adding, topic.isr[index], wanted)
+    # Who is eligible may be the only one that has everything; without any nobody knows who that is.
+    arrived = (*topic.isr[index], *rare.elr) or replicas
+    new = plan(replicas, rare.adding, arrived, wanted)
     cordoned = [broker for broker in new.adding if is_cordoned(cluster, broker)]
     if cordoned:
         raise KafkaError(
