@@ -24,14 +24,20 @@ ASK_MS = 4_000.0
 
 
 def ambush_moves(s: Strike) -> bool:
-    """A partition of which nothing is promised moves to other brokers, of which one is down. As soon as
-    somebody has arrived, all that it had before are killed; when the first of them is back, and not in sync,
-    the move is called off, or another one that shares replicas with it takes its place, while one more
-    dies."""
+    """A partition, mostly one of which nothing is promised, moves to other brokers, of which one is down. As
+    soon as somebody has arrived, all that it had before are killed; when the first of them is back, and not
+    in sync, the move is called off, or another one that shares replicas with it takes its place, and one
+    more dies."""
     image, brokers = s.budget.image(), list(s.cluster.topology.broker_ids)
-    topic = image.topics_by_name.get(TOPIC) if image is not None else None
-    if image is None or topic is None or len(brokers) < 3:
+    if image is None or len(brokers) < 3:
         return False
+    names = [
+        name for name in sorted(image.topics_by_name) if not name.startswith(("operator", "__"))
+    ]
+    if not names:
+        return False
+    chosen = TOPIC if TOPIC in names and s.rng.random() < 0.6 else s.rng.choice(names)
+    topic = image.topics_by_name[chosen]
     state = topic.partition(s.rng.randrange(len(topic)))
     others = [broker for broker in brokers if broker not in state.replicas]
     s.rng.shuffle(others)
@@ -98,9 +104,10 @@ def _strike(s: Strike, state: PartitionState, former: list[int], coming: list[in
     if choice < 0.6:
         _ask(s, state, None)
     else:
-        _ask(s, state, _some(s, [*former, *coming], s.rng.randrange(1, 4)))
-    if s.rng.random() < 0.4:
-        victim = s.cluster.nodes[s.rng.choice([*former, *state.isr])]
+        target = _some(s, [*former, *coming], s.rng.randrange(1, 4))
+        s.world.after(s.rng.choice([0.0, 60.0]), lambda: _ask(s, state, target))
+    if s.rng.random() < 0.5:
+        victim = s.cluster.nodes[s.rng.choice([*former, *state.isr, *state.isr])]
         s.kill_later(s.wait_ms(0.0, 2, 20), victim)
         s.world.after(100.0 + s.wait_ms(20, 1500), victim.start)
 
@@ -108,7 +115,7 @@ def _strike(s: Strike, state: PartitionState, former: list[int], coming: list[in
 def _ask(s: Strike, state: PartitionState, replicas: list[int] | None) -> None:
     client = s.cluster.client(f"moves{s.number}")
     one = ReassignablePartition(partition_index=state.partition, replicas=replicas)
-    topics = [ReassignableTopic(name=TOPIC, partitions=[one])]
+    topics = [ReassignableTopic(name=state.topic, partitions=[one])]
     request = AlterPartitionReassignmentsRequest(topics=topics)
 
     async def ask() -> None:
@@ -119,7 +126,7 @@ def _ask(s: Strike, state: PartitionState, replicas: list[int] | None) -> None:
             return
         told = [(p.error_code, p.error_message) for t in answer.responses for p in t.partitions]
         s.note(f"{state} to be on {replicas}: {answer.error_code} {told}")
-        if replicas is None and not any(code for code, _ in told):
+        if replicas is None and state.topic == TOPIC and not any(code for code, _ in told):
             s.count("moves called off uncleanly")
 
     client.tasks.start(ask())
