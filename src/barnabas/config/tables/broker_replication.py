@@ -55,5 +55,5 @@ security.inter.broker.protocol | string | PLAINTEXT | PLAINTEXT/SSL/SASL_PLAINTE
 inter.broker.listener.name | string | null | any | read-only | medium
     Name of the listener on which brokers reach each other.
 replica.selector.class | string | null | any | read-only | medium
-    How a consumer's nearest replica is chosen (KIP-392).
+    Accepted for Kafka's sake: nobody is told of a nearer replica, and any replica serves who asks it (KIP-392).
 """  # noqa: E501
