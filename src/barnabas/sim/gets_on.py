@@ -77,6 +77,11 @@ def late_reader(run: Run) -> str:
     return ""
 
 
+def late_on_remade(run: Run) -> str:
+    """Whoever reads a topic that was made anew reads on."""
+    return next(filter(None, (remade.late() for remade in run.workload.remade)), "")
+
+
 class Cuts:
     """Of each topic one partition is deleted but for its last record, as operators may; each request ends."""
 

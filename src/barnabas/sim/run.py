@@ -149,6 +149,7 @@ class Run:
         if self.swarm.reads_on:
             self._until(partial(self._none, gets_on.late_group), "every group to read on")
         self._until(partial(self._none, gets_on.late_reader), "every reader to read on")
+        self._until(partial(self._none, gets_on.late_on_remade), "readers of topics made anew")
         if self.swarm.restarts:
             self._restart_cleanly()
         self._read_everything()

@@ -22,6 +22,7 @@ from barnabas.sim.workload.administration import (
     move_replicas,
 )
 from barnabas.sim.workload.groups import GROUPS
+from barnabas.sim.workload.remade import READ
 from barnabas.sim.workload.settings import SETTINGS
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -288,5 +289,6 @@ HABITS: Mapping[str, Callable[[Operator], Awaitable[None]]] = {
     "tends offsets": tend_offsets,
     **ADMINISTRATION,
     **GROUPS,
+    **READ,
     **SETTINGS,
 }

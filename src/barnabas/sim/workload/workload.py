@@ -20,6 +20,7 @@ from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
 from barnabas.sim.workload.operator import Operator
 from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.sim.workload.readers import ReaderClient, ReaderPlan
+from barnabas.sim.workload.remade import RemadeTopic
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 
@@ -78,6 +79,8 @@ class Workload:
         self.topics: dict[str, int] = {}
         """Name → partitions, of topics whose creation was acknowledged."""
         self.stopped = False
+        self.remade: list[RemadeTopic] = []
+        """Topics that were made anew while somebody read them."""
         self.admin = cluster.client("admin")
         for topic in plan.topics:
             history.promises[topic.name] = topic.promise
