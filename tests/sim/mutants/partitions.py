@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from barnabas.broker import fetch, fetch_answers, fetcher
+from barnabas.broker.fetch_sessions import FetchSessions
 from barnabas.broker.handlers import produce
 from barnabas.broker.partition import Partition
 from barnabas.broker.replica import Replica
@@ -113,6 +114,25 @@ def stale_session() -> list[Patch]:
     return [(Partition, "_rebind_watchers", lambda self: None)]
 
 
+def session_forgets_nothing() -> list[Patch]:
+    """What a consumer wants no more stays in its session."""
+    return [(FetchSessions, "forget", lambda self, session, topics: None)]
+
+
+def consumers_session_is_not_told() -> list[Patch]:
+    """A consumer's session is not marked where there is more to read."""
+    honest = Partition._on_high_watermark
+
+    def tells_nobody(self: Partition, mark: int) -> None:
+        watchers, self.high_watermark_watchers = self.high_watermark_watchers, {}
+        try:
+            honest(self, mark)
+        finally:
+            self.high_watermark_watchers = watchers
+
+    return [(Partition, "_on_high_watermark", tells_nobody)]
+
+
 def reads_past_the_high_watermark() -> list[Patch]:
     honest = fetch_answers._read
 
@@ -169,6 +189,10 @@ MUTANTS = (
            joining_follower_not_waited_for),
     Mutant("stale-fetch-session", "a fetch session keeps the place of a leadership that is over",
            stale_session),
+    Mutant("forgotten-stays-in-session", "what a fetch session forgets is told of all the same",
+           session_forgets_nothing),
+    Mutant("session-not-told", "a consumer's fetch session is not told that the high watermark moved",
+           consumers_session_is_not_told),
     Mutant("reads-past-high-watermark", "consumers are given what is not committed",
            reads_past_the_high_watermark),
     Mutant("high-watermark-goes-back", "the high watermark follows a member backwards",

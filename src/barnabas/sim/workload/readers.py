@@ -94,10 +94,11 @@ class ReaderClient:
                 await self._refresh()
 
     async def _round(self, node: int, session: ReaderSession) -> ReaderSession:
-        if self.rng.random() < self.plan.slips:
-            session = await self._slip(node, session)
-        if self.rng.random() < 0.1:
-            self._turn_elsewhere()
+        if not self.workload.stopped:  # from then on nothing but the broker brings it on
+            if self.rng.random() < self.plan.slips:
+                session = await self._slip(node, session)
+            if self.rng.random() < 0.1:
+                self._turn_elsewhere()
         if self.rng.random() < 0.2:
             await self._refresh_where_leaderless()
         wanted = self._wanted(node, session.version)
@@ -139,11 +140,15 @@ class ReaderClient:
         for tp, offset in self.position.items():
             if self.prefers.get(tp, cluster.leader(tp)) != node:
                 continue
-            if offset < 0 or self.rng.random() < self.plan.leaves_out:
+            if offset < 0:
                 continue
+            size = self.plan.partition_bytes[-1]
+            if not self.workload.stopped:
+                size = self.rng.choice(self.plan.partition_bytes)
+                if self.rng.random() < self.plan.leaves_out:
+                    continue
             view = cluster.partition(tp)
             epoch = -1 if view is None or version < EPOCHS_SINCE else view.leader_epoch
-            size = self.rng.choice(self.plan.partition_bytes)
             found[tp] = Wanted(cluster.topic_id(tp.topic), offset, epoch, size)
         return found
 
