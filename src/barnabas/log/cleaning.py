@@ -351,9 +351,10 @@ class LogCleaner:
 
 def _remove_cleaned(ports: Ports, work: Round, now: Round | None) -> None:
     """What `work` wrote when it was given up nobody puts in place. (The round that is under way `now` removes
-    what it finds.)"""
+    what it finds where it writes; what it will write comes later.)"""
     plan, base = work.plan, work.writes
-    if base >= 0 and (now is None or now.plan.directory != plan.directory):
+    writes = now is not None and now.plan.directory == plan.directory and now.writes == base
+    if base >= 0 and not writes:
 
         def job() -> None:
             with suppress(OSError):  # the next start removes it

@@ -1,13 +1,13 @@
 """Files on disk and known partitions, at the end: every partition's directory in a log directory that is
 in use belongs to a log that its broker has, and every segment in it to that log; nothing is left of a segment
-that compaction or a mending gave up."""
+that a mending gave up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from barnabas.broker.broker import Broker
-from barnabas.log.files import CLEANED, LOG, REPAIRED, SWAP
+from barnabas.log.files import LOG, REPAIRED, SWAP
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
@@ -43,6 +43,6 @@ def _check(node: SimNode, broker: Broker) -> None:
 
 
 def _check_leftovers(node: SimNode, paths: Iterable[str]) -> None:
-    left = [path for path in paths if path.endswith((CLEANED, REPAIRED, SWAP))]
+    left = [path for path in paths if path.endswith((REPAIRED, SWAP))]
     if left:
         raise Violation(f"node {node.id}: {left} was written for a place that it does not get")
