@@ -38,7 +38,9 @@ def ambush_moves(s: Strike) -> bool:
         return False
     chosen = TOPIC if TOPIC in names and s.rng.random() < 0.6 else s.rng.choice(names)
     topic = image.topics_by_name[chosen]
-    state = topic.partition(s.rng.randrange(len(topic)))
+    states = list(topic.partitions())
+    roomy = [state for state in states if len(brokers) - len(state.replicas) >= 2]
+    state = s.rng.choice(roomy or states)
     others = [broker for broker in brokers if broker not in state.replicas]
     s.rng.shuffle(others)
     if state.reassigning or len(others) < 2:
