@@ -57,6 +57,9 @@ class Commits:
         """Groups of which nobody reads."""
         self.may_go = 0
         """How many delete, or may yet, the topic in which all this stands."""
+        self.forgets_deletions = False
+        """Tombstones go so soon (``log.cleaner.delete.retention.ms``) that a replica which was away may never
+        hear of one, and have what it deleted (seed 3001113)."""
         self._order = 0
 
     def _next(self) -> int:
@@ -82,7 +85,10 @@ class Commits:
         now = self._next()
         for attempt in attempts:
             attempt.acknowledged = now
-            attempt.of.newest = max(attempt.of.newest, attempt.sent)
+            if attempt.sent < attempt.of.newest:
+                continue
+            forgotten = attempt.offset == GONE and self.forgets_deletions
+            attempt.of.newest = -1 if forgotten else attempt.sent
 
     def may_be_gone(self) -> None:
         """The groups' topic was deleted, and may have been made anew: what was committed by now is there or

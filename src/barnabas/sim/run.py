@@ -31,6 +31,7 @@ from barnabas.sim.story import Story
 from barnabas.sim.workload import FinalRead, Workload
 from barnabas.sim.world import World
 
+TOMBSTONES = "log.cleaner.delete.retention.ms"
 READY_MS = 60_000.0
 FAULTS_MIN = 3
 MESSAGES_MIN = 3_000
@@ -93,6 +94,7 @@ class Run:
         self.swarm = drawn = swarm.draw(self.world.rng, plan.nodes)
         self.cluster = SimCluster(self.world, drawn.topology)
         self.history = History()
+        self.history.commits.forgets_deletions = TOMBSTONES in drawn.topology.settings
         weights = drawn.faults if plan.faults is None else dict.fromkeys(plan.faults, 1.0)
         self.workload = Workload(
             self.cluster,

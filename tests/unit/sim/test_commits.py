@@ -80,3 +80,14 @@ def test_what_stood_in_a_topic_that_is_deleted_may_go_until_nobody_knows_that_to
     commits.acknowledge(commits.begin("g", {PLACE: 10}))
     assert "has no offset" in commits.check("g", {})
     assert "older" in commits.check("g", {PLACE: 9})
+
+
+def test_it_may_where_tombstones_go_before_every_replica_has_heard_of_them() -> None:
+    commits = Commits()
+    commits.forgets_deletions = True
+    for offset in (5, 9, GONE):
+        commits.acknowledge(commits.begin("g", {PLACE: offset}))
+    assert all(commits.check("g", found) == "" for found in ({}, {PLACE: 5}, {PLACE: 9}))
+    assert "nobody committed" in commits.check("g", {PLACE: 6})
+    commits.acknowledge(commits.begin("g", {PLACE: 7}))
+    assert "older than what was acknowledged" in commits.check("g", {PLACE: 9})
