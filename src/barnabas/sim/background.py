@@ -57,6 +57,10 @@ class SimBackground:
         self._hang_rates: dict[str, float] = {}
         """By queue."""
 
+    def is_busy(self, queue: str) -> bool:
+        """Whether a job of it is under way, or waits."""
+        return bool(self._queues.get(queue))
+
     def run_brief(
         self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]
     ) -> None:

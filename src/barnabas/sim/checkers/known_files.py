@@ -1,13 +1,13 @@
 """Files on disk and known partitions, at the end: every partition's directory in a log directory that is
 in use belongs to a log that its broker has, and every segment in it to that log; nothing is left of a segment
-that a mending gave up."""
+that compaction or a mending gave up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from barnabas.broker.broker import Broker
-from barnabas.log.files import LOG, REPAIRED, SWAP
+from barnabas.log.files import CLEANED, LOG, REPAIRED, SWAP
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
@@ -33,7 +33,7 @@ def _check(node: SimNode, broker: Broker) -> None:
             if log is None:
                 raise Violation(f"node {node.id}: nobody knows the log in {path}")
             if log.partition not in busy:
-                _check_leftovers(node, names.below(path))
+                _check_leftovers(node, directory.path, names.below(path))
             segments = {segment.path for segment in log.segments}
             strange = [n for n in names.below(path) if n.endswith(LOG) and n not in segments]
             if strange or log.directory != path:
@@ -42,7 +42,10 @@ def _check(node: SimNode, broker: Broker) -> None:
                 )
 
 
-def _check_leftovers(node: SimNode, paths: Iterable[str]) -> None:
-    left = [path for path in paths if path.endswith((REPAIRED, SWAP))]
+def _check_leftovers(node: SimNode, directory: str, paths: Iterable[str]) -> None:
+    process = node.process
+    removes = process is not None and process.background.is_busy(f"clean {directory}")
+    kinds = (REPAIRED, SWAP) if removes else (CLEANED, REPAIRED, SWAP)
+    left = [path for path in paths if path.endswith(kinds)]
     if left:
         raise Violation(f"node {node.id}: {left} was written for a place that it does not get")
