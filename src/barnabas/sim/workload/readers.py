@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 VERSIONS = (4, 7, 8, 11, 12, 12, 13, 15, 16, 17)
 """Of Fetch: before 7 there are no sessions, before 13 topics go by name."""
 ASK_MS = 4_000.0
+HURRY_MS, ALL_BYTES = 5.0, 1 << 20
+"""How those who are to come to the end fetch, also where each segment holds a record or two (seed 223)."""
 MISTAKES = {
     "epoch": (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
     "kind": (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
@@ -55,7 +57,7 @@ class ReaderPlan:
     """How often it does without a partition for once, as if it had records of it left."""
     slips: float = 0.02
     """How often it ends, loses or mistakes its session."""
-    partition_bytes: Sequence[int] = (1024 * 1024,)
+    partition_bytes: Sequence[int] = (ALL_BYTES,)
     wait_ms: int = 200
     min_bytes: int = 1
 
@@ -86,7 +88,8 @@ class ReaderClient:
     async def _read_from(self, node: int) -> None:
         session = ReaderSession(self.rng.choice(VERSIONS))
         while True:
-            await self.client.tasks.sleep(self.rng.uniform(1, self.plan.pause_ms))
+            pause_ms = HURRY_MS if self.workload.stopped else self.plan.pause_ms
+            await self.client.tasks.sleep(self.rng.uniform(1, pause_ms))
             try:
                 session = await self._round(node, session)
             except (ChannelError, KafkaError):
@@ -142,7 +145,7 @@ class ReaderClient:
                 continue
             if offset < 0:
                 continue
-            size = self.plan.partition_bytes[-1]
+            size = ALL_BYTES
             if not self.workload.stopped:
                 size = self.rng.choice(self.plan.partition_bytes)
                 if self.rng.random() < self.plan.leaves_out:
