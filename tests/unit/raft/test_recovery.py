@@ -65,16 +65,22 @@ def test_one_of_two_voters_may_have_been_removed_by_the_other() -> None:
     assert found.may_lack_committed and "is lost" in " ".join(found.sentences())
 
 
-@pytest.mark.parametrize("elections, values", [(1, 1), (5, 0)])
-def test_brokers_follow_whatever_epochs_the_lost_majority_had(elections: int, values: int) -> None:
-    """The survivor heard of none of them; a broker may have records of the very next one."""
-    quorum = Quorum(3, observers=1, first_voters=3)
+def one_voter_dies(quorum: Quorum) -> tuple[QuorumNode, QuorumNode]:
+    """(the observer, the voter that will be what is left): something was committed before."""
     quorum.start()
     quorum.commit(b"1")
     quorum.settle()
     broker = quorum.nodes[4]
     survivor = next(n for n in quorum.up() if n not in (quorum.elect(), broker))
     survivor.kill()
+    return broker, survivor
+
+
+@pytest.mark.parametrize("elections, values", [(1, 1), (5, 0)])
+def test_brokers_follow_whatever_epochs_the_lost_majority_had(elections: int, values: int) -> None:
+    """The survivor heard of none of them; a broker may have records of the very next one."""
+    quorum = Quorum(3, observers=1, first_voters=3)
+    broker, survivor = one_voter_dies(quorum)
     for _ in range(elections):
         leader = quorum.elect().replica
         assert leader is not None
@@ -98,12 +104,7 @@ def test_brokers_follow_whatever_epochs_the_lost_majority_had(elections: int, va
 
 def test_a_broker_with_a_snapshot_of_what_is_lost_says_what_has_to_be_removed() -> None:
     quorum = Quorum(observers=1, first_voters=3, bytes_between_snapshots=1_500)
-    quorum.start()
-    quorum.commit(b"1")
-    quorum.settle()
-    broker = quorum.nodes[4]
-    survivor = next(n for n in quorum.up() if n not in (quorum.elect(), broker))
-    survivor.kill()
+    broker, survivor = one_voter_dies(quorum)
     for number in range(40):
         quorum.commit(b"lost %90d" % number)
     quorum.settle()
@@ -132,12 +133,7 @@ def test_a_broker_ahead_that_hears_of_a_snapshot_first_ends_as_well() -> None:
     """It stood still until the new quorum had a snapshot, and nothing of the log before that: it waited in
     silence for one that is further ahead than what it has applied."""
     quorum = Quorum(observers=1, first_voters=3, bytes_between_snapshots=1_500, retention_bytes=0)
-    quorum.start()
-    quorum.commit(b"1")
-    quorum.settle()
-    broker = quorum.nodes[4]
-    survivor = next(n for n in quorum.up() if n not in (quorum.elect(), broker))
-    survivor.kill()
+    broker, survivor = one_voter_dies(quorum)
     for number in range(15):
         quorum.commit(b"lost %d" % number)
     quorum.settle()

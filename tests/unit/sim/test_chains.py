@@ -52,6 +52,15 @@ def pair() -> tuple[Replica, Replica]:
     return Replica(versions, 1), Replica(versions, 2)
 
 
+def part(one: Replica, two: Replica) -> None:
+    """Both have two batches; the second one of `one` is that which was committed."""
+    for replica, epoch in ((one, 3), (two, 2)):
+        replica.append(b"a", 0)
+        replica.append(b"%d" % epoch, epoch)
+        replica.follow()
+    one.held.versions.committed[2] = one.held.last
+
+
 def test_equal_logs_end_with_the_same_link(pair: tuple[Replica, Replica]) -> None:
     one, two = pair
     for replica in pair:
@@ -118,11 +127,7 @@ def test_what_a_log_still_has_below_its_start_is_not_compared(
 ) -> None:
     """A leader that retention took the rest from cannot tell its follower that they part below (seed 204)."""
     one, two = pair
-    for replica, epoch in ((one, 3), (two, 2)):
-        replica.append(b"a", 0)
-        replica.append(b"%d" % epoch, epoch)
-        replica.follow()
-    one.held.versions.committed[2] = one.held.last
+    part(one, two)
     for replica in pair:
         replica.append(b"c", 3)
         replica.log.high_watermark = 3
@@ -138,11 +143,7 @@ def test_what_a_log_still_has_below_its_start_is_not_compared(
 def test_nor_when_it_has_gone_on_from_there(pair: tuple[Replica, Replica]) -> None:
     """A log that is looked at with nothing at its start or behind it is not an empty one (seed 298)."""
     one, two = pair
-    for replica, epoch in ((one, 3), (two, 2)):
-        replica.append(b"a", 0)
-        replica.append(b"%d" % epoch, epoch)
-        replica.follow()
-    one.held.versions.committed[2] = one.held.last
+    part(one, two)
     one.append(b"c", 3)
     one.follow()
     two.log.high_watermark = 2

@@ -151,15 +151,9 @@ def ambush_isr(s: Strike) -> bool:
     if chosen is None:
         return False
     topic_id, index, leader, follower = chosen
-    hosts = (f"n{leader}", f"n{follower}")
-    network = s.cluster.network
-    s.note(f"{hosts[1]} loses its leader {hosts[0]}")
-    for link in (hosts, hosts[::-1]):
-        network.cut(*link)
-
-    def heal() -> None:
-        for link in (hosts, hosts[::-1]):
-            network.heal(*link)
+    one, other = f"n{leader}", f"n{follower}"
+    s.note(f"{other} loses its leader {one}")
+    heal = s.cut([(one, other), (other, one)])
 
     def look(node: SimNode) -> bool:
         known = node.node.metadata.image if node.node is not None else image

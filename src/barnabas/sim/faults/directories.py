@@ -138,11 +138,7 @@ def away_for_long(s: Strike) -> bool:
             s.restart_later(victim)
         s.world.after(s.wait_ms(300, 1000), change_leader)
 
-    if s.rng.random() < 0.5:
-        node.kill()
-        away()
-    else:
-        node.shut_down(away)
+    s.end(node, away)
     return True
 
 

@@ -269,11 +269,7 @@ def disk_away(s: Strike) -> bool:
         s.restart_later(node)
         s.repair_later(s.wait_ms(2000, 6000), lambda: repair(s, node))
 
-    if s.rng.random() < 0.5:
-        node.kill()
-        away()
-    else:
-        node.shut_down(away)
+    s.end(node, away)
     return True
 
 

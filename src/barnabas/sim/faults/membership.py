@@ -98,11 +98,7 @@ def endpoints(s: Strike) -> bool:
             s.note(f"node {node.id} is to come back with ports {ports} further up")
         s.restart_later(node)
 
-    if s.rng.random() < 0.5:
-        node.kill()
-        moved()
-    else:
-        node.shut_down(moved)
+    s.end(node, moved)
     return True
 
 

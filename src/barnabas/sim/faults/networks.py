@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.sim.faults.strike import Strike
-
-Link = tuple[str, str]
+from barnabas.sim.faults.strike import Link, Strike
 
 
 def netsplit(s: Strike) -> bool:
@@ -137,16 +135,13 @@ def _both_ways(left: Iterable[str], right: Iterable[str]) -> list[Link]:
 def _cut(s: Strike, what: str, links: list[Link]) -> bool:
     if not links:
         return False
-    network = s.cluster.network
     s.note(f"netsplit: {what}")
     s.count("netsplits")
-    for source, target in links:
-        network.cut(source, target)
+    join = s.cut(links)
 
     def heal() -> None:
         s.note("netsplit heals")
-        for source, target in links:
-            network.heal(source, target)
+        join()
 
     s.repair_later(s.wait_ms(300, 3000, 9000), heal)
     return True

@@ -43,12 +43,7 @@ def lose_history(s: Strike) -> bool:
         for link in ((here, f"n{i}"), (f"n{i}", here))
     ]
     s.note(f"node {survivor.id} is cut off, and will be what is left of the quorum")
-    for link in links:
-        s.cluster.network.cut(*link)
-
-    def heal() -> None:
-        for link in links:
-            s.cluster.network.heal(*link)
+    heal = s.cut(links)
 
     def due() -> None:
         heal()

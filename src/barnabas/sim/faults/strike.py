@@ -6,7 +6,7 @@ changes nothing in the others: that is what shrinking a schedule rests on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -17,6 +17,8 @@ from barnabas.sim.faults.budget import Budget
 from barnabas.sim.world import World
 
 Repair = Callable[[], None]
+Link = tuple[str, str]
+"""From one machine to another, by their names."""
 
 
 class Struck(NamedTuple):
@@ -69,6 +71,26 @@ class Strike:
                 node.kill()
 
         self.world.after(delay_ms, due)
+
+    def end(self, node: SimNode, then: Callable[[], None]) -> None:
+        """kill -9 or a shutdown, and then `then`."""
+        if self.rng.random() < 0.5:
+            node.kill()
+            then()
+        else:
+            node.shut_down(then)
+
+    def cut(self, links: Iterable[Link]) -> Repair:
+        """Nothing gets through these; what heals them is returned."""
+        network, links = self.cluster.network, list(links)
+        for link in links:
+            network.cut(*link)
+
+        def heal() -> None:
+            for link in links:
+                network.heal(*link)
+
+        return heal
 
     def restart_later(self, node: SimNode) -> None:
         self.world.after(self.wait_ms(20, 200, 1500, 6000), node.start)

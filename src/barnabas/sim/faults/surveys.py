@@ -55,13 +55,7 @@ def _unheard(s: Strike, active: SimNode, asked: SimNode) -> None:
     if active is asked:
         return
     s.note(f"node {asked.id} is asked how far it is: {chosen} is cut")
-    for link in chosen:
-        s.cluster.network.cut(*link)
-
-    def heal() -> None:
-        for link in chosen:
-            s.cluster.network.heal(*link)
-
+    heal = s.cut(chosen)
     s.repair_later(s.wait_ms(100, 2000), heal)
 
 
