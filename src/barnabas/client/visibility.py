@@ -18,6 +18,7 @@ from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataReq
 
 WAIT_MS = 2_000.0
 """Who has not answered by then is not waited for: it may be dead."""
+_NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 async def until_known(client: Client, name: str, topic_id: Uuid) -> None:
@@ -33,9 +34,6 @@ async def until_known(client: Client, name: str, topic_id: Uuid) -> None:
 async def until_unknown(client: Client, name: str) -> None:
     """Until none that answers knows a topic of that name."""
     await _until(client, name, lambda topic: topic.error_code in _NO_TOPIC)
-
-
-_NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 async def _until(client: Client, name: str, holds: Callable[[Any], bool]) -> None:

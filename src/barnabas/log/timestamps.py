@@ -121,9 +121,8 @@ def _largest_from(segment: Segment, probe: _Probe, start: int) -> int:
         else:
             view = segment.view(batch)
             check_run(segment.path, segment.base_offset, batch.position, view.data)
-            with suppress(
-                CorruptBatchError
-            ):  # a count that lies: no consumer reads the rest either
+            # A count that lies: no consumer reads the rest either.
+            with suppress(CorruptBatchError):
                 for record in records_of(view, UNPACKED_BYTES_MAX):
                     if record.offset >= start:
                         largest = max(largest, record.timestamp)

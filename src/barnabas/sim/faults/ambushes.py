@@ -13,6 +13,7 @@ from barnabas.metadata.image import MetadataImage
 from barnabas.raft.states import Candidate, Leader
 from barnabas.replication.isr import PendingExpand
 from barnabas.sim.cluster import SimNode
+from barnabas.sim.faults.networks import both_ways
 from barnabas.sim.faults.strike import Strike
 from barnabas.types import Uuid
 
@@ -153,7 +154,7 @@ def ambush_isr(s: Strike) -> bool:
     topic_id, index, leader, follower = chosen
     one, other = f"n{leader}", f"n{follower}"
     s.note(f"{other} loses its leader {one}")
-    heal = s.cut([(one, other), (other, one)])
+    heal = s.cut(both_ways([one], [other]))
 
     def look(node: SimNode) -> bool:
         known = node.node.metadata.image if node.node is not None else image

@@ -11,7 +11,7 @@ def netsplit(s: Strike) -> bool:
     """One machine is cut off from all others, in both directions."""
     hosts = _hosts(s)
     alone = s.rng.choice(hosts)
-    return _cut(s, f"{alone} is cut off", _both_ways([alone], _others(hosts, alone)))
+    return _cut(s, f"{alone} is cut off", both_ways([alone], _others(hosts, alone)))
 
 
 def halves(s: Strike) -> bool:
@@ -20,7 +20,7 @@ def halves(s: Strike) -> bool:
     s.rng.shuffle(hosts)
     at = s.rng.randrange(1, len(hosts)) if len(hosts) > 1 else 0
     left, right = sorted(hosts[:at]), sorted(hosts[at:])
-    return _cut(s, f"{left} and {right} are apart", _both_ways(left, right))
+    return _cut(s, f"{left} and {right} are apart", both_ways(left, right))
 
 
 def bridge(s: Strike) -> bool:
@@ -32,7 +32,7 @@ def bridge(s: Strike) -> bool:
     middle, rest = hosts[0], hosts[1:]
     at = s.rng.randrange(1, len(rest))
     left, right = sorted(rest[:at]), sorted(rest[at:])
-    return _cut(s, f"only {middle} hears both {left} and {right}", _both_ways(left, right))
+    return _cut(s, f"only {middle} hears both {left} and {right}", both_ways(left, right))
 
 
 def one_way(s: Strike) -> bool:
@@ -62,7 +62,7 @@ def isolate_leader(s: Strike) -> bool:
     if leader is None:
         return False
     alone = leader.machine.host
-    links = _both_ways([alone], _others(_hosts(s), alone))
+    links = both_ways([alone], _others(_hosts(s), alone))
     return _cut(s, f"the active controller, {alone}, is cut off", links)
 
 
@@ -127,7 +127,8 @@ def _others(hosts: list[str], one: str) -> list[str]:
     return [host for host in hosts if host != one]
 
 
-def _both_ways(left: Iterable[str], right: Iterable[str]) -> list[Link]:
+def both_ways(left: Iterable[str], right: Iterable[str]) -> list[Link]:
+    """All links between one of `left` and one of `right`."""
     right = list(right)
     return [link for a in left for b in right for link in ((a, b), (b, a))]
 

@@ -9,6 +9,7 @@ from barnabas.raft.replica_log import DIRECTORY
 from barnabas.raft.settings import settings_from_node
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.membership import voters
+from barnabas.sim.faults.networks import both_ways
 from barnabas.sim.faults.strike import Strike
 from barnabas.sim.world import START_WALL_MS
 
@@ -35,15 +36,9 @@ def lose_history(s: Strike) -> bool:
     if not behind:
         return False
     survivor = s.rng.choice(behind)
-    here = f"n{survivor.id}"
-    links = [
-        link
-        for i in s.cluster.nodes
-        if i != survivor.id
-        for link in ((here, f"n{i}"), (f"n{i}", here))
-    ]
+    others = [f"n{i}" for i in s.cluster.nodes if i != survivor.id]
     s.note(f"node {survivor.id} is cut off, and will be what is left of the quorum")
-    heal = s.cut(links)
+    heal = s.cut(both_ways([f"n{survivor.id}"], others))
 
     def due() -> None:
         heal()

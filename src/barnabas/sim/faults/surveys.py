@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.ambushes import watch
+from barnabas.sim.faults.networks import both_ways
 from barnabas.sim.faults.strike import Strike
 
 APART_MS = 5.0
@@ -50,7 +51,7 @@ def _late(s: Strike, active: SimNode, asked: SimNode) -> None:
 
 
 def _unheard(s: Strike, active: SimNode, asked: SimNode) -> None:
-    links = [(f"n{asked.id}", f"n{active.id}"), (f"n{active.id}", f"n{asked.id}")]
+    links = both_ways([f"n{asked.id}"], [f"n{active.id}"])
     chosen = s.rng.choice([links, links[:1], links[1:]])
     if active is asked:
         return
