@@ -21,9 +21,18 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def three_nodes() -> Iterator[Cluster]:
     with Cluster(nodes=3) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(three_nodes: Cluster) -> Iterator[Cluster]:
+    """Whole again for the next test where one ended half way."""
+    yield three_nodes
+    for node_id in (1, 2, 3):
+        if not three_nodes.is_alive(node_id):
+            three_nodes.restart(node_id)
 
 
 class Command:

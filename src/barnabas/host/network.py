@@ -267,8 +267,11 @@ class _Attempt:
     def _on_writable(self) -> None:
         sock = self._take()
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if not code and sock.getsockname() == sock.getpeername():
-            code = errno.ECONNREFUSED  # nobody listens: the kernel joined the socket to itself
+        try:
+            if not code and sock.getsockname() == sock.getpeername():
+                code = errno.ECONNREFUSED  # nobody listens: the kernel joined the socket to itself
+        except OSError as error:  # ENOTCONN: the peer's reset came after the first look
+            code = error.errno or errno.ENOTCONN
         if code:
             sock.close()
             self._fail(OSError(code, os.strerror(code)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import resource
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -183,6 +185,32 @@ def test_a_refused_connection_is_told_as_such(world: World) -> None:
     assert client.ends == []
     world.until(lambda: bool(client.ends))
     assert isinstance(client.ends[0], ConnectionRefusedError)
+
+
+def test_a_reset_between_two_looks_at_a_new_connection_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection stands where `SO_ERROR` is read and is gone where its peer's name is."""
+    look = socket.socket.getsockopt
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def reset_after_look(sock: socket.socket, level: int, option: int) -> int:
+            error = look(sock, level, option)
+            other, _ = listening.accept()
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            other.close()
+            reset = select.poll()
+            reset.register(sock, 0)
+            assert reset.poll(PATIENCE_S * 1000)
+            return error
+
+        monkeypatch.setattr(socket.socket, "getsockopt", reset_after_look)
+        client = Recorder()
+        world.network.connect(Endpoint("127.0.0.1", listening.getsockname()[1]), client)
+        world.until(lambda: bool(client.ends))
+    assert isinstance(client.ends[0], OSError)
+    assert client.ends[0].errno == errno.ENOTCONN
+    assert (client.is_connected, world.faults) == (False, [])
 
 
 def test_a_name_is_resolved_and_its_addresses_are_tried_in_turn(world: World) -> None:
