@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -178,6 +179,7 @@ class Loop:
         self._signals: dict[int, Any] = {}
         self._stopping = False
         self._closed = False
+        self._closing = threading.RLock()  # a signal handler may come while it is held
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.add_reader(self._wake_fd, self._on_wake)
 
@@ -196,8 +198,9 @@ class Loop:
     def call_soon_threadsafe(self, callback: Callback, *arguments: Any) -> None:
         """As `call_soon`, from any thread or signal handler."""
         self._ready.append((callback, arguments))
-        if not self._closed:
-            os.eventfd_write(self._wake_fd, 1)
+        with self._closing:
+            if not self._closed:
+                os.eventfd_write(self._wake_fd, 1)
 
     def call_at(self, when_s: float, callback: Callback, *arguments: Any) -> Timer:
         self._order += 1
@@ -288,15 +291,16 @@ class Loop:
 
     def close(self) -> None:
         """Give back descriptors and signals. What was scheduled is dropped."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            os.close(self._wake_fd)
         for number, before in self._signals.items():
             signal.signal(number, before)
         self._ready.clear()
         self._timers.clear()
         self._epoll.close()
-        os.close(self._wake_fd)
 
     def is_closed(self) -> bool:
         return self._closed

@@ -131,6 +131,28 @@ def test_a_thread_wakes_the_loop(loop: Loop) -> None:
     thread.join()
 
 
+def test_closing_waits_for_a_thread_that_is_waking_the_loop(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closer = threading.Thread(target=loop.close)
+    wake = os.eventfd_write
+    woken: list[int] = []
+
+    def wake_late(fd: int, value: int) -> None:
+        closer.start()
+        closer.join(0.05)
+        wake(fd, value)  # raises where another thread has closed it
+        woken.append(fd)
+
+    monkeypatch.setattr(os, "eventfd_write", wake_late)
+    waker = threading.Thread(target=loop.call_soon_threadsafe, args=(loop.stop,))
+    waker.start()
+    waker.join()
+    closer.join()
+    assert (len(woken), loop.is_closed()) == (1, True)
+    loop.call_soon_threadsafe(loop.stop)  # too late, and no fault
+
+
 def test_a_signal_becomes_a_call_and_its_handler_is_given_back(loop: Loop) -> None:
     before = signal.getsignal(signal.SIGUSR2)
     threads: list[bool] = []
