@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.sim.report import UNPLAYED
+
 PLAYS = """
 from barnabas.sim.workers import end_with_parent
 
@@ -28,6 +30,21 @@ if __name__ == "__main__":
 def test_seeds_are_played_by_workers() -> None:
     command = [sys.executable, "-m", "barnabas.sim", "--from", "1", "--seeds", "2", "--jobs", "2"]
     assert subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+@pytest.mark.timeout(60)
+def test_a_seed_loads_nothing_that_a_journal_passes_over() -> None:
+    plays = """
+import sys
+from barnabas.sim.run import play_seed
+
+assert not play_seed(1).failure
+print(*{name.split(".")[1] for name in sys.modules if name.startswith("barnabas.")})
+"""
+    command = [sys.executable, "-c", plays]
+    loaded = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    assert "sim" in loaded
+    assert not {*loaded} & {*UNPLAYED}
 
 
 @pytest.mark.timeout(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from barnabas.sim.run import Plan, Result
 
 TRACE_LINES = 60
 STORY_LINES = 80
+UNPLAYED = ("cli", "console", "demo", "host", "pipeline", "testing")
+"""Packages of which no seed loads a module."""
 
 
 def failure_text(result: Result, plan: Plan, lines: int = TRACE_LINES) -> str:
@@ -74,13 +77,15 @@ def commit() -> str:
 
 
 def source() -> str:
-    """What a seed plays: the tree of `src`, which commits that change other things leave as it is. The
-    version where there is no checkout."""
-    tree = _git("rev-parse", "HEAD:src")
-    changed = _git("status", "--porcelain", "--", "src")
-    if not tree:
+    """What a seed plays: a digest of `src` without `UNPLAYED`, which commits that change other things leave
+    as it is. The version where there is no checkout."""
+    played = ["src", *(f":!src/barnabas/{package}" for package in UNPLAYED)]
+    files = _git("ls-files", "--stage", "--", *played)
+    changed = _git("status", "--porcelain", "--", *played)
+    if not files:
         return f"version {barnabas.__version__}"
-    return f"{tree}, changed since" if changed else tree
+    digest = hashlib.sha256(files.encode()).hexdigest()[:40]
+    return f"{digest}, changed since" if changed else digest
 
 
 def _git(*arguments: str) -> str:

@@ -90,6 +90,7 @@ def test_a_run_is_one_of_its_source_whatever_else_changes(
     assert source().startswith("version ")
     first = commit("src/barnabas/log.py", "one")
     assert commit("docs/log.md", "one") == first
+    assert commit("src/barnabas/host/loop.py", "one") == first
     (tmp_path / "src/barnabas/log.py").write_text("two")
     assert source() == f"{first}, changed since"
     assert commit("src/barnabas/log.py", "two") not in (first, f"{first}, changed since")

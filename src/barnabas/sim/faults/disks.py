@@ -7,12 +7,13 @@ by an empty one, within the budget.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
 from barnabas.log.files import LOG, SEGMENT_SUFFIXES
 from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
-from barnabas.record.batch import iterate
+from barnabas.record.batch import CorruptBatchError, iterate
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.strike import Strike
 
@@ -187,9 +188,11 @@ def rot_at_rest(s: Strike) -> bool:
 
 def _not_believed(content: bytes, position: int) -> int:
     """`position`, or one nearby: nobody is witness to offset and epoch of the batch that comes last in a log
-    of which nobody knows where it ended."""
-    batches = list(iterate(content))
-    last = batches[-1].position if batches else 0
+    of which nobody knows where it ended. What lies behind an earlier flip is not read any more."""
+    last = 0
+    with contextlib.suppress(CorruptBatchError):
+        for batch in iterate(content, crc=True):
+            last = batch.position
     return position + 16 if last <= position < last + 16 <= len(content) - 16 else position
 
 
