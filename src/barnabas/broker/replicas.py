@@ -299,6 +299,8 @@ class ReplicaTable:
         self.by_name[name.topic, name.partition] = partition
         if log is not None:
             self._check_directory(partition, state)
+            for path in log.fragments():  # others have it yet, and may not for long
+                self.repairs.report(name, CorruptLogError(path, 0, "its batches are gone"))
         return partition
 
     def _open_log(

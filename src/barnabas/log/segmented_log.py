@@ -92,6 +92,11 @@ class SegmentedLog:
         """The offset behind the `at`-th segment: where the next begins, or the log's end."""
         return self.bases[at + 1] if at + 1 < len(self.bases) else self.log_end_offset
 
+    def fragments(self) -> list[str]:
+        """Files too short for any batch that others follow: what stands in for a segment that is lost, and is
+        known to be damaged before anybody reads it."""
+        return [s.path for s in self.segments[:-1] if 0 < s.size < HEADER_SIZE]
+
     def epoch_from(self, offset: int) -> int:
         """The leader epoch with which the segment at `offset` begins: none before it is above that. Either
         witness may have rotted, its first batch or what is known of epochs: the higher one counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.log import mending
+from barnabas.log.files import LOG
 from barnabas.log.partition_log import PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.types import TopicPartition
@@ -83,6 +84,21 @@ def test_a_corrupt_batch_is_reported_not_served_and_mended_from_another_replica(
     assert cluster.leader("t") == leader
     assert len(cluster.broker(leader).image.topics_by_name["t"].partition(0).isr) == 3
     cluster.produce([b"more"], node=leader)
+
+
+def test_a_segment_that_is_gone_after_a_clean_end_is_mended_before_anybody_reads_it() -> None:
+    """Who has its batches yet may be taken away (seed 100665)."""
+    cluster, leader = written()
+    node = next(n for n in cluster.ids if n != leader)
+    before = log_on(cluster, node)
+    stem, sound, ended = before.segments[1].path.removesuffix(LOG), everything(before), list[bool]()
+    cluster.sim.nodes[node].shut_down(lambda: ended.append(True))
+    cluster.until(lambda: bool(ended))
+    disk = cluster.sim.nodes[node].machine.disk
+    disk.lose([path for path in disk.names if path.startswith(stem)])
+    cluster.sim.nodes[node].start()
+    cluster.until(lambda: cluster.broker(node).replicas.repairs.mended == 1)
+    assert everything(log_on(cluster, node)) == sound
 
 
 def test_who_is_alone_says_that_the_batch_is_corrupt() -> None:

@@ -7,6 +7,7 @@
 * Without ELR (an older `metadata.version`, or the feature off) there is no such hit: the last member of an
   ISR leads again whatever it lost, which is why KIP-966 made the ELR.
 * Where `flush.messages` is 1 nothing unsynced is promised, and all may lose power at once.
+* Replicas are not taken away while what is left may have rotted.
 * Controllers change their address one at a time: the next one when the voters know where the last one is,
   with three voters at least, and where everybody finds another one at the place that the settings name.
 * All voters but one are lost for good, and that one recovered offline, where it has the furthest log of
@@ -44,6 +45,8 @@ class Budget:
         """Committed metadata were given up: what was the newest is no more."""
         self.voter_changes = 0
         """Under way, as far as those who asked know."""
+        self.moves_asked = 0
+        """That may take replicas away, and of which the metadata say nothing yet."""
 
     def image(self) -> MetadataImage | None:
         """The newest metadata of which anybody ever knew that they are committed; None while no broker
@@ -65,7 +68,7 @@ class Budget:
         if node.id not in self.cluster.topology.broker_ids:
             return True  # a controller syncs before it counts
         image = self.image()
-        if image is None or not image.elr_enabled or self._rots():
+        if image is None or not image.elr_enabled or self.rots() or self.moves_asked:
             return False
         for broker in sorted(self._hit):
             if self._is_whole(image, broker):
@@ -75,7 +78,7 @@ class Budget:
     def may_lose_metadata(self, node: SimNode) -> bool:
         """Whether `node` may lose some of the metadata log: it has no vote, or all others that have one have
         what it has, on disk. Not where votes move: with the log it may lose who has one."""
-        if self._rots():
+        if self.rots():
             return False
         controllers = self.cluster.topology.controller_ids
         if node.id not in controllers:
@@ -91,7 +94,7 @@ class Budget:
 
     def may_lose_quorum(self) -> bool:
         """Whether nothing of the metadata log is damaged anywhere, and every voter is where it is known."""
-        return not self._rots() and self.knows_voters()
+        return not self.rots() and self.knows_voters()
 
     def may_move(self, node: SimNode) -> bool:
         """Whether a controller may come back at another address."""
@@ -137,7 +140,7 @@ class Budget:
         """A segment's files were lost."""
         self._gone.append((disk, path))
 
-    def _rots(self) -> bool:
+    def rots(self) -> bool:
         """Whether damage is left that nobody has mended or thrown away."""
         # Once its node is up something of one byte stands in for a segment, until that is mended.
         self._gone = [(disk, path) for disk, path in self._gone if len(disk.content(path)) < 2]
@@ -167,8 +170,8 @@ class Budget:
 
 
 def _copies(image: MetadataImage) -> Iterator[tuple[tuple[int, ...], set[int]]]:
-    """(replicas, those that have everything acknowledged) of every partition."""
+    """(replicas, those that have everything acknowledged and stay) of every partition."""
     for topic in image.topics_by_id.values():
         for index in range(len(topic)):
             state = topic.partition(index)
-            yield tuple(state.replicas), {*state.isr, *state.elr}
+            yield tuple(state.replicas), {*state.isr, *state.elr} - {*state.removing}

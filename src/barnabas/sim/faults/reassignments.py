@@ -29,7 +29,7 @@ def ambush_moves(s: Strike) -> bool:
     in sync, the move is called off, or another one that shares replicas with it takes its place, and one
     more dies."""
     image, brokers = s.budget.image(), list(s.cluster.topology.broker_ids)
-    if image is None or len(brokers) < 3:
+    if image is None or len(brokers) < 3 or s.budget.rots():
         return False
     names = [
         name for name in sorted(image.topics_by_name) if not name.startswith(("operator", "__"))
@@ -115,17 +115,22 @@ def _strike(s: Strike, state: PartitionState, former: list[int], coming: list[in
 
 
 def _ask(s: Strike, state: PartitionState, replicas: list[int] | None) -> None:
+    if s.budget.rots():  # since the fault began
+        return
     client = s.cluster.client(f"moves{s.number}")
     one = ReassignablePartition(partition_index=state.partition, replicas=replicas)
     topics = [ReassignableTopic(name=state.topic, partitions=[one])]
     request = AlterPartitionReassignmentsRequest(topics=topics)
 
     async def ask() -> None:
+        s.budget.moves_asked += 1
         try:
             answer = await client.ask_any(lambda: request, timeout_ms=ASK_MS)
         except (ChannelError, KafkaError) as error:
             s.note(f"{state}: nobody was asked: {error}")
             return
+        finally:
+            s.budget.moves_asked -= 1
         told = [(p.error_code, p.error_message) for t in answer.responses for p in t.partitions]
         s.note(f"{state} to be on {replicas}: {answer.error_code} {told}")
         if replicas is None and state.topic == TOPIC and not any(code for code, _ in told):
