@@ -250,6 +250,18 @@ def discard(options: SinkOptions, messages: Sequence[StagedTask | None]) -> None
             store.delete(each)
 
 
+def discard_unless_named(
+    options: SinkOptions, messages: Sequence[StagedTask | None], number: int
+) -> None:
+    """As `discard`, of batch `number`. Where the commit itself failed a manifest may name the
+    files: then they stay, for the run that ends what it began."""
+    tasks = given(messages)
+    if tasks and options.staging is not None:
+        ledger = Ledger(open_store(options.staging), tasks[0].application)
+        if ledger.manifest(number) is None:
+            discard(options, tasks)
+
+
 def given(messages: Sequence[StagedTask | None]) -> list[StagedTask]:
     return [each for each in messages if each is not None]
 
@@ -273,7 +285,10 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
             publish_plainly(self.options, tasks)
 
     def abort(self, messages: list[StagedTask | None]) -> None:
-        discard(self.options, messages)
+        if self.options.version is not None:
+            discard_unless_named(self.options, messages, self.options.version)
+        else:
+            discard(self.options, messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -296,9 +311,4 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             publish_once(self.options, tasks, batchId)
 
     def abort(self, messages: list[StagedTask | None], batchId: int) -> None:
-        """A manifest may name these files if the commit itself failed: then they stay."""
-        tasks = given(messages)
-        if tasks and self.options.staging is not None:
-            ledger = Ledger(open_store(self.options.staging), tasks[0].application)
-            if ledger.manifest(batchId) is None:
-                discard(self.options, tasks)
+        discard_unless_named(self.options, messages, batchId)

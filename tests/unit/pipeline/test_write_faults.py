@@ -1,0 +1,50 @@
+"""Writers that end at a bad moment, brokers that forget, answers that come late: each row once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.pipeline import sink
+from barnabas.pipeline.cluster import Cluster, OffsetAt
+from barnabas.pipeline.errors import ClusterUnreachableError
+from barnabas.pipeline.ledger import Ledger
+from barnabas.pipeline.publish import known_ends
+from barnabas.pipeline.staging import open_store
+from barnabas.types import TopicPartition
+from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster, header_of
+from tests.unit.pipeline.test_exactly_once import expected, options, rows, stage, values
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    fake = FakeCluster()
+    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: fake)
+    return fake
+
+
+def test_an_aborted_batch_write_keeps_what_a_manifest_names(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """Spark aborts a write whose commit failed, and `foreachBatch` asks for it again."""
+    settings = options(tmp_path, inline_bytes_max=0)
+    writer = sink.BatchWriter(settings)
+    tasks: list[Any] = [writer.write(iter([rows(0, 60)])), None]
+    cluster.countdown = Countdown(3)
+    with pytest.raises(Crash):
+        writer.commit(tasks)
+    writer.abort(tasks)
+    writer.commit([writer.write(iter([rows(0, 60)]))])
+    assert values(cluster) == expected(0, 60)
+
+
+def test_an_aborted_batch_write_without_a_manifest_leaves_no_file(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    writer = sink.BatchWriter(options(tmp_path, inline_bytes_max=0))
+    writer.abort([writer.write(iter([rows(0, 60)])), None])
+    assert not [each for each in tmp_path.rglob("*") if each.is_file()]
+
