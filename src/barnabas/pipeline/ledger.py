@@ -149,6 +149,19 @@ class Ledger:
             return None
         return _manifest_from(raw, inline=name, inline_at=_SIZE.size + size)
 
+    def unfinished(self, after: int, before: int) -> list[Manifest]:
+        """Manifests of batches between the two, in order: their writer ended and nobody asked for
+        them again. Only where numbers were left out is anything looked for."""
+        if before <= after + 1:
+            return []
+        numbers = (
+            int(name.removesuffix(MANIFEST))
+            for name in self.store.names(self._name())
+            if name.endswith(MANIFEST) and name.removesuffix(MANIFEST).isdigit()
+        )
+        found = (self.manifest(each) for each in sorted(numbers) if after < each < before)
+        return [each for each in found if each is not None]
+
     def prepare(self, manifest: Manifest, inline: Sequence[bytes]) -> Manifest:
         """Say durably what the batch is, before anything of it is sent.
 

@@ -140,14 +140,31 @@ def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: i
         ledger.clear(committed.batch)
         return 0
     cluster = options.cluster.connect()
+    for earlier in ledger.unfinished(committed.batch, number):
+        # A part of it may have landed under the sequences that this batch would begin with.
+        finish(options, cluster, ledger, earlier, committed, look_first=True)
+        committed = ledger.committed()
     manifest = ledger.manifest(number)
     first_run = manifest is None
     if manifest is None:
         if not any(each.chunks for each in messages):
             return 0
         manifest = ledger.prepare(*plan(cluster, committed, messages, number))
+    return finish(options, cluster, ledger, manifest, committed, look_first=not first_run)
+
+
+def finish(
+    options: SinkOptions,
+    cluster: Cluster,
+    ledger: Ledger,
+    manifest: Manifest,
+    committed: Committed,
+    *,
+    look_first: bool,
+) -> int:
+    """Publish a manifest, and say so. Returns how many record batches this run sent."""
     try:
-        sent = send(options, cluster, ledger, manifest, look_first=not first_run)
+        sent = send(options, cluster, ledger, manifest, look_first=look_first)
     except IdentityLostError:
         manifest = renew(options, cluster, ledger, manifest)
         sent = send(options, cluster, ledger, manifest, look_first=False)

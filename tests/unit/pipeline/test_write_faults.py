@@ -48,3 +48,20 @@ def test_an_aborted_batch_write_without_a_manifest_leaves_no_file(
     writer.abort([writer.write(iter([rows(0, 60)])), None])
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
 
+
+def test_a_batch_that_was_never_asked_for_again_is_ended_by_the_next(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """The next one has as many rows in as many batches: under the same sequences brokers would
+    take them for those that had landed."""
+    settings = options(tmp_path, batch_bytes_max=100_000)
+    sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
+    cluster.countdown = Countdown(4)
+    with pytest.raises(Crash):
+        sink.publish_once(settings, [stage(settings, rows(30, 30))], 1)
+    cluster.countdown = Countdown()
+    sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
+    assert values(cluster) == expected(0, 90)
+    assert sink.publish_once(settings, [stage(settings, rows(30, 30))], 1) == 0
+    assert values(cluster) == expected(0, 90)
+
