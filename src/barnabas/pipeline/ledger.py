@@ -184,7 +184,14 @@ class Ledger:
         return standing
 
     def commit(self, manifest: Manifest, before: Committed) -> None:
-        """The batch is published whole: say so, then clear what it needed."""
+        """The batch is published whole: say so, then clear what it needed.
+
+        Nothing is taken back: a driver that was thought dead may come to its end long after another
+        has gone on from here with the batches that follow.
+        """
+        if self.committed().batch >= manifest.batch:
+            self.clear(manifest.batch)
+            return
         same = before.identity == manifest.identity
         known = before.sequences if same else {}
         document = {

@@ -65,3 +65,19 @@ def test_a_batch_that_was_never_asked_for_again_is_ended_by_the_next(
     assert sink.publish_once(settings, [stage(settings, rows(30, 30))], 1) == 0
     assert values(cluster) == expected(0, 90)
 
+
+def test_a_driver_thought_dead_takes_nothing_back(cluster: FakeCluster, tmp_path: Path) -> None:
+    settings = options(tmp_path, batch_bytes_max=100_000)
+    sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
+    ledger = Ledger(open_store(str(tmp_path)), "app")
+    before = ledger.committed()
+    plan = sink.plan(settings.cluster.connect(), before, [stage(settings, rows(30, 30))], 1)
+    late = ledger.prepare(*plan)
+    sink.publish_once(settings, [stage(settings, rows(30, 30))], 1)
+    sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
+    ledger.commit(late, before)
+    assert ledger.committed().batch == 2
+    sink.publish_once(settings, [stage(settings, rows(90, 30))], 3)
+    assert values(cluster) == expected(0, 120)
+
+
