@@ -90,13 +90,17 @@ class Publisher:
         self._timeout_ms = options.produce_timeout_ms
         self._queues: dict[TopicPartition, deque[Outgoing]] = {}
         self._stamped: dict[TopicPartition, bytearray] = {}
+        self._lost: dict[TopicPartition, str] = {}
+        """Partitions that have no more use for this identity, and why. The others go on under it."""
         self._trouble: object = None
         self.published = 0
         """Batches that are known to stand in their logs."""
 
     def publish(self, batches: Iterable[Outgoing]) -> None:
         """Return when all are acknowledged by all in-sync replicas. Raises `WriteRefusedError`,
-        `IdentityLostError`, `ClusterUnreachableError`; then some may be in and some not."""
+        `IdentityLostError`, `ClusterUnreachableError`; then some may be in and some not. With
+        `IdentityLostError` nothing is under way any more: who asks for another identity must not
+        find later what was sent under this one."""
         for each in batches:
             self._queues.setdefault(each.partition, deque()).append(each)
         patience = Patience(self._cluster.patience_ms)
@@ -107,6 +111,8 @@ class Publisher:
                 patience.renew()
             if trouble is not None:
                 patience.wait(trouble)
+        if self._lost:
+            raise IdentityLostError(next(iter(self._lost.values())))
 
     def _round(self) -> object:
         """Send the first batch of each partition to its leader, and take the answers. Returns why
@@ -191,7 +197,9 @@ class Publisher:
                     continue
                 why = f"{partition}: {code.name} {answer.error_message or ''}".rstrip()
                 if code in IDENTITY_LOST:
-                    raise IdentityLostError(why)
+                    self._lost[partition] = why
+                    self._drop(partition)
+                    continue
                 if code not in AGAIN:
                     raise WriteRefusedError(why)
                 self._failed([partition], why)
@@ -203,6 +211,10 @@ class Publisher:
         self.published += 1
         if not queue:
             del self._queues[partition]
+
+    def _drop(self, partition: TopicPartition) -> None:
+        del self._queues[partition]
+        self._stamped.pop(partition, None)
 
     def _failed(self, partitions: list[TopicPartition], why: object) -> None:
         self._trouble = why

@@ -66,6 +66,42 @@ def test_a_batch_that_was_never_asked_for_again_is_ended_by_the_next(
     assert values(cluster) == expected(0, 90)
 
 
+class Replicating(FakeCluster):
+    """What was appended shows only once its answer was waited for, as acks=all has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = dict(self.ends)
+
+    def list_offsets(
+        self, at: Mapping[TopicPartition, int], *, isolation: int = 0
+    ) -> dict[TopicPartition, OffsetAt]:
+        found = super().list_offsets(at, isolation=isolation)
+        return {
+            each: OffsetAt(min(known.offset, self.shown[each]), -1) for each, known in found.items()
+        }
+
+    def wait(self, answer: Any) -> Any:
+        if hasattr(answer, "responses") and hasattr(answer.responses[0], "partition_responses"):
+            for each in answer.responses[0].partition_responses:
+                partition = TopicPartition("t", each.index)
+                self.shown[partition] = self.ends[partition]
+        return super().wait(answer)
+
+
+def test_what_is_under_way_when_an_identity_is_lost_is_not_sent_under_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = Replicating()
+    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: cluster)
+    monkeypatch.setattr("barnabas.pipeline.publish.REQUEST_BYTES_MAX", 1)  # a request for each
+    settings = options(tmp_path, batch_bytes_max=100_000)
+    sink.publish_once(settings, [stage(settings, rows(0, 60))], 0)
+    cluster.lose_sequence(TopicPartition("t", 0))
+    sink.publish_once(settings, [stage(settings, rows(60, 60))], 1)
+    assert values(cluster) == expected(0, 120)
+
+
 def test_a_driver_thought_dead_takes_nothing_back(cluster: FakeCluster, tmp_path: Path) -> None:
     settings = options(tmp_path, batch_bytes_max=100_000)
     sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
