@@ -229,25 +229,41 @@ def landed(
     wanted: Iterable[Outgoing],
     options: SinkOptions,
 ) -> set[tuple[TopicPartition, int]]:
-    """Which of `wanted` (partition, sequence) stand in their logs at or after the offset `since`.
+    """Which of `wanted` (partition, sequence) have landed in their logs since those ended at `since`.
 
     Sees what consumers see, up to the high watermark. A batch above it is one that was under way
-    when its writer ended; the leader still recognises its sequence when it is sent again.
+    when its writer ended; the leader still recognises its sequence when it is sent again. The
+    batches of a partition go one after the other: with one that stands in the log, all before it
+    have landed, also where compaction or retention has removed them since.
     """
-    sequences: dict[TopicPartition, set[int]] = {}
+    sequences: dict[TopicPartition, list[int]] = {}
     for each in wanted:
-        sequences.setdefault(each.partition, set()).add(each.sequence)
-    ends = cluster.list_offsets(dict.fromkeys(sequences, LATEST))
+        sequences.setdefault(each.partition, []).append(each.sequence)
+    ends = known_ends(cluster, sequences)
     source = SourceOptions(options.cluster, fail_on_data_loss=False)
     found: set[tuple[TopicPartition, int]] = set()
     for partition, expected in sorted(sequences.items()):
-        if partition not in ends:
-            continue
-        what = Range(*partition, since[partition], ends[partition].offset)
+        places = {sequence: place for place, sequence in enumerate(expected)}
+        count = 0
+        what = Range(*partition, since[partition], ends[partition])
         for run in RangeReader(cluster, what, source).runs():
             for batch in iterate(run.records):
                 header = batch.header
                 writer = Identity(header.producer_id, header.producer_epoch)
-                if writer == identity and header.base_sequence in expected:
-                    found.add((partition, header.base_sequence))
+                if writer == identity and header.base_sequence in places:
+                    count = max(count, places[header.base_sequence] + 1)
+        found.update((partition, sequence) for sequence in expected[:count])
     return found
+
+
+def known_ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where each log ends. A broker that does not know a partition yet must not be taken for a
+    log without the batches: this waits. Raises `ClusterUnreachableError`."""
+    patience = Patience(cluster.patience_ms)
+    wanted = dict.fromkeys(partitions, LATEST)
+    while True:
+        ends = cluster.list_offsets(wanted)
+        missing = sorted(wanted.keys() - ends.keys())
+        if not missing:
+            return {each: at.offset for each, at in ends.items()}
+        patience.wait(f"{missing[0]} does not exist")

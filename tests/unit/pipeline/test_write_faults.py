@@ -117,3 +117,42 @@ def test_a_driver_thought_dead_takes_nothing_back(cluster: FakeCluster, tmp_path
     assert values(cluster) == expected(0, 120)
 
 
+def test_a_batch_that_compaction_has_removed_is_not_sent_behind_a_younger_one(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    settings = options(tmp_path)
+    cluster.countdown = Countdown(30)
+    with pytest.raises(Crash):
+        sink.publish_once(settings, [stage(settings, rows(0, 600))], 0)
+    cluster.countdown = Countdown()
+    cluster.forget_producers()
+    log = cluster.logs[TopicPartition("t", 0)]
+    assert len(log) > 2
+    gone = log.pop(0)
+    sink.publish_once(settings, [stage(settings, rows(0, 600))], 0)
+    assert header_of(gone).base_sequence not in [header_of(each).base_sequence for each in log]
+
+
+def test_a_partition_that_a_broker_does_not_know_yet_is_not_an_empty_one(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = options(tmp_path)
+    cluster.countdown = Countdown(30)
+    with pytest.raises(Crash):
+        sink.publish_once(settings, [stage(settings, rows(0, 600))], 0)
+    cluster.countdown = Countdown()
+    cluster.forget_producers()
+    known, asked = cluster.list_offsets, 0
+
+    def behind(at: Mapping[TopicPartition, int], **more: int) -> dict[TopicPartition, OffsetAt]:
+        nonlocal asked
+        asked += 1
+        return {} if asked < 3 else known(at, **more)
+
+    monkeypatch.setattr(cluster, "list_offsets", behind)
+    sink.publish_once(settings, [stage(settings, rows(0, 600))], 0)
+    assert values(cluster) == expected(0, 600)
+    cluster.patience_ms = 10.0
+    monkeypatch.setattr(cluster, "list_offsets", lambda *_, **__: {})
+    with pytest.raises(ClusterUnreachableError, match="t-0 does not exist"):
+        known_ends(settings.cluster.connect(), [TopicPartition("t", 0)])
