@@ -36,6 +36,8 @@ _Call = tuple[Callback, tuple[Any, ...]]
 
 _SLOW_S = limits.TURN_MS_MAX / 1000
 _SLICE_S = limits.SLICE_MS / 1000
+_SIGNALS_READ = 512
+"""Bytes, one per signal, taken at once."""
 _READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 _WRITABLE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 
@@ -177,6 +179,9 @@ class Loop:
         self._most_s = 0.0
         """The longest callback of this turn."""
         self._signals: dict[int, Any] = {}
+        self._signal_pipe: tuple[int, int] | None = None
+        self._woken_before = -1
+        """The descriptor that signals were written to, before it was the pipe's."""
         self._stopping = False
         self._closed = False
         self._closing = threading.RLock()  # a signal handler may come while it is held
@@ -247,13 +252,22 @@ class Loop:
     # -- signals -------------------------------------------------------------------------------
 
     def add_signal_handler(self, number: int, callback: Callback, *arguments: Any) -> None:
-        """Call back in a turn, not wherever the signal finds the program."""
+        """Call back in a turn, not wherever the signal finds the program. On the main thread."""
 
         def on_signal(*_: object) -> None:
             self.call_soon_threadsafe(callback, *arguments)
 
+        if self._signal_pipe is None:
+            self._let_signals_wake()
         before = signal.signal(number, on_signal)
         self._signals.setdefault(number, before)
+
+    def _let_signals_wake(self) -> None:
+        """Python calls a handler between two of its steps. A signal that comes after the last one before a
+        wait, or to another thread, interrupts no wait; what the interpreter writes at once ends it."""
+        reader, writer = self._signal_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._woken_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self.add_reader(reader, os.read, reader, _SIGNALS_READ)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -298,6 +312,10 @@ class Loop:
             os.close(self._wake_fd)
         for number, before in self._signals.items():
             signal.signal(number, before)
+        if self._signal_pipe is not None:
+            signal.set_wakeup_fd(self._woken_before)
+            for fd in self._signal_pipe:
+                os.close(fd)
         self._ready.clear()
         self._timers.clear()
         self._epoll.close()
