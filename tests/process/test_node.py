@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import signal
 import socket
@@ -108,6 +109,33 @@ def test_a_node_runs_until_sigterm(tmp_path: Path) -> None:
         node.wait()
 
 
+def test_a_node_whose_streams_are_closed_writes_what_it_says_into_no_file_of_its_own(
+    tmp_path: Path,
+) -> None:
+    file = write_properties(tmp_path)
+    format_storage(file)
+    command = [sys.executable, "-m", "barnabas", "node", "start", str(file)]
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
+    node = subprocess.Popen(closed)
+    try:
+        client = parse_properties(file.read_text())["listeners"].partition(",")[0]
+        wait_until(lambda: _takes_connections(client), "the node has started")
+        streams = {os.readlink(f"/proc/{node.pid}/fd/{number}") for number in range(3)}
+        assert streams == {os.devnull}
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(10) == 0
+    finally:
+        node.kill()
+        node.wait()
+    assert (tmp_path / "data/.lock").read_bytes() == b""
+
+
+def _takes_connections(listener: str) -> bool:
+    host, _, port = listener.partition("://")[2].rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
 def test_a_second_node_on_the_same_directory(tmp_path: Path) -> None:
     file = write_properties(tmp_path)
     format_storage(file)
@@ -175,6 +203,15 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_value_that_is_not_allowed(tmp_path: Path) -> None:
     file = write_properties(tmp_path, num_partitions="0")
     assert refused(file) == f"{file}: num.partitions: '0' is not allowed; it must be at least 1"
+
+
+def test_a_log_level_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARNABAS_LOG_LEVEL", "loud")
+    file = write_properties(tmp_path)
+    format_storage(file)
+    assert refused(file) == (
+        "BARNABAS_LOG_LEVEL: a log level is debug, info, warning, error, not 'loud'"
+    )
 
 
 RULES = """

@@ -10,6 +10,7 @@ import typer
 
 from barnabas import __version__
 from barnabas.cli.failure import Failure
+from barnabas.host.standard_streams import fill_standard_streams
 
 COMMANDS: dict[str, str] = {
     "up": "barnabas.cli.up",
@@ -56,6 +57,7 @@ def build(names: Sequence[str]) -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status. Also the console script, which exits with what it returns."""
+    fill_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     wanted = next((word for word in given if not word.startswith("-")), "")
     names = [wanted] if wanted in COMMANDS else list(COMMANDS)

@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from barnabas import limits
@@ -27,6 +28,7 @@ from barnabas.host.disk import HostDisk
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.standard_streams import fill_standard_streams
 from barnabas.host.watch import LoopWatch
 from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.formatting import format_node
@@ -156,7 +158,8 @@ class NodeProcess:
 def allow_many_files() -> None:
     """As many open files as the system lets this user have: a partition needs several."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with suppress(ValueError, OSError):  # the system's own bound may have come below it since
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def format_missing(config: NodeConfig, cluster_id: str) -> None:
@@ -178,11 +181,18 @@ def run_node(path: str, format_as: str | None = None) -> int:
         config = load_config(path)
         if format_as is not None:
             format_missing(config, format_as)
-        journal = Journal(2, os.environ.get(LOG_LEVEL_VARIABLE, "info"))
-        return NodeProcess(config, journal).run()
+        return NodeProcess(config, _journal()).run()
     except (StartError, DirectoryError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
+
+
+def _journal() -> Journal:
+    level = os.environ.get(LOG_LEVEL_VARIABLE, "info")
+    try:
+        return Journal(2, level)
+    except ValueError as error:
+        raise StartError(f"{LOG_LEVEL_VARIABLE}: {error}") from error
 
 
 def _os_sentence(error: OSError) -> str:
@@ -192,6 +202,7 @@ def _os_sentence(error: OSError) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
+    fill_standard_streams()
     match arguments:
         case [path]:
             return run_node(path)
