@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.process.launch import Up, barnabas, has_ended, wait_until
+from tests.process.small_disks import memory_disk
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -64,7 +66,7 @@ def test_it_starts_tells_and_stops_cleanly_and_starts_again_with_its_data(start:
 def test_it_ends_at_once_whenever_it_is_told_to(start: Start, delay_s: float) -> None:
     up = start("--nodes", "3")
     select.select([], [], [], delay_s)
-    assert up.stop() < 3, up.logs()
+    assert up.stop() < 5, up.logs()
     assert "Traceback" not in up.logs()
 
 
@@ -153,6 +155,49 @@ def test_one_directory_is_run_once(start: Start) -> None:
     second = barnabas("up", "--data", str(up.data))
     assert second.returncode == 1
     assert second.stderr == f"another `barnabas up` runs the cluster in {up.data}\n"
+
+
+def test_the_cluster_outlives_who_read_what_it_said(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "barnabas", "up", "--nodes", "1", "--data", str(tmp_path)]
+    with (tmp_path / "errors").open("wb") as errors:
+        up = subprocess.Popen([*command, "--restart"], stdout=writer, stderr=errors)
+    os.close(writer)
+    try:
+        with os.fdopen(reader) as said:
+            assert said.readline().startswith("node 1")
+        state = tmp_path / "cluster.json"
+        pid = json.loads(state.read_text())["nodes"][0]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        wait_until(
+            lambda: json.loads(state.read_text())["nodes"][0]["pid"] not in (pid, None),
+            "the node was started again",
+        )
+        up.terminate()
+        assert up.wait(10) == 0
+    finally:
+        up.kill()
+        up.wait()
+    assert (tmp_path / "errors").read_bytes() == b""
+
+
+def test_a_full_disk_ends_no_cluster(tmp_path: Path) -> None:
+    with memory_disk(tmp_path / "cluster", 16) as disk:
+        up = Up(disk, "--nodes", "1", "--restart")
+        try:
+            up.wait_for_line("bootstrap: ")
+            (pid,) = up.pids
+            assert pid is not None
+            with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+                while True:
+                    ballast.write(bytes(4096))
+            os.kill(pid, signal.SIGKILL)
+            up.wait_for_line(f"{disk}/cluster.json cannot be written: No space left")
+            (disk / "ballast").unlink()
+            wait_until(lambda: up.pids[0] not in (pid, None), "the node was started again")
+            up.stop()
+        finally:
+            up.end()
 
 
 @pytest.mark.parametrize(

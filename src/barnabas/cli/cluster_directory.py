@@ -176,9 +176,13 @@ class ClusterDirectory:
             return None
         return state
 
-    def set_pid(self, node_id: int, pid: int | None) -> None:
-        """One node came or went."""
+    def set_pid(self, node_id: int, pid: int) -> None:
+        """One node came."""
         self._update_node(lambda entry: entry["id"] == node_id, lambda old: pid)
+
+    def clear_pid(self, node_id: int, pid: int) -> None:
+        """One node went. Its successor may have told of itself already."""
+        self._update_node(lambda entry: entry["id"] == node_id, _without(pid))
 
     def announce(self, properties: Path, pid: int) -> None:
         """A node was started without ``up``; tell the ``up`` that runs the rest, where one does."""
@@ -191,9 +195,7 @@ class ClusterDirectory:
     def withdraw(self, properties: Path, pid: int) -> None:
         """The node that `announce` told of ended."""
         file = str(properties.absolute())
-        self._update_node(
-            lambda entry: entry["properties"] == file, lambda old: None if old == pid else old
-        )
+        self._update_node(lambda entry: entry["properties"] == file, _without(pid))
 
     def _is_run(self) -> bool:
         """Whether an ``up`` holds the lock now."""
@@ -254,8 +256,18 @@ def owner_of(properties: Path) -> ClusterDirectory | None:
 def replace_file(path: Path, text: str) -> None:
     """Write a file as a whole: a reader sees the old or the new one."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(text)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            temporary.unlink()
+        raise
+
+
+def _without(pid: int) -> Callable[[int | None], int | None]:
+    """What becomes of an entry's pid when this process ended."""
+    return lambda old: None if old == pid else old
 
 
 def _read_node(node_id: int, home: Path) -> NodeFiles:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import typer
@@ -31,11 +32,19 @@ def start(file: Path = typer.Argument(help="The node's server.properties.")) -> 
     from barnabas.host.main import run_node  # loads the whole node
 
     directory = owner_of(file)
-    if directory is not None:
-        directory.announce(file, os.getpid())
     try:
+        if directory is not None:
+            _tell(directory.announce, file)
         status = run_node(str(file))
     finally:
         if directory is not None:
-            directory.withdraw(file, os.getpid())
+            _tell(directory.withdraw, file)
     raise typer.Exit(status)
+
+
+def _tell(change: Callable[[Path, int], None], file: Path) -> None:
+    """A cluster's directory that cannot be written (its disk is full) keeps no node from its work."""
+    try:
+        change(file, os.getpid())
+    except OSError as error:
+        print(f"cluster.json cannot be written: {error.strerror}", file=sys.stderr)

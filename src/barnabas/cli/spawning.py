@@ -59,9 +59,13 @@ def _fork(files: NodeFiles, go_on: Callable[[], int]) -> int:
     # A signal for the child must not find the parent's handlers in it: they would swallow it, and
     # wake the parent by the descriptor that both have.
     kept = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
-    pid = os.fork()
+    pid = -1
+    try:
+        pid = os.fork()
+    finally:
+        if pid:  # not in the child, which is not ready for them yet
+            signal.pthread_sigmask(signal.SIG_SETMASK, kept)
     if pid:
-        signal.pthread_sigmask(signal.SIG_SETMASK, kept)
         return pid
     status = 1
     try:

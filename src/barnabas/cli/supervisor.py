@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles
@@ -42,6 +43,11 @@ class NodeProcess:
     @property
     def is_alive(self) -> bool:
         return self.pid is not None
+
+    def send(self, number: signal.Signals) -> None:
+        """Whoever was adopted may be gone already: its end is waited for by who started it."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, number)
 
     def __repr__(self) -> str:
         return f"NodeProcess(node {self.files.node_id}, pid {self.pid})"
@@ -100,7 +106,7 @@ class Supervisor:
             self._on_stopped()
             return
         for node in self.alive:
-            signal.pidfd_send_signal(node.pidfd, signal.SIGTERM)
+            node.send(signal.SIGTERM)
         self._loop.call_later(STOP_S, self._kill_rest)
 
     def adopt(self) -> None:
@@ -114,8 +120,10 @@ class Supervisor:
             try:
                 self._watch(node, pid, ours=False)
             except ProcessLookupError:
-                self._directory.set_pid(node.files.node_id, None)
+                self._note_end(node, pid)
                 continue
+            if self._stopping:
+                node.send(signal.SIGTERM)
             self._report(f"node {node.files.node_id} was started again: pid {pid}")
             self._on_change()
 
@@ -129,10 +137,10 @@ class Supervisor:
     def _on_exit(self, node: NodeProcess) -> None:
         self._loop.remove_reader(node.pidfd)
         os.close(node.pidfd)
-        assert node.pid is not None
-        how = _how(os.waitpid(node.pid, 0)[1]) if node.ours else "ended"
-        node.pid = None
-        self._directory.set_pid(node.files.node_id, None)
+        pid, node.pid = node.pid, None
+        assert pid is not None
+        how = _how(os.waitpid(pid, 0)[1]) if node.ours else "ended"
+        self._note_end(node, pid)
         self._on_change()
         if self._stopping:
             if not self.alive:
@@ -142,6 +150,7 @@ class Supervisor:
         self._report(f"node {node.files.node_id} {how}{': ' if said else ''}{said}")
         if self._restart:
             self._restart_later(node)
+        self.adopt()  # one started by hand that told of itself before this end was heard of
 
     def _restart_later(self, node: NodeProcess) -> None:
         if time.monotonic() - node.started_at > STEADY_S:
@@ -152,16 +161,32 @@ class Supervisor:
     def _start_again(self, node: NodeProcess) -> None:
         if self._stopping or node.is_alive:
             return
-        self._watch(node, execute_node(node.files, self._cluster_id), ours=True)
-        self._directory.set_pid(node.files.node_id, node.pid)
-        self._report(f"node {node.files.node_id} was started again: pid {node.pid}")
+        try:
+            pid = execute_node(node.files, self._cluster_id)
+        except OSError as error:
+            self._report(f"node {node.files.node_id} cannot be started: {error.strerror}")
+            self._restart_later(node)
+            return
+        self._watch(node, pid, ours=True)
+        self._update(self._directory.set_pid, node, pid)
+        self._report(f"node {node.files.node_id} was started again: pid {pid}")
         self._on_change()
+
+    def _note_end(self, node: NodeProcess, pid: int) -> None:
+        self._update(self._directory.clear_pid, node, pid)
+
+    def _update(self, change: Callable[[int, int], None], node: NodeProcess, pid: int) -> None:
+        """Change cluster.json. The nodes go on where nothing can be written there."""
+        try:
+            change(node.files.node_id, pid)
+        except OSError as error:
+            self._report(f"{self._directory.state_file} cannot be written: {error.strerror}")
 
     def _kill_rest(self) -> None:
         for node in self.alive:
             self.killed += 1
             self._report(f"node {node.files.node_id} did not end within {STOP_S} s: killed")
-            signal.pidfd_send_signal(node.pidfd, signal.SIGKILL)
+            node.send(signal.SIGKILL)
 
 
 def last_line(log: Path) -> str:

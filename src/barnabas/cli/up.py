@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +67,7 @@ class Cluster:
         self._files = files
         self._restart = restart
         self._loop = new_loop()
+        self._loop.set_exception_handler(self._on_fault)
         self._supervisor = Supervisor(
             self._loop,
             directory,
@@ -84,7 +87,10 @@ class Cluster:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             self._loop.add_signal_handler(number, self._stop)
         self._loop.add_signal_handler(signal.SIGUSR1, self._supervisor.adopt)
-        self._supervisor.start()
+        try:
+            self._supervisor.start()
+        except OSError as error:
+            raise Failure(f"the nodes cannot be started: {error}") from error
         for node in self._supervisor.nodes:
             say(f"node {node.files.node_id}: pid {node.pid}, log {node.files.log}")
         self._await_readiness()
@@ -125,6 +131,10 @@ class Cluster:
         if not self._supervisor.alive and not self._restart and not self._ready:
             self._loop.stop()
 
+    def _on_fault(self, message: str, error: Exception) -> None:
+        """Nodes run on, whatever this process cannot do."""
+        say(f"{message}: {''.join(traceback.format_exception(error))}")
+
     def _stop(self) -> None:
         self._asked_to_stop = True
         if self._readiness is not None:
@@ -133,8 +143,15 @@ class Cluster:
 
 
 def say(line: str) -> None:
-    """One line for people, at once."""
-    print(line, flush=True)
+    """One line for people, at once. A reader that went away or a full disk loses it, never the cluster."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+    except OSError:
+        pass  # it waits in the stream's buffer for the next one
 
 
 def parse_settings(items: Sequence[str]) -> dict[str, str]:

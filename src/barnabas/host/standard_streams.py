@@ -18,5 +18,5 @@ def fill_standard_streams() -> None:
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < len(_STREAMS):
         name, mode = _STREAMS[descriptor]
         os.set_inheritable(descriptor, True)
-        setattr(sys, name, open(descriptor, mode, closefd=False))
+        setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
     os.close(descriptor)

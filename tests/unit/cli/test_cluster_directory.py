@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -117,10 +118,30 @@ def test_cluster_json_says_what_runs_where(tmp_path: Path) -> None:
         "properties": str(tmp_path / "node-2" / "server.properties"),
         "log": str(tmp_path / "node-2" / "node.log"),
     }
-    directory.set_pid(2, None)
+    directory.clear_pid(1, 10)  # somebody else has taken its place
+    directory.clear_pid(2, 22)
     state = directory.read_state()
     assert state is not None
     assert [node["pid"] for node in state["nodes"]] == [11, None]
+    directory.set_pid(2, 33)
+    assert (directory.read_state() or {})["nodes"][1]["pid"] == 33
+
+
+def test_a_cluster_json_that_cannot_be_written_leaves_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = ClusterDirectory(tmp_path)
+    nodes = directory.lay_out(1, {})
+    directory.write_state(nodes, {1: 11})
+    before = sorted(tmp_path.iterdir())
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="No space"):
+        directory.set_pid(1, 12)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_node_started_by_hand_is_announced_and_withdrawn(tmp_path: Path) -> None:
