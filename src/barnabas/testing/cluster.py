@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -46,6 +47,8 @@ class Cluster:
         self.settings = settings or {}
         self.start_timeout_s = start_timeout_s
         self._up: subprocess.Popen[bytes] | None = None
+        self._said_before = 0
+        """Bytes that earlier runs in this directory left in up.log."""
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -56,12 +59,20 @@ class Cluster:
         self.stop()
 
     def start(self) -> None:
-        """Start the processes and wait until the cluster takes writes."""
+        """Start the processes and wait until the cluster takes writes. Where it does not, none is left."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         arguments = ["up", "--nodes", str(self.nodes), "--data", str(self.directory / "cluster")]
         for key, value in self.settings.items():
             arguments += ["--set", f"{key}={value}"]
         with open(self.directory / "up.log", "ab") as log:
+            self._said_before = log.tell()
             self._up = subprocess.Popen(
                 [sys.executable, "-m", "barnabas", *arguments], stdout=log, stderr=log
             )
@@ -71,13 +82,14 @@ class Cluster:
         assert self._up is not None
         if self._up.poll() is not None:
             raise ClusterError(f"`barnabas up` ended:\n{self._tail(self.directory / 'up.log')}")
-        return "bootstrap:" in (self.directory / "up.log").read_text()
+        return b"bootstrap:" in (self.directory / "up.log").read_bytes()[self._said_before :]
 
     def stop(self) -> None:
         """Stop every process cleanly (those that do not end are killed) and remove the directory."""
         processes = [p for p in [self._up, *self._restarted.values()] if p is not None]
         for process in processes:
             process.terminate()
+            process.send_signal(signal.SIGCONT)  # one that was paused would not hear of it
         for process in processes:
             try:
                 process.wait(15)
@@ -112,7 +124,10 @@ class Cluster:
 
     def pid(self, node_id: int) -> int:
         restarted = self._restarted.get(node_id)
-        return restarted.pid if restarted is not None else int(self.node(node_id)["pid"])
+        pid: int | None = restarted.pid if restarted is not None else self.node(node_id)["pid"]
+        if pid is None:
+            raise ProcessLookupError(f"node {node_id} has ended")
+        return pid
 
     def log_text(self, node_id: int) -> str:
         return Path(self.node(node_id)["log"]).read_text(errors="replace")
@@ -154,13 +169,7 @@ class Cluster:
         if restarted is not None:
             return restarted.poll() is None
         pid = self.node(node_id)["pid"]
-        if pid is None:  # `up` has noticed its end
-            return False
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return False
-        return state != "Z"
+        return pid is not None and _runs(pid)  # None: `up` has noticed its end
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -187,3 +196,18 @@ class Cluster:
             return "\n".join(file.read_text(errors="replace").splitlines()[-lines:])
         except OSError as error:
             return str(error)
+
+
+def _runs(pid: int) -> bool:
+    """Whether any of its threads does: until the last one has ended they hold its ports and locks. (Where
+    the first one ended before, ``/proc`` calls the process a zombie.)"""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        end = select.poll()
+        end.register(descriptor, select.POLLIN)
+        return not end.poll(0)
+    finally:
+        os.close(descriptor)

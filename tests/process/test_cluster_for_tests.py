@@ -1,0 +1,55 @@
+"""`barnabas.testing.Cluster` leaves nothing behind, and believes no process too early."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.testing.cluster import Cluster, ClusterError
+from tests.process.launch import wait_until
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+FIRST_THREAD_ENDS = """
+import ctypes, sys, threading
+threading.Thread(target=sys.stdin.read).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_cluster_that_does_not_start_leaves_nothing(tmp_path: Path) -> None:
+    cluster = Cluster(1, start_timeout_s=0.0)
+    with pytest.raises(ClusterError, match=r"waited 0\.0 s for the cluster to take writes"):
+        cluster.start()
+    assert cluster._up is not None and cluster._up.poll() is not None
+    assert not cluster.directory.exists()
+
+
+def test_what_an_earlier_run_said_is_not_taken_for_this_ones(tmp_path: Path) -> None:
+    (tmp_path / "up.log").write_text("bootstrap: 127.0.0.1:9\n")
+    with pytest.raises(ClusterError, match="waited"):
+        Cluster(1, directory=tmp_path, start_timeout_s=0.0).start()
+
+
+def test_a_node_lives_as_long_as_any_of_its_threads(tmp_path: Path) -> None:
+    node = subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdin=subprocess.PIPE)
+    cluster = Cluster(1, directory=tmp_path)
+    state = {"nodes": [{"id": 1, "pid": node.pid}]}
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster/cluster.json").write_text(json.dumps(state))
+
+    def first_thread_has_ended() -> bool:
+        return ") Z " in Path(f"/proc/{node.pid}/stat").read_text()
+
+    try:
+        wait_until(first_thread_has_ended, "its first thread has ended")
+        assert cluster.is_alive(1)
+        node.kill()
+        wait_until(lambda: not cluster.is_alive(1), "it has ended")
+    finally:
+        node.kill()
+        node.communicate()
