@@ -34,6 +34,7 @@ class HelperProcess:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._closes = 0
         self.starts = 0
 
     @property
@@ -42,10 +43,13 @@ class HelperProcess:
         return None if process is None else process.pid
 
     def call(self, service: str, request: bytes) -> bytes:
-        name = service.encode()
+        name, closes = service.encode(), self._closes
         with self._lock:
             try:
                 process = self._process or self._start()
+                if self._closes != closes:  # while it started: nobody has ended it
+                    self._forget()
+                    raise HelperDied("it was ended")
                 assert process.stdin is not None and process.stdout is not None
                 _write(process.stdin, name)
                 _write(process.stdin, request)
@@ -84,6 +88,7 @@ class HelperProcess:
         return process.wait()
 
     def close(self) -> None:
+        self._closes += 1
         process = self._process
         if process is not None:
             process.kill()  # whoever waits for its answer hears of it

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,17 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 NOW = 1_750_000_000_000
 CONFIG = LogConfig(segment_bytes=20_000, cleanup_policy=("compact",))
 SERVICE = "waiting_service"
-SERVICE_TEXT = (
-    "import time\ndef serve(disk, secret):\n    return lambda request: time.sleep(1000)\n"
-)
+SERVICE_TEXT = """
+import time
+
+def serve(disk, secret):
+    def wait(request):
+        open(request, "x").close()
+        time.sleep(1000)
+
+    return wait
+"""
+"""It makes the file that the request names, and answers nothing."""
 
 
 def open_at(path: Path) -> PartitionLog:
@@ -108,16 +117,17 @@ def test_one_that_was_killed_is_started_anew(
     (tmp_path / f"{SERVICE}.py").write_text(SERVICE_TEXT)
     monkeypatch.syspath_prepend(str(tmp_path))
     helper, errors = HelperProcess(), list[str]()
+    begun = tmp_path / "begun"
 
     def call() -> None:
         try:
-            helper.call(SERVICE, b"")
+            helper.call(SERVICE, os.fsencode(begun))
         except HelperDied as error:
             errors.append(str(error))
 
     caller = threading.Thread(target=call)
     caller.start()
-    wait_until(lambda: helper.pid is not None, "it runs")
+    wait_until(begun.exists, "it works")
     os.kill(helper.pid or 0, signal.SIGKILL)
     caller.join(10)
     assert errors == ["it ended with status -9"]
@@ -128,14 +138,34 @@ def test_one_that_was_killed_is_started_anew(
     compact(open_at(tmp_path / "t"), LocalCompactor())
 
 
+def test_one_that_is_ended_while_it_starts_answers_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node's end would wait for it."""
+    (tmp_path / f"{SERVICE}.py").write_text(SERVICE_TEXT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    helper, start, begun = HelperProcess(), subprocess.Popen, tmp_path / "begun"
+
+    def end_meanwhile(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = start(*arguments, **options)
+        helper.close()
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", end_meanwhile)
+    with pytest.raises(HelperDied, match="it was ended"):
+        helper.call(SERVICE, os.fsencode(begun))
+    assert helper.pid is None and not begun.exists()
+
+
 def test_it_ends_with_its_node_whatever_it_does(tmp_path: Path) -> None:
     (tmp_path / f"{SERVICE}.py").write_text(SERVICE_TEXT)
+    begun = os.fsencode(tmp_path / "begun")
     script = (
-        "import threading\n"
+        "import os, threading, time\n"
         "from barnabas.host.helper import HelperProcess\n"
         "helper = HelperProcess()\n"
-        f"threading.Thread(target=helper.call, args=({SERVICE!r}, b'')).start()\n"
-        "while helper.pid is None: pass\n"
+        f"threading.Thread(target=helper.call, args=({SERVICE!r}, {begun!r})).start()\n"
+        f"while not os.path.exists({begun!r}): time.sleep(0.01)\n"
         "print(helper.pid, flush=True)\n"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
