@@ -81,7 +81,7 @@ def plan(
         typer.echo(f"{moving} partitions are on the way: planned from where they go", err=True)
     text = json.dumps(_document(planned), indent=1)
     if out is not None:
-        out.write_text(text + "\n")
+        _write(out, text)
     table = table_of(
         f"{len(planned)} of {len(assignment)} partitions change,"
         f" {moved_replicas({p: s.replicas for p, s in present.items()}, planned)} replicas are copied",
@@ -241,6 +241,13 @@ def read_plan(file: Path) -> dict[TopicPartition, tuple[int, ...]]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Failure(f"{file} is no plan: {error}", USAGE) from error
     return wanted
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text + "\n")
+    except OSError as error:
+        raise Failure(f"{file} cannot be written: {error.strerror}", USAGE) from error
 
 
 def _document(planned: Assignment) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from barnabas.config.meta_properties import (
 )
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
-from barnabas.host.disk import HostDisk
+from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.metadata.formatting import directories_of, format_node
 from barnabas.types import uuid_text
 
@@ -75,7 +75,7 @@ def format_directories(
             prepare=partial(first.prepare, disk, wall_ms),
         )
     except OSError as error:
-        raise Failure(f"{error.filename}: {error.strerror}") from error
+        raise Failure(sentence_of(error)) from error
     except ValueError as error:
         raise Failure(str(error)) from error
     for directory in done:
@@ -130,11 +130,14 @@ def _describe(found: dict[str, MetaProperties | None]) -> dict[str, object]:
 def load_node_file(file: Path) -> NodeConfig:
     """A node's properties, checked. Raises `Failure`."""
     try:
-        return NodeConfig.from_properties(parse_properties(file.read_text()))
+        text = file.read_text(encoding="utf-8", errors="replace")
+        return NodeConfig.from_properties(parse_properties(text))
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}") from error
     except ConfigError as error:
         raise Failure(f"{file}: {error}") from error
+    except ValueError as error:
+        raise Failure(f"{file} is no properties file: {error}") from error
 
 
 def _levels(items: list[str]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from barnabas.cli.reaching import USAGE, Bootstrap, Data
 from barnabas.cli.storage import load_node_file
 from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
-from barnabas.host.disk import HostDisk
+from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.host.network import machine_name
 from barnabas.log.errors import CorruptLogError
 from barnabas.raft.election_state import QuorumStateError
@@ -135,7 +135,7 @@ def recover_quorum(
     except (RecoveryRefusedError, QuorumStateError, CorruptSnapshotError, CorruptLogError) as error:
         raise Failure(str(error)) from error
     except OSError as error:
-        raise Failure(f"{error.filename}: {error.strerror}") from error
+        raise Failure(sentence_of(error)) from error
     print(f"node {meta.node_id} is the quorum from offset {found.end.offset} on; start it")
 
 

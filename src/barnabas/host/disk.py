@@ -37,6 +37,13 @@ _refuses_nowait = not _NOWAIT
 """Whether a file system has shown that it cannot tell what is in memory."""
 
 
+def sentence_of(error: OSError) -> str:
+    """An error of the file system for people."""
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return error.strerror or str(error)
+
+
 class HostFile(File):
     """``ports.File`` over one descriptor, which it owns."""
 
@@ -186,11 +193,13 @@ class HostDisk(Disk):
                     view = view[file.write(view) :]
                 if durable:
                     os.fsync(file.fileno())
-        except OSError:
+            os.replace(temporary, path)
+        except OSError as error:
             with suppress(OSError):  # the first error is the one to tell
                 os.unlink(temporary)
+            if error.filename is None:  # the write's own
+                error.filename = path
             raise
-        os.replace(temporary, path)
         if durable:
             self.sync_dir(os.path.dirname(path))
 
@@ -236,9 +245,11 @@ class HostDisk(Disk):
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what Java's FileLock sees
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # holds within one process, too
-        except (BlockingIOError, PermissionError):
+        except OSError as error:
             os.close(fd)
-            return False
+            if isinstance(error, (BlockingIOError, PermissionError)):
+                return False
+            raise
         self._locks[path] = fd
         return True
 

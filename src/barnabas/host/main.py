@@ -24,7 +24,7 @@ from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 from barnabas.host.collector import Collector
-from barnabas.host.disk import HostDisk
+from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
@@ -99,7 +99,7 @@ class NodeProcess:
         except (DirectoryError, ConfigError, *DAMAGES) as error:
             raise StartError(str(error)) from error
         except OSError as error:
-            raise StartError(_os_sentence(error)) from error
+            raise StartError(sentence_of(error)) from error
         self._loop.housekeeper = self._collector
         self._collector.begin()
         took_ms = (time.monotonic() - self._began) * 1000
@@ -169,7 +169,7 @@ def format_missing(config: NodeConfig, cluster_id: str) -> None:
     except DirectoryError as error:
         raise StartError(str(error)) from error
     except OSError as error:
-        raise StartError(_os_sentence(error)) from error
+        raise StartError(sentence_of(error)) from error
 
 
 def run_node(path: str, format_as: str | None = None) -> int:
@@ -193,12 +193,6 @@ def _journal() -> Journal:
         return Journal(2, level)
     except ValueError as error:
         raise StartError(f"{LOG_LEVEL_VARIABLE}: {error}") from error
-
-
-def _os_sentence(error: OSError) -> str:
-    if error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return error.strerror or str(error)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,6 +3,8 @@ the real disk says where it cannot answer."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import threading
 from pathlib import Path
@@ -65,3 +67,23 @@ def test_a_name_that_cannot_be_looked_up_is_not_called_missing(tmp_path: Path) -
     assert not disk.exists(str(tmp_path / "file" / "f"))
     with pytest.raises(OSError, match="symbolic links"):
         disk.exists(str(tmp_path / "loop" / "meta.properties"))
+
+
+def test_what_cannot_be_put_in_its_place_leaves_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "f" / "g").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        HostDisk().write_atomic(str(tmp_path / "f"), b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_lock_that_the_file_system_does_not_know_costs_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="No locks"):
+        HostDisk().try_lock(str(tmp_path / ".lock"))
+    assert os.listdir("/proc/self/fd") == before

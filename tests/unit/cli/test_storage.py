@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from barnabas.cli.failure import Failure
 from barnabas.cli.storage import app
 from barnabas.config.meta_properties import read_meta_properties
 from barnabas.host.disk import HostDisk
@@ -58,3 +61,25 @@ def test_a_metadata_directory_counts_as_formatted_when_it_says_who_votes(
     assert read_meta_properties(disk, str(directory)) is None
     _format(file, "--standalone")
     assert disk.exists(first_snapshot_path(str(directory)))
+
+
+def test_a_disk_that_takes_nothing_is_named_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    file = tmp_path / "server.properties"
+    file.write_text(f"{CONTROLLER}log.dirs={tmp_path}/1\n")
+    monkeypatch.setattr(os, "fsync", refuse)
+    words = ["format", "--cluster-id", CLUSTER_ID, "--standalone", str(file)]
+    failed = CliRunner().invoke(app, words).exception
+    assert isinstance(failed, Failure)
+    assert re.fullmatch(rf"{tmp_path}/1/\S+: No space left on device", str(failed))
+
+
+@pytest.mark.parametrize("noise", [b"log.dirs=\xff\xfe", b"a=\\u12"])
+def test_a_file_of_noise_is_one_sentence(tmp_path: Path, noise: bytes) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(noise)
+    assert isinstance(CliRunner().invoke(app, ["info", str(file)]).exception, Failure)
