@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +84,30 @@ def test_lines_go_in_and_come_out(run: Command, tmp_path: Path) -> None:
     assert [g["group_id"] for g in json.loads(run("groups", "list", "--json"))] == ["g"]
     assert len(run("consume", "lines", "--group", "h", "--exit").split()) == 10_000
     assert run("consume", "lines", "--group", "h", "--exit") == ""
+
+
+def test_who_reads_no_further_leaves_the_group_at_once(
+    run: Command, cluster: Cluster, tmp_path: Path
+) -> None:
+    run("topics", "create", "unread", "-p", "1", "-r", "3")
+    file = tmp_path / "lines"
+    file.write_text("".join(f"{number:0100}\n" for number in range(5000)))  # more than a pipe takes
+    run("produce", "unread", str(file))
+    command = [sys.executable, "-m", "barnabas", "consume", "unread", "-g", "readers", "-f"]
+    reader = subprocess.Popen(
+        [*command, *run.where], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert reader.stdout is not None and reader.stderr is not None
+        assert int(reader.stdout.readline()) == 0
+        reader.stdout.close()
+        assert reader.stderr.read() == b""
+        assert reader.wait(30) == 1
+    finally:
+        reader.kill()
+        reader.wait()
+        reader.stderr.close()
+    assert json.loads(run("groups", "describe", "readers", "--json"))["members"] == []
 
 
 def levels(run: Command) -> dict[str, int]:

@@ -99,6 +99,9 @@ def pump(
                 break
     except KeyboardInterrupt:
         pass  # the usual way to end it
+    except OSError:  # nobody reads on: the others of a group need not wait for this member
+        consumer.close()
+        raise
     consumer.close()
 
 
