@@ -45,7 +45,8 @@ def find_quorum(cluster_id: str, servers: Sequence[Endpoint]) -> OtherQuorum | N
     """The quorum to which one of `servers` belongs under `cluster_id`; None where none does or nobody
     answers. Blocks."""
     loop = new_loop()
-    channels = Channels(HostPorts(loop, Journal(level="error")), "barnabas-format")
+    ports = HostPorts(loop, Journal(level="error"))
+    channels = Channels(ports, "barnabas-format")
     found: list[OtherQuorum | None] = []
 
     def on_done(quorum: OtherQuorum | None) -> None:
@@ -53,9 +54,13 @@ def find_quorum(cluster_id: str, servers: Sequence[Endpoint]) -> OtherQuorum | N
         loop.stop()
 
     loop.call_soon(look_around, channels, cluster_id, servers, on_done)
-    loop.run_forever()
-    channels.close()
-    loop.close()
+    try:
+        loop.run_forever()
+    finally:
+        channels.close()
+        ports.network.abort_all()
+        ports.stop(wait=False)
+        loop.close()
     return found[0]
 
 

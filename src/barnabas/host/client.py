@@ -92,10 +92,13 @@ class Connected:
         """End all connections. Whatever was not flushed is lost."""
         if self._loop.is_closed():
             return
-        self.client.close()
-        self.run_for(0)
-        self._ports.stop(wait=False)
-        self._loop.close()
+        try:
+            self.client.close()
+            self.run_for(0)
+        finally:
+            self._ports.network.abort_all()
+            self._ports.stop(wait=False)
+            self._loop.close()
 
     # -- running ---------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ class HostNetwork:
         self._background = background
         self._connections: dict[HostConnection, None] = {}
         self._listeners: dict[HostListener, None] = {}
+        self._attempts: dict[_Attempt, None] = {}
 
     # -- ports.Network -----------------------------------------------------------------------------
 
@@ -103,9 +104,11 @@ class HostNetwork:
         return {"connections": len(self._connections), **self.traffic.describe()}
 
     def abort_all(self) -> None:
-        """Close every listener and connection at once: the node ends."""
+        """Close every listener and connection at once, also those being opened: the node ends."""
         for listener in list(self._listeners):
             listener.close()
+        for attempt in list(self._attempts):
+            attempt.abort()
         for connection in list(self._connections):
             connection.abort()
 
@@ -128,6 +131,12 @@ class HostNetwork:
         connection = HostConnection(self, sock, peer, receiver, forget)
         self._connections[connection] = None
         connection.start()
+
+    def note_attempt(self, attempt: _Attempt) -> None:
+        self._attempts[attempt] = None
+
+    def forget_attempt(self, attempt: _Attempt) -> None:
+        self._attempts.pop(attempt, None)
 
     def forget_listener(self, listener: HostListener) -> None:
         self._listeners.pop(listener, None)
@@ -257,12 +266,18 @@ class _Attempt:
         sock.setblocking(False)
         code = sock.connect_ex(address)
         if code in (0, errno.EINPROGRESS):
+            self._network.note_attempt(self)
             self._loop.add_writer(sock.fileno(), self._on_writable)
             self._timeout = self._loop.call_later(
                 limits.CONNECT_TIMEOUT_MS / 1000, self._on_timeout
             )
         else:
             self._fail(OSError(code, os.strerror(code)))
+
+    def abort(self) -> None:
+        """Once begun."""
+        self._take().close()
+        self._loop.call_soon(self._receiver.on_closed, None)
 
     def _on_writable(self) -> None:
         sock = self._take()
@@ -285,6 +300,7 @@ class _Attempt:
     def _take(self) -> socket.socket:
         assert self._socket is not None
         sock, self._socket = self._socket, None
+        self._network.forget_attempt(self)
         self._loop.remove_writer(sock.fileno())
         if self._timeout is not None:
             self._timeout.cancel()

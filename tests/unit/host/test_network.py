@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import select
 import socket
@@ -213,6 +214,24 @@ def test_a_reset_between_two_looks_at_a_new_connection_is_told(
     assert (client.is_connected, world.faults) == (False, [])
 
 
+def test_the_end_closes_what_is_being_opened_too(world: World) -> None:
+    """A listener with a full queue answers nobody."""
+    with socket.socket() as silent, socket.socket() as first, socket.socket() as second:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        for fills in (first, second):
+            fills.setblocking(False)
+            fills.connect_ex(silent.getsockname())
+        before = os.listdir("/proc/self/fd")
+        client = Recorder()
+        world.network.connect(Endpoint("127.0.0.1", silent.getsockname()[1]), client)
+        assert len(os.listdir("/proc/self/fd")) == len(before) + 1
+        world.network.abort_all()
+        assert os.listdir("/proc/self/fd") == before
+        world.until(lambda: client.ends == [None])
+    assert not client.is_connected
+
+
 def test_a_name_is_resolved_and_its_addresses_are_tried_in_turn(world: World) -> None:
     server, client = Recorder(), Recorder()
     listener = world.network.listen(LOOPBACK, lambda: server)
@@ -222,7 +241,11 @@ def test_a_name_is_resolved_and_its_addresses_are_tried_in_turn(world: World) ->
     assert client.connection.peer.host == "localhost"
 
 
-def test_an_unknown_name_ends_in_an_error(world: World) -> None:
+def test_an_unknown_name_ends_in_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)  # a server of names may be slow to say so
     client = Recorder()
     world.network.connect(Endpoint("no-such-host.invalid", 9), client)
     world.until(lambda: bool(client.ends))
