@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from barnabas.host.loop import Loop
 
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 
 
 def run_until(loop: Loop, condition: Callable[[], bool]) -> None:
