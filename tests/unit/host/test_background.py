@@ -162,7 +162,7 @@ def test_brief_jobs_are_done_at_once_when_enough_of_them_were_brief(loop: Loop) 
     while not watched or not background._brevity["disk"].is_expected:
         watched += 1  # more of them where the machine is busy
         background.run_brief("disk", job, told.append)
-        run_until(loop, lambda: len(told) == watched)
+        run_until(loop, lambda count=watched: len(told) == count)  # type: ignore[misc]
     assert watched >= limits.JOBS_BRIEF_WATCHED
     assert threading.get_ident() not in told
     background.run_brief("disk", job, told.append)
