@@ -41,6 +41,9 @@ READ_COMMITTED = 1
 BACKOFF_MS_MIN = 20.0
 BACKOFF_MS_MAX = 500.0
 CREATION_MS = 15_000.0
+SETTLED_MS = 3_000.0
+"""How long an answer that says records are gone is asked for again before it is believed: a broker may
+lag, or not know yet that it leads no more."""
 
 TRANSIENT = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE}
 """Errors that a new leader or a little time heals. A topic that is not there is an answer."""
@@ -247,6 +250,10 @@ class Cluster:
         """Who leads `partition` as far as this object knows; asks where it does not know."""
         topic = self.topic(partition.topic)
         return None if topic is None else topic.leaders.get(partition.partition)
+
+    def ask_another(self) -> None:
+        """Have the next question to any broker go to another than the last."""
+        self._turn += 1
 
     def forget(self, topic: str) -> None:
         """What is known of `topic` has proved wrong."""

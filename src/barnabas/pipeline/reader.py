@@ -3,7 +3,8 @@
 Fetches go straight to the leader, the next one on its way while the last is decoded. A leader that
 dies or moves is looked up again and the fetch goes on where it was; a range is given up when
 nothing came for the cluster's whole patience. Where records of the range are gone
-(`OFFSET_OUT_OF_RANGE`), the task fails, or with ``failOnDataLoss=false`` goes on behind the gap.
+(`OFFSET_OUT_OF_RANGE`, a log that has lost its end, a deleted topic), the task fails, or with
+``failOnDataLoss=false`` goes on behind the gap.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from barnabas.pipeline.cluster import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
+    SETTLED_MS,
     TRANSIENT,
     Cluster,
     Patience,
 )
 from barnabas.pipeline.connection import Answer, BlockingConnection
-from barnabas.pipeline.errors import DataLossError
+from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
 from barnabas.record.batch import iterate
@@ -125,14 +127,13 @@ class RangeReader:
         ]
 
     def _idle(self, partition: fetch_response.PartitionData) -> None:
-        """Nothing came though the range goes on: a new leader that has yet to catch up with what
-        it may show, or a log that has lost its end."""
+        """Nothing came though the range goes on: a leader that leads no more and has not heard of
+        it, a new one that has yet to catch up with what it may show, or a log that lost its end."""
         if partition.high_watermark < self.what.end:
-            self._patience.wait(
-                f"{self.what}: the leader shows records up to {partition.high_watermark} only"
-            )
+            why = f"the leader shows records up to {partition.high_watermark} only"
         else:
-            self._patience.wait(f"{self.what}: no record at {self.position}")
+            why = "no record comes"
+        self._retry(why, perhaps_lost=True)
 
     def _next_answer(self) -> fetch_response.PartitionData | None:
         """The partition's part of the next fetch response, or None where it is to be asked again."""
@@ -157,21 +158,32 @@ class RangeReader:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._skip_loss()
         elif code in TRANSIENT or code in GONE:
-            self._retry(code.name)
+            self._retry(code.name, perhaps_lost=code in GONE)
         else:
             raise KafkaError(code, f"fetching {self.what} at {self.position}")
         return None
 
-    def _retry(self, error: object) -> None:
+    def _retry(self, error: object, *, perhaps_lost: bool = False) -> None:
+        """Wait, to ask who leads and fetch again. With the patience over, what is `perhaps_lost` is
+        looked for once more: where it is gone, no further try would bring it."""
         self._cluster.forget(self.what.topic)
-        self._patience.wait(f"{self.what} at {self.position}: {error}")
+        try:
+            self._patience.wait(f"{self.what} at {self.position}: {error}")
+        except ClusterUnreachableError:
+            bounds = self._bounds() if perhaps_lost else (self.position, self.position + 1)
+            if bounds is not None and bounds[1] > self.position:
+                raise
+            self._lose(bounds)
 
     def _send(self) -> tuple[BlockingConnection, Answer] | None:
         """Submit the next fetch; None where the partition has no leader yet (after a wait)."""
         leader = self._cluster.leader(self.what.of)
         topic = self._cluster.topic(self.what.topic)
         if leader is None or topic is None:
-            self._retry("it has no leader" if topic is not None else "no such topic")
+            if topic is not None and self.what.partition in topic.partitions:
+                self._retry("it has no leader")
+            else:
+                self._retry("no such topic", perhaps_lost=True)
             return None
         fetch: FetchOptions = self._fetch
         request = fetch_request.FetchRequest(
@@ -198,22 +210,43 @@ class RangeReader:
         timeout_ms = self._cluster.request_timeout_ms + fetch.wait_ms_max
         return connection, connection.submit(request, timeout_ms=timeout_ms)
 
+    def _bounds(self) -> tuple[int, int] | None:
+        """Where the log begins and ends now; None where the partition was deleted."""
+        of = self.what.of
+        earliest = self._cluster.list_offsets({of: EARLIEST}).get(of)
+        latest = self._cluster.list_offsets({of: LATEST}).get(of)
+        return None if earliest is None or latest is None else (earliest.offset, latest.offset)
+
     def _skip_loss(self) -> None:
         """The offset is not in the log: fail, or go on where the log begins."""
-        of = self.what.of
-        earliest = self._cluster.list_offsets({of: EARLIEST})[of].offset
-        latest = self._cluster.list_offsets({of: LATEST})[of].offset
-        if earliest <= self.position <= latest:
-            self._retry("the leader has moved")  # a follower answered, or the log came back
-            return
+        patience = Patience(min(self._cluster.patience_ms, SETTLED_MS))
+        while True:
+            self._cluster.forget(self.what.topic)  # who said so may lead no more
+            bounds = self._bounds()
+            if bounds is not None and bounds[0] <= self.position <= bounds[1]:
+                self._retry("the leader has moved")  # a follower answered, or the log came back
+                return
+            if bounds is not None and bounds[0] > self.position:
+                break
+            try:
+                patience.wait("the log ends before it")
+            except ClusterUnreachableError:
+                break
+        self._lose(bounds)
+
+    def _lose(self, bounds: tuple[int, int] | None) -> None:
+        """Records at `position` are gone. Raises `DataLossError`, or goes on behind them."""
+        log_now = f"the log has [{bounds[0]}, {bounds[1]})" if bounds else "it was deleted"
         text = (
-            f"{of}: records from offset {self.position} are gone, the log has"
-            f" [{earliest}, {latest}); set failOnDataLoss to false to go on without them"
+            f"{self.what.of}: records from offset {self.position} are gone, {log_now};"
+            " set failOnDataLoss to false to go on without them"
         )
         if self._fail_on_data_loss:
             raise DataLossError(text)
         log.warning("%s", text)
-        self.position = min(earliest, self.what.end) if earliest > self.position else self.what.end
+        begin = bounds[0] if bounds else 0
+        self.position = min(begin, self.what.end) if begin > self.position else self.what.end
+        self._patience.renew()
 
 
 def end_of_run(records: Buffer, start: int) -> int:

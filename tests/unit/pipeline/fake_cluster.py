@@ -86,6 +86,9 @@ class FakeCluster:
     def forget(self, topic: str) -> None:
         """There is nothing to learn anew."""
 
+    def ask_another(self) -> None:
+        """There is no other."""
+
     def init_producer_id(self) -> tuple[int, int]:
         self._next_producer += 1
         return self._next_producer, 0
