@@ -37,8 +37,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from barnabas.pipeline.cluster import SETTLED_MS, Patience
 from barnabas.pipeline.connection import now_ms
-from barnabas.pipeline.errors import DataLossError
+from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
 from barnabas.pipeline.offsets import (
     OffsetsJson,
     PartitionOffsets,
@@ -138,6 +139,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self.schema = schema
         self._final: PartitionOffsets | None = None
         self._triggered_ms: float | None = None
+        self._known_behind: set[TopicPartition] = set()
+        """Partitions that are gone, or end before where the query is, and were asked for enough."""
 
     # -- planning, in the driver -----------------------------------------------------------------
 
@@ -163,11 +166,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetsJson:
         begin = from_json(start)
-        end = dict(self._final) if self._final is not None else self._latest()
+        if self._final is not None and behind(begin, self._final) <= self._known_behind:
+            end = dict(self._final)
+        else:
+            end = self._latest_known(begin)
         self._check_not_behind(begin, end)
         for each in begin:
-            # A deleted partition stays where it was; it is no news, and no reason to go back.
-            end[each] = max(end.get(each, 0), begin[each])
+            # A deleted partition stays where it was. A log that ends before was made anew, or has
+            # lost its end: what it takes in from now on is read, as by Spark's own connector.
+            end.setdefault(each, begin[each])
         fresh = sorted(end.keys() - begin.keys())
         if fresh:
             first = earliest(self.options.cluster.connect(), fresh, self.options)
@@ -188,12 +195,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         if self._triggered_ms is None:
             self._triggered_ms = now_ms()
         waited_ms = now_ms() - self._triggered_ms
-        waiting = sum(end[each] - begin[each] for each in end)
+        waiting = sum(max(end[each] - begin[each], 0) for each in end)
         return waiting < rows_min and waited_ms < self.options.trigger_delay_ms_max
 
     def _latest(self) -> PartitionOffsets:
         cluster = self.options.cluster.connect()
         return latest(cluster, partitions_of(cluster, self.options.subscription), self.options)
+
+    def _latest_known(self, begin: PartitionOffsets) -> PartitionOffsets:
+        """As `_latest`. What says that records are gone is asked for again, and of other brokers."""
+        cluster = self.options.cluster.connect()
+        patience = Patience(min(cluster.patience_ms, SETTLED_MS))
+        while True:
+            end = self._latest()
+            gone = behind(begin, end)
+            self._known_behind &= gone
+            if gone <= self._known_behind:
+                break
+            try:
+                patience.wait("a log ends before where the query is")
+            except ClusterUnreachableError:
+                break
+            cluster.ask_another()
+        self._known_behind = gone
+        if self._final is not None:
+            self._final = dict(end)
+        return end
 
     def _check_not_behind(self, begin: PartitionOffsets, end: PartitionOffsets) -> None:
         """A log that ends before where the query is has lost what the query had read or planned."""
@@ -251,3 +278,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def stop(self) -> None:
         self.options.cluster.connect().close()
+
+
+def behind(begin: PartitionOffsets, end: PartitionOffsets) -> set[TopicPartition]:
+    """Partitions that are not in `end`, or end before where the query is."""
+    return {each for each, offset in begin.items() if end.get(each, -1) < offset}

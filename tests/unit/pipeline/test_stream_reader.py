@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
-from barnabas.pipeline import source
+from barnabas.pipeline import places, source
 from barnabas.pipeline.cluster import Cluster
 from barnabas.pipeline.errors import DataLossError, OptionError
+from barnabas.pipeline.offsets import PartitionOffsets, from_json
 from barnabas.pipeline.options import ClusterOptions, SourceOptions, Subscription
 from barnabas.pipeline.source import BatchReader, StreamReader, record_schema
 from barnabas.types import TopicPartition
@@ -38,6 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster(2)
+    fake.patience_ms = 30.0
     monkeypatch.setattr(Cluster, "shared", lambda *_, **__: fake)
     return fake
 
@@ -138,7 +140,55 @@ def test_a_log_that_ends_earlier_is_data_loss(cluster: FakeCluster) -> None:
             lenient.prepareForTriggerAvailableNow()
         with pytest.raises(DataLossError, match="t-1 ends at 3, the query is at 8"):
             reader.latestOffset(at(10, 8), ALL)
-        assert lenient.latestOffset(at(9, 8), ALL) == at(10, 8)
+        end = lenient.latestOffset(at(9, 8), ALL)
+        assert end == at(10, 3)
+        assert ranges(lenient, at(9, 8), end) == ["t-0 [9, 10)"]
+
+
+def test_a_topic_made_anew_is_read_on_where_loss_is_allowed(cluster: FakeCluster) -> None:
+    has(cluster, 10, 3)
+    lenient = stream(fail_on_data_loss=False, rows_per_trigger_max=1_000)
+    end = lenient.latestOffset(at(10, 800), ReadMaxRows(1_000))
+    has(cluster, 10, 7)
+    later = lenient.latestOffset(end, ReadMaxRows(1_000))
+    assert ranges(lenient, end, later) == ["t-1 [3, 7)"]
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_broker_that_lags_is_no_data_loss(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, available_now: bool
+) -> None:
+    cluster.patience_ms = 20_000.0
+    has(cluster, 10, 20)
+    true, answers = places.latest, [at(10), at(9, 20), at(10, 4)]
+
+    def lagging(*arguments: Any) -> PartitionOffsets:
+        return from_json(answers.pop(0)) if answers else true(*arguments)
+
+    monkeypatch.setattr(source, "latest", lagging)
+    for lenient in (False, True):
+        reader = stream(fail_on_data_loss=not lenient)
+        if available_now:
+            reader.prepareForTriggerAvailableNow()
+        assert reader.latestOffset(at(10, 12), ALL) == at(10, 20)
+        answers[:] = [at(10), at(9, 20), at(10, 4)]
+
+
+def test_what_is_gone_is_waited_for_once(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has(cluster, 10, 20)
+    asked: list[str] = []
+    monkeypatch.setattr(cluster, "ask_another", lambda: asked.append("another"))
+    reader = stream(fail_on_data_loss=False)
+    reader.prepareForTriggerAvailableNow()
+    gone = {"t": {"0": 9, "1": 20}, "u": {"0": 5}}
+    end = reader.latestOffset(gone, ALL)
+    assert end == {"t": {"0": 10, "1": 20}, "u": {"0": 5}}
+    times = len(asked)
+    has(cluster, 50, 60)
+    assert times > 0 and reader.latestOffset(end, ALL) == end
+    assert len(asked) == times
 
 
 def test_a_deleted_topic_is_data_loss(cluster: FakeCluster) -> None:
@@ -149,7 +199,6 @@ def test_a_deleted_topic_is_data_loss(cluster: FakeCluster) -> None:
 
 
 def test_a_query_does_not_begin_on_a_topic_that_is_not_there(cluster: FakeCluster) -> None:
-    cluster.patience_ms = 30.0
     missing = Subscription(topics=("t", "u"))
     with pytest.raises(OptionError, match="u does not exist"):
         stream(subscription=missing).initialOffset()
