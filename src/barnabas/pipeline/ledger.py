@@ -26,7 +26,7 @@ from typing import Any
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
 from barnabas.pipeline.publish import Identity, Outgoing, next_sequence
-from barnabas.pipeline.staging import Store
+from barnabas.pipeline.staging import HALF_WRITTEN, Store
 from barnabas.types import TopicPartition
 
 COMMITTED = "committed.json"
@@ -205,10 +205,15 @@ class Ledger:
         self.clear(manifest.batch)
 
     def clear(self, up_to: int) -> None:
-        """Remove manifests and staged files of batches up to and with `up_to`."""
+        """Remove manifests and staged files of batches up to and with `up_to`, also where the driver
+        that was writing one was killed."""
         for name in self.store.names(self._name()):
-            number = name.removesuffix(MANIFEST)
-            if number != name and number.isdigit() and int(number) <= up_to:
+            number, _, rest = name.partition(".")
+            if number.isdigit():
+                old = f".{rest}".startswith(MANIFEST) and int(number) <= up_to
+            else:
+                old = name.startswith(COMMITTED) and name.endswith(HALF_WRITTEN)
+            if old:
                 self.store.delete(self._name(name))
         for name in self.store.names(self._name(STAGED)):
             number = name.partition("-")[0]

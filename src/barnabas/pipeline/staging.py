@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Protocol
 from urllib.parse import unquote, urlparse
 
@@ -19,6 +20,9 @@ import pyarrow.fs as pafs
 
 from barnabas.pipeline.errors import StagingError
 from barnabas.types import Buffer
+
+HALF_WRITTEN = ".tmp"
+"""How the name of a file ends that is not what it is to be yet. A process that is killed leaves it."""
 
 
 class Store(Protocol):
@@ -53,15 +57,21 @@ class DirectoryStore:
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)
 
-    def _write_beside(self, path: str, parts: Sequence[Buffer]) -> str:
+    @contextmanager
+    def _written_beside(self, path: str, parts: Sequence[Buffer]) -> Iterator[str]:
+        """The parts in a file of their own, which is gone afterwards if it has no other name."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        beside = f"{path}.{uuid.uuid4().hex}.tmp"
-        with open(beside, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        return beside
+        beside = f"{path}.{uuid.uuid4().hex}{HALF_WRITTEN}"
+        try:
+            with open(beside, "wb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            yield beside
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(beside)
 
     def _sync_directory(self, path: str) -> None:
         descriptor = os.open(os.path.dirname(path), os.O_RDONLY)
@@ -72,18 +82,17 @@ class DirectoryStore:
 
     def write(self, name: str, parts: Sequence[Buffer]) -> None:
         path = self._path(name)
-        os.replace(self._write_beside(path, parts), path)
+        with self._written_beside(path, parts) as beside:
+            os.replace(beside, path)
         self._sync_directory(path)
 
     def write_new(self, name: str, parts: Sequence[Buffer]) -> bool:
         path = self._path(name)
-        beside = self._write_beside(path, parts)
-        try:
-            os.link(beside, path)
-        except FileExistsError:
-            return False
-        finally:
-            os.unlink(beside)
+        with self._written_beside(path, parts) as beside:
+            try:
+                os.link(beside, path)
+            except FileExistsError:
+                return False
         self._sync_directory(path)
         return True
 
