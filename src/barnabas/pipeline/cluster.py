@@ -237,11 +237,11 @@ class Cluster:
         return self._topics.get(name) or self.topics([name], create=create).get(name)
 
     def partition_count(self, name: str) -> int:
-        """How many partitions a topic to write to has; brokers may create it, which takes them a
+        """How many partitions a topic to write to has now; brokers may create it, which takes them a
         moment. Raises `ClusterUnreachableError` where it does not come into being."""
         patience = Patience(min(self.patience_ms, CREATION_MS))
         while True:
-            found = self.topic(name, create=True)
+            found = self.topics([name], create=True).get(name)
             if found is not None:
                 return len(found.partitions)
             patience.wait(f"topic {name!r} does not exist and is not created")

@@ -27,6 +27,17 @@ def now_ms() -> float:
     return time.monotonic() * 1000
 
 
+def open_socket(endpoint: Endpoint, timeout_s: float) -> socket.socket:
+    """A connected socket. One that its peer ends at once may refuse to be set up."""
+    connected = socket.create_connection(endpoint, timeout=timeout_s)
+    try:
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError:
+        connected.close()
+        raise
+    return connected
+
+
 class Answer:
     """A request under way; `BlockingConnection.wait` fills it."""
 
@@ -48,12 +59,11 @@ class BlockingConnection:
         self._later: deque[Callable[[], None]] = deque()
         self._client = ClientConnection(endpoint, client_id, self._on_end, self._later.append)
         try:
-            self._socket = socket.create_connection(endpoint, timeout=timeout_ms / 1000)
+            self._socket = open_socket(endpoint, timeout_ms / 1000)
         except ConnectionRefusedError as error:
             raise ChannelError("refused", f"nobody listens at {endpoint}") from error
         except OSError as error:
             raise ChannelError("closed", f"no connection to {endpoint}: {error}") from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._client.on_connected(self)
 
     def __repr__(self) -> str:
@@ -66,6 +76,8 @@ class BlockingConnection:
     def submit(self, request: Message, *, timeout_ms: float) -> Answer:
         """Send `request`, in the highest version both sides speak; `wait` gives its answer."""
         answer = Answer(now_ms() + timeout_ms)
+        if not self.is_over:
+            self._socket.settimeout(timeout_ms / 1000)
         self._client.submit(InFlight(request, answer.take, answer.deadline_ms, None))
         return answer
 
