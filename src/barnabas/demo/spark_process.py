@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -43,6 +44,8 @@ class SparkProcess:
         self.log_file = directory / "spark.log"
         self.latest: dict[str, dict[str, Any]] = {}
         self._heard = threading.Condition()
+        self._is_silent = False
+        """Whether it has closed its output, as it does when it ends."""
         with open(self.log_file, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "barnabas.demo.job", str(directory)],
@@ -63,11 +66,16 @@ class SparkProcess:
                 said = json.loads(line)
             except ValueError:
                 continue  # something in the JVM wrote to stdout
+            if not isinstance(said, dict) or "event" not in said:
+                continue
             with self._heard:
                 self.latest[said["event"]] = said
                 if said["event"] == "finished":
                     self.latest["progress"] = said
                 self._heard.notify_all()
+        with self._heard:
+            self._is_silent = True
+            self._heard.notify_all()
 
     def tell(self, **fields: Any) -> None:
         """One line for the job."""
@@ -76,8 +84,13 @@ class SparkProcess:
             self._process.stdin.write(json.dumps(fields) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
+            self._await_end()
             self.check()
             raise
+
+    def _await_end(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_S)
 
     def check(self) -> None:
         """Raises `JobFailedError` where the job has ended with an error."""
@@ -88,8 +101,10 @@ class SparkProcess:
     def heard(self, event: str, wait_s: float = 0.0) -> dict[str, Any] | None:
         """What the job said last of `event`, waiting for a first time up to `wait_s`."""
         with self._heard:
-            self._heard.wait_for(lambda: event in self.latest, wait_s)
+            self._heard.wait_for(lambda: event in self.latest or self._is_silent, wait_s)
         if event not in self.latest:
+            if self._is_silent:
+                self._await_end()
             self.check()
         return self.latest.get(event)
 
