@@ -74,7 +74,8 @@ def offsets_at(
     *,
     starting: bool,
 ) -> PartitionOffsets:
-    """The offset of `place` in each of `partitions`. Raises `OptionError`."""
+    """The offset of `place` in each of `partitions`, of all of them: one that is left out would not be
+    read, or from somewhere else. Raises `OptionError`."""
     isolation = options.fetch.isolation
     match place:
         case Everywhere(timestamp):
@@ -85,23 +86,37 @@ def offsets_at(
         case AtOffsets(offsets):
             check_covers(offsets, partitions, "offsets")
             wanted = {each: offsets[each] for each in partitions if offsets[each] < 0}
-    found = cluster.list_offsets(wanted, isolation=isolation)
+    found = offsets_of_all(cluster, wanted, isolation)
     resolved: PartitionOffsets = {}
     for each in partitions:
         if isinstance(place, AtOffsets) and place.offsets[each] >= 0:
             resolved[each] = place.offsets[each]
-        elif each in found:
-            resolved[each] = found[each].offset
-    absent = [each for each in partitions if resolved.get(each, 0) < 0]
+        else:
+            resolved[each] = found[each]
+    absent = [each for each in partitions if resolved[each] < 0]
     if absent:
         if starting and options.without_timestamp == "error":
             raise OptionError(
                 f"{absent[0]} has no record at or after the starting timestamp; set"
                 " startingOffsetsByTimestampStrategy to latest to begin at its end"
             )
-        latest = cluster.list_offsets(dict.fromkeys(absent, LATEST), isolation=isolation)
-        resolved.update({each: latest[each].offset for each in absent if each in latest})
+        resolved |= offsets_of_all(cluster, dict.fromkeys(absent, LATEST), isolation)
     return resolved
+
+
+def offsets_of_all(cluster: Cluster, wanted: PartitionOffsets, isolation: int) -> PartitionOffsets:
+    """The offset at each time that is wanted. Its leader may not have heard yet of a topic that
+    was just created. Raises `OptionError`."""
+    patience = Patience(min(cluster.patience_ms, KNOWN_MS))
+    while True:
+        found = cluster.list_offsets(wanted, isolation=isolation)
+        missing = sorted(wanted.keys() - found.keys())
+        if not missing:
+            return {each: at.offset for each, at in found.items()}
+        try:
+            patience.wait(f"{missing[0]} does not exist")
+        except ClusterUnreachableError as error:
+            raise OptionError(f"{missing[0]} does not exist") from error
 
 
 def check_covers(

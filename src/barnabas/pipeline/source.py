@@ -116,11 +116,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         partitions = partitions_at_start(cluster, options.subscription)
         start = offsets_at(cluster, options.starting, partitions, options, starting=True)
         end = offsets_at(cluster, options.ending, partitions, options, starting=False)
-        ranges = [
-            Range(each.topic, each.partition, start[each], end[each])
-            for each in partitions
-            if each in start and each in end
-        ]
+        ranges = [Range(each.topic, each.partition, start[each], end[each]) for each in partitions]
         pieces = cut_ranges(
             ranges, partitions_min=options.partitions_min, rows_max=options.rows_per_task_max
         )

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
 from barnabas.pipeline import places, source
-from barnabas.pipeline.cluster import Cluster
+from barnabas.pipeline.cluster import LATEST, Cluster, OffsetAt
 from barnabas.pipeline.errors import DataLossError, OptionError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json
-from barnabas.pipeline.options import ClusterOptions, SourceOptions, Subscription
+from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions, Subscription
 from barnabas.pipeline.source import BatchReader, StreamReader, record_schema
 from barnabas.types import TopicPartition
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
@@ -215,3 +215,29 @@ def test_a_pattern_may_match_nothing_yet(cluster: FakeCluster) -> None:
     assert reader.initialOffset() == {}
     assert reader.latestOffset({}, ALL) == {}
     assert reader.partitions({}, {}) == []
+
+
+def test_a_partition_whose_leader_has_not_heard_of_it_is_not_left_out(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Left out of the first offsets it would be read from its beginning later, or by a batch never."""
+    cluster.patience_ms = 2_000.0
+    has(cluster, 10, 20)
+    true, silent = cluster.list_offsets, [2]
+
+    def unaware(at: dict[TopicPartition, int], **more: int) -> dict[TopicPartition, OffsetAt]:
+        found = true(at, **more)
+        if silent[0]:
+            silent[0] -= 1
+            found.pop(TopicPartition("t", 1))
+        return found
+
+    monkeypatch.setattr(cluster, "list_offsets", unaware)
+    assert stream(starting=Everywhere(LATEST)).initialOffset() == at(10, 20)
+    silent[0] = 2
+    reader = BatchReader(options(), record_schema(include_headers=False))
+    assert [str(each.what) for each in reader.partitions()] == ["t-0 [0, 10)", "t-1 [0, 20)"]
+    silent[0] = 1_000_000
+    cluster.patience_ms = 30.0
+    with pytest.raises(OptionError, match="t-1 does not exist"):
+        reader.partitions()
