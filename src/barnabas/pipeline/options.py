@@ -123,7 +123,9 @@ class SinkOptions:
     version: int | None = None
     codec: int = 0
     batch_bytes_max: int = 512 << 10
-    inline_bytes_max: int = 8 << 20
+    inline_bytes_max: int = 4 << 20
+    """What a task hands to the driver itself: Spark takes 1 GiB of all tasks together, and has 200 of
+    them behind a shuffle, where nothing else is configured."""
     produce_timeout_ms: int = 30_000
 
 
@@ -328,7 +330,14 @@ def boolean(options: Options, name: str, default: bool) -> bool:
 
 
 MINUTE_MS = 60_000
-UNITS_MS = {"ms": 1, "s": 1000, "m": MINUTE_MS, "min": MINUTE_MS, "h": 60 * MINUTE_MS}
+UNITS_MS = {
+    "ms": 1,
+    "s": 1000,
+    "m": MINUTE_MS,
+    "min": MINUTE_MS,
+    "h": 60 * MINUTE_MS,
+    "d": 1440 * MINUTE_MS,
+}
 
 
 def duration_ms(options: Options, name: str, default: int) -> int:
