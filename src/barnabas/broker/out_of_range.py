@@ -62,7 +62,10 @@ class OutOfRange:
         log = partition.log
         if log is None:
             return
-        action = resolve_out_of_range(log.log_end_offset, leader.start, leader.end)
+        sound_end = log.log_end_offset
+        if log.last_epoch > partition.leader_epoch:
+            _, sound_end = log.epochs.end_of(partition.leader_epoch, sound_end)
+        action = resolve_out_of_range(log.log_end_offset, sound_end, leader.start, leader.end)
         self._ports.log(
             "warning",
             "fetcher.out_of_range",

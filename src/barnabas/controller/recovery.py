@@ -276,6 +276,8 @@ class Recovery:
             inquiry.waiting.pop(broker, None)
             position = told.get((at[0].name, at[1]))
             if position is not None:
+                if position.epoch > at[0].leader_epoch[at[1]]:  # nobody has led in it: it rotted
+                    position = Position(-1, position.offset)
                 inquiry.answers[broker] = position
             if not inquiry.waiting:
                 complete.append(inquiry)

@@ -87,11 +87,13 @@ class OutOfRange(NamedTuple):
     start_at: int | None
 
 
-def resolve_out_of_range(log_end: int, leader_start: int, leader_end: int) -> OutOfRange:
-    """The leader's log is shorter (an unclean election): cut. It begins behind this one's end
+def resolve_out_of_range(
+    log_end: int, sound_end: int, leader_start: int, leader_end: int
+) -> OutOfRange:
+    """The leader's log is shorter (an unclean election), or from `sound_end` on this one names epochs in
+    which nobody has led (they rotted: no CRC covers them): cut. It begins behind this one's end
     (retention was quicker): drop everything. Otherwise go on from this log's end."""
-    if leader_end < log_end:
-        return OutOfRange(leader_end, None)
-    if leader_start > log_end:
+    if leader_start > sound_end:
         return OutOfRange(None, leader_start)
-    return OutOfRange(None, None)
+    end = min(leader_end, sound_end)
+    return OutOfRange(end if end < log_end else None, None)

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from barnabas.record.batch import MAGIC_AT
 from barnabas.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -46,6 +47,25 @@ def test_acks_all_is_answered_when_every_member_has_it(three: Cluster) -> None:
     for node in three.ids:
         log = three.partition(node).log
         assert log is not None and log.log_end_offset == 2
+
+
+def test_an_epoch_in_which_nobody_has_led_is_cut_off_and_fetched_anew(three: Cluster) -> None:
+    """The last batch's, after a crash: the leader does not know the epoch and cannot say where it ended
+    (seed 101852)."""
+    dead = followers(three)[0]
+    for value in (b"a", b"b"):
+        three.produce([value])
+    log = three.partition(dead).log
+    assert log is not None and log.log_end_offset == 2
+    path, second = log.active.path, log.active.size // 2
+    three.sim.nodes[dead].kill()
+    three.sim.nodes[dead].machine.disk.rot(path, second + MAGIC_AT - 3, 3)
+    three.until(lambda: dead not in isr(three))
+    three.sim.nodes[dead].start()
+    three.until(lambda: len(isr(three)) == 3)
+    log = three.partition(dead).log
+    assert log is not None
+    assert (log.log_end_offset, log.last_epoch) == (2, 0)
 
 
 def test_a_dead_follower_leaves_and_comes_back(three: Cluster) -> None:

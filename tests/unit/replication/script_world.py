@@ -216,7 +216,7 @@ class ScriptWorld:
         self.errors[broker] = answer.error
         if answer.error == "OUT_OF_RANGE":
             theirs = self.logs[leader]
-            action = resolve_out_of_range(log.end, theirs.start, theirs.end)
+            action = resolve_out_of_range(log.end, log.end, theirs.start, theirs.end)
             if action.truncate_to is not None:
                 log.truncate(action.truncate_to)
             elif action.start_at is not None:

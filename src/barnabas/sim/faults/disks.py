@@ -162,7 +162,7 @@ def rot_at_rest(s: Strike) -> bool:
             position = s.rng.randrange(max(0, size - 300), size) if last else s.rng.randrange(size)
             bit = s.rng.randrange(8)
             if crashes and path.endswith(LOG):
-                position = _not_believed(disk.content(path), position)
+                position = not_believed(disk.content(path), position)
             s.note(f"node {node.id}: at rest bit {bit} of byte {position} of {path} flips")
             disk.rot(path, position, bit)
             s.budget.on_rot(disk, path)
@@ -186,7 +186,7 @@ def rot_at_rest(s: Strike) -> bool:
     return True
 
 
-def _not_believed(content: bytes, position: int) -> int:
+def not_believed(content: bytes, position: int) -> int:
     """`position`, or one nearby: nobody is witness to offset and epoch of the batch that comes last in a log
     of which nobody knows where it ended. What lies behind an earlier flip is not read any more."""
     last = 0

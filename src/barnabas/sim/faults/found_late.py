@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
 from barnabas.record.batch import CRC_AT, CRC_FROM, HEADER_SIZE, iterate
 from barnabas.sim.cluster import SimNode
-from barnabas.sim.faults.disks import any_bit, flip
+from barnabas.sim.faults.disks import any_bit, flip, not_believed
 from barnabas.sim.faults.strike import Strike
 from barnabas.types import OFFSETS_TOPIC
 
@@ -122,6 +122,7 @@ def rot_of_coordinator(s: Strike) -> bool:
         return False
     path, partition = s.rng.choice(found)
     position, bit = any_bit(s, node, path)
+    position = not_believed(disk.content(path), position)
     s.budget.on_lost(node)
     node.kill()
     flip(s, node, path, position, bit)
