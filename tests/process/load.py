@@ -114,14 +114,26 @@ def view(cluster: Cluster, topic: str) -> dict[int, Any]:
         return {}
 
 
-def wait_for_leader(cluster: Cluster, topic: str, *, other_than: int = -1) -> int:
-    """Of partition 0."""
+def led_by(cluster: Cluster, topic: str) -> int | None:
+    """Who leads partition 0, -1 for nobody, as whoever answers has it; None where nobody does."""
+    found = view(cluster, topic)
+    return int(found[0].leader) if found else None
 
-    def leader() -> int | None:
-        found = view(cluster, topic)
-        return found[0].leader if found and found[0].leader not in (-1, other_than) else None
 
-    return int(cluster.wait_for(lambda: leader() or 0, f"a leader of {topic}", 60))
+def isr_of(cluster: Cluster, topic: str) -> list[int]:
+    """Of partition 0, as whoever answers has it; empty where nobody does."""
+    found = view(cluster, topic)
+    return list(found[0].isr) if found else []
+
+
+def wait_for_leader(cluster: Cluster, topic: str, *other_than: int) -> int:
+    """Of partition 0. Whoever answers may not know yet that these lead no longer."""
+
+    def leader() -> int:
+        found = led_by(cluster, topic)
+        return 0 if found in (None, -1, *other_than) else int(found or 0)
+
+    return int(cluster.wait_for(leader, f"another leader of {topic}", 60))
 
 
 def wait_until_whole(cluster: Cluster, topic: str) -> None:

@@ -20,7 +20,7 @@ from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerReq
 from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.wire.schema import Message
 from bench.wire import active_controller
-from tests.process.load import view, wait_until_whole
+from tests.process.load import view, wait_for_leader, wait_until_whole
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -197,9 +197,7 @@ def test_preferred_leaders_return_by_themselves(cluster: Cluster) -> None:
     wait_until_whole(cluster, "preferred")
     victim = view(cluster, "preferred")[0].leader
     cluster.kill(victim)
-    cluster.wait_for(
-        lambda: view(cluster, "preferred")[0].leader not in (victim, -1), "another leader"
-    )
+    wait_for_leader(cluster, "preferred", victim)
     start_again(cluster, victim)
     cluster.wait_for(
         lambda: all(p.leader == p.replicas[0] for p in view(cluster, "preferred").values()),

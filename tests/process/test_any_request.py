@@ -119,9 +119,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         "--set",
         "offsets.topic.num.partitions=1",
     )
-    up.wait_for_line("bootstrap: ")
-    yield up
-    up.end()
+    try:
+        up.wait_for_line("bootstrap: ")
+        yield up
+    finally:
+        up.end()
 
 
 def faults(up: Up) -> list[str]:

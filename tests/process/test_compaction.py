@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
-from tests.process.launch import wait_until
+from tests.process.launch import PATIENCE_S, has_ended, wait_until
 from tests.process.two_directories import TwoDirectories
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -47,7 +47,7 @@ def test_a_round_survives_the_death_of_everybody(tmp_path: Path) -> None:
 
         wait_until(is_helped, "a helper runs")
         node.kill()
-        wait_until(lambda: not Path(f"/proc/{helpers[0]}/cmdline").exists(), "it is gone, too")
+        assert has_ended(helpers[0], PATIENCE_S), "it outlives its node"
         node.start()
         wait_until(lambda: "helped=true" in node.log.lower(), "a round is done")
         assert "log.directory_offline" not in node.log and "Traceback" not in node.log

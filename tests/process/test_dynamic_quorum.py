@@ -75,13 +75,16 @@ class Controllers:
         return barnabas("quorum", *words, "--bootstrap-controller", servers)
 
     def features(self) -> dict[str, int]:
-        """Finalized ones, as every controller tells them alike."""
+        """Finalized ones, once every controller tells them alike."""
         request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
-        told = [ask(self.at[node], request, 4, ApiVersionsResponse) for node in self.processes]
-        levels = [{f.name: f.max_version_level for f in one.finalized_features} for one in told]
-        assert all(one.finalized_features_epoch >= 0 for one in told)
-        assert levels == levels[:1] * len(levels)
-        return levels[0]
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            told = [ask(self.at[node], request, 4, ApiVersionsResponse) for node in self.processes]
+            levels = [{f.name: f.max_version_level for f in one.finalized_features} for one in told]
+            if all(one.finalized_features_epoch >= 0 for one in told):
+                if levels == levels[:1] * len(levels):
+                    return levels[0]
+            assert time.monotonic() < deadline, levels
 
     def described(self) -> dict[str, Any]:
         done = self.quorum("describe", "--json")

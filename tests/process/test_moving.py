@@ -13,7 +13,15 @@ from barnabas.client.admin import TOPIC, NewTopic
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 from tests.process.launch import barnabas
-from tests.process.load import Load, check_read_once, check_replicas_equal, view, wait_until_whole
+from tests.process.load import (
+    Load,
+    check_read_once,
+    check_replicas_equal,
+    isr_of,
+    led_by,
+    view,
+    wait_until_whole,
+)
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -152,9 +160,9 @@ def test_a_cancellation_that_would_leave_no_leader_is_refused(
         five.pause(silent)  # it never catches up: the reassignment cannot end
         try:
             execute(five, tmp_path, topic, [four, silent])
-            five.wait_for(lambda: four in view(five, topic)[0].isr, "the new replica in sync", 60)
+            five.wait_for(lambda: four in isr_of(five, topic), "the new replica in sync", 60)
             five.kill(one)
-            five.wait_for(lambda: view(five, topic)[0].leader == four, "the new one to lead", 60)
+            five.wait_for(lambda: led_by(five, topic) == four, "the new one to lead", 60)
             load.wait_for_more(20)
             status, said = cancel(five, topic)
             assert status == 1 and "would require an unclean leader election" in said, said
@@ -167,7 +175,7 @@ def test_a_cancellation_that_would_leave_no_leader_is_refused(
             load.wait_for_more(20)
 
             five.restart(one)
-            five.wait_for(lambda: one in view(five, topic)[0].isr, "the old one in sync", 60)
+            five.wait_for(lambda: one in isr_of(five, topic), "the old one in sync", 60)
             status, said = cancel(five, topic)
             assert status == 0 and not under_way(five), said
             assert (view(five, topic)[0].leader, list(view(five, topic)[0].replicas)) == (

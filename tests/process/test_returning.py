@@ -20,6 +20,7 @@ from tests.process.load import (
     Load,
     check_read_once,
     check_replicas_equal,
+    led_by,
     view,
     wait_for_leader,
     wait_until_whole,
@@ -58,7 +59,7 @@ def test_all_replicas_die_and_return(five: Cluster, first_back: str) -> None:
         five.kill(first)
         load.wait_for_more(50)  # only `last` has these
         five.kill(last)
-        five.wait_for(lambda: view(five, topic)[0].leader == -1, "nobody to lead")
+        five.wait_for(lambda: led_by(five, topic) == -1, "nobody to lead")
         if first_back == "who died first":
             return_and_wait(five, first)
             assert view(five, topic)[0].leader == -1, "it lacks what the other acknowledged"
@@ -84,7 +85,7 @@ def test_three_replicas_die_one_by_one_and_return_in_each_order(
         five.kill(replicas[0])
         load.wait_for_more(50)  # only 1 and 2 have these
         five.kill(replicas[1])
-        five.wait_for(lambda: view(five, topic)[0].leader == replicas[2], "the last one to lead")
+        five.wait_for(lambda: led_by(five, topic) == replicas[2], "the last one to lead")
         five.kill(replicas[2])
         return_and_wait(five, replicas[order[0]])
         if order[0] == 0:
@@ -151,7 +152,7 @@ def test_an_old_leader_returns_with_a_record_that_nobody_else_has(five: Cluster)
         for node_id in followers:
             five.resume(node_id)
     try:
-        assert wait_for_leader(five, topic, other_than=leader) in followers
+        assert wait_for_leader(five, topic, leader) in followers
         with Load(five, topic, 1) as after:
             after.wait_for_more(20)
     finally:

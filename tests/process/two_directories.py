@@ -42,7 +42,11 @@ class TwoDirectories:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "barnabas", "node", "start", str(self.file)], stderr=stderr
             )
-        wait_until(lambda: "broker.unfenced" in self.log, "the node runs")
+        try:
+            wait_until(lambda: "broker.unfenced" in self.log, "the node runs")
+        except AssertionError:
+            self.kill()
+            raise
 
     def hurry(self) -> None:
         """From its next start on moves are not held up."""
