@@ -23,6 +23,8 @@ from barnabas import limits
 from barnabas.host.loop import Loop
 
 T = TypeVar("T")
+THREAD_RETRY_S = 1.0
+"""Until a thread that could not start is tried again."""
 _Job = tuple[Callable[[], Any], Callable[[Any], None]]
 
 
@@ -72,6 +74,7 @@ class HostBackground:
         """When the job of each thread, by number, began; absent where it has none."""
         self._finished: deque[tuple[str, Callable[[Any], None], Any]] = deque()
         self._wake_is_due = False
+        self._retry_is_due = False
         self._stopped = False
         self.doing = ""
         """The queue whose job ended last, for people."""
@@ -166,7 +169,8 @@ class HostBackground:
         )
 
     def _start_thread(self) -> None:
-        """Where the system allows no more, jobs wait for those there are, and the next one tries again."""
+        """Where the system allows no more, jobs wait for those there are, and it is tried again: by the next
+        job, or soon, since those who wait for their jobs may give no other."""
         number = len(self._threads)
         thread = Thread(
             target=self._run_jobs, args=(number,), name=f"background-{number}", daemon=True
@@ -174,9 +178,17 @@ class HostBackground:
         try:
             thread.start()
         except RuntimeError as error:
+            if not self._retry_is_due:
+                self._retry_is_due = True
+                self._loop.call_later(THREAD_RETRY_S, self._retry)
             self._loop.fault(f"of {number + 1} background threads one cannot start", error)
             return
         self._threads.append(thread)
+
+    def _retry(self) -> None:
+        self._retry_is_due = False
+        if not self._stopped and self._wants_thread():
+            self._start_thread()
 
     def _run_jobs(self, number: int) -> None:
         """On a thread. The next job of a queue starts when the loop has heard of this one."""

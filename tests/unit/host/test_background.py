@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas import limits
+from barnabas.host import background as module
 from barnabas.host.background import Brevity, HostBackground
 from barnabas.host.loop import Loop
 from tests.unit.host.running import run_until
@@ -148,6 +149,27 @@ def test_where_no_thread_can_start_jobs_wait_until_one_can(
     run_until(loop, lambda: len(told) == 2)
     background.run("first", lambda: "again", told.append)
     run_until(loop, lambda: told[-1] == "again")
+    background.stop()
+
+
+def test_a_job_for_which_no_thread_could_start_is_done_though_no_other_comes(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for the sync of a quorum's log gives no other job."""
+    faults, told = list[str](), list[object]()
+    loop.set_exception_handler(lambda message, _: faults.append(message))
+    background = HostBackground(loop)
+    monkeypatch.setattr(module, "THREAD_RETRY_S", 0.01)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        background.run("raft-log", lambda: "synced", told.append)
+        background.run("raft-log", lambda: "again", told.append)
+        run_until(loop, lambda: len(faults) > 1)
+    run_until(loop, lambda: told == ["synced", "again"])
     background.stop()
 
 
