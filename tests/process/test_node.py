@@ -91,7 +91,8 @@ def test_random_uuids_differ_and_are_no_options() -> None:
     assert all(len(text) == 22 and not text.startswith("-") for text in texts)
 
 
-def test_a_node_runs_until_sigterm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_node_runs_until_it_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
     file = write_properties(tmp_path)
     format_storage(file)
     log = tmp_path / "log"
@@ -101,7 +102,7 @@ def test_a_node_runs_until_sigterm(tmp_path: Path) -> None:
         )
     try:
         wait_until(lambda: "node.started" in log.read_text(), "the node has started")
-        node.send_signal(signal.SIGTERM)
+        node.send_signal(number)
         assert node.wait(10) == 0, log.read_text()
         assert "node.stopped" in log.read_text()
     finally:

@@ -70,6 +70,30 @@ def test_it_ends_at_once_whenever_it_is_told_to(start: Start, delay_s: float) ->
     assert "Traceback" not in up.logs()
 
 
+def ignores(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
+    return bool(int(mask, 16) >> number - 1 & 1)
+
+
+def test_the_end_of_a_terminal_ends_it_but_for_nohup(tmp_path: Path) -> None:
+    for ignored in (True, False):
+        command = [sys.executable, "-m", "barnabas", "up", "--data", str(tmp_path)]
+        if ignored:
+            command = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command]
+        up = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert up.stdout is not None
+            while not up.stdout.readline().startswith("bootstrap: "):
+                assert up.poll() is None
+            assert ignores(up.pid, signal.SIGHUP) == ignored
+            up.send_signal(signal.SIGTERM if ignored else signal.SIGHUP)
+            assert up.wait(10) == 0
+        finally:
+            up.kill()
+            up.communicate()
+
+
 def test_a_node_that_stands_still_does_not_hold_up_the_end(start: Start) -> None:
     up = start("--nodes", "3")
     up.wait_for_line("bootstrap: ")

@@ -26,7 +26,7 @@ def group() -> None:
 
 @app.command()
 def start(file: Path = typer.Argument(help="The node's server.properties.")) -> None:
-    """Run one node until SIGTERM or Ctrl-C, which shut it down in a controlled way."""
+    """Run one node until SIGTERM, Ctrl-C or the end of its terminal: a controlled shutdown."""
     # Whoever is told to end before there is anything to shut down just ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     from barnabas.host.main import run_node  # loads the whole node

@@ -24,7 +24,7 @@ from barnabas.config.meta_properties import (
     random_uuid,
 )
 from barnabas.host.disk import HostDisk
-from barnabas.host.loop import new_loop
+from barnabas.host.loop import end_signals, new_loop
 from barnabas.types import Endpoint, uuid_text
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Cluster:
         self._asked_to_stop = False
 
     def run(self) -> int:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in end_signals():
             self._loop.add_signal_handler(number, self._stop)
         self._loop.add_signal_handler(signal.SIGUSR1, self._supervisor.adopt)
         try:

@@ -402,6 +402,15 @@ class Loop:
         os.eventfd_read(self._wake_fd)
 
 
+def end_signals() -> list[signal.Signals]:
+    """Those that tell a program to end: from outside, by Ctrl-C, and, but for one that is run by
+    ``nohup``, by the end of its terminal."""
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    return numbers
+
+
 def new_loop() -> Loop:
     """A loop of this machine."""
     return Loop()

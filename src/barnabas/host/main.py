@@ -1,6 +1,6 @@
 """One node in this process: ``python -m barnabas.host.main [--format-as CLUSTER] FILE.properties``.
 
-Reads the file, opens the world, starts the node, and waits for SIGTERM or SIGINT, which begin a
+Reads the file, opens the world, starts the node, and waits for SIGTERM, SIGINT or SIGHUP, which begin a
 controlled shutdown; a further SIGINT cuts it short. Exit status: 0 after a controlled shutdown, 1 with one
 sentence on standard error where the node could not start or its shutdown was cut short, 70 where it
 halted itself. Imports nothing that start-up does not need.
@@ -26,7 +26,7 @@ from barnabas.config.properties import parse_properties
 from barnabas.host.collector import Collector
 from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.host.journal import Journal
-from barnabas.host.loop import new_loop
+from barnabas.host.loop import end_signals, new_loop
 from barnabas.host.ports import HostPorts
 from barnabas.host.standard_streams import fill_standard_streams
 from barnabas.host.watch import LoopWatch
@@ -78,7 +78,7 @@ class NodeProcess:
 
     def run(self) -> int:
         """Serve until told to end. Raises :class:`StartError`."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in end_signals():
             self._loop.add_signal_handler(number, self._on_signal, number)
         try:
             self._start()
