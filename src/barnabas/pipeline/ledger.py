@@ -13,6 +13,10 @@ then on batch n *is* what the manifest says, whatever a repeated run of it compu
 again finds what has landed (``publish.landed``) and sends the rest under the same sequences, which
 brokers recognise. Of two drivers that prepare the same batch one manifest stands, and both publish
 that one.
+
+Where a file shows before it is whole (``hdfs:``), a kill may leave a part of one. A part of a manifest
+is none: nothing of it was sent yet. A part of ``committed.json`` says that the newest manifest, which
+is cleared behind it, was published.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
+from struct import error as StructError
 from typing import Any
 
 from barnabas.pipeline.errors import StagingError
@@ -52,6 +57,11 @@ class Source:
     file: str
     position: int
     chunks: tuple[Chunk, ...]
+
+    @property
+    def end(self) -> int:
+        """Where its last batch ends."""
+        return self.position + sum(each.size for each in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,30 +146,55 @@ class Ledger:
             raw = json.loads(self.store.read(self._name(COMMITTED)))
         except FileNotFoundError:
             return Committed()
+        except ValueError as error:
+            return self._committed_again(error)
+        if raw["producer_id"] is None:
+            return Committed(raw["batch"])
         identity = Identity(raw["producer_id"], raw["producer_epoch"])
         return Committed(raw["batch"], identity, from_json(raw["sequences"]))
 
+    def _committed_again(self, error: ValueError) -> Committed:
+        """Sequences of partitions that the newest batch did not have are lost with the rest of the
+        file: the next batch takes a new identity."""
+        whole = [each for each in self._numbers() if self.manifest(each) is not None]
+        if not whole:
+            raise StagingError(f"{self._name(COMMITTED)} cannot be read: {error}") from error
+        document: dict[str, Any] = {
+            "version": VERSION,
+            "batch": max(whole),
+            "producer_id": None,
+            "producer_epoch": None,
+            "sequences": {},
+        }
+        self.store.write(self._name(COMMITTED), [json.dumps(document).encode()])
+        return Committed(max(whole))
+
+    def _numbers(self) -> list[int]:
+        """Batches that a manifest is there of, whole or not."""
+        names = self.store.names(self._name())
+        numbers = [each.removesuffix(MANIFEST) for each in names if each.endswith(MANIFEST)]
+        return sorted(int(each) for each in numbers if each.isdigit())
+
     def manifest(self, batch: int) -> Manifest | None:
-        """What batch `batch` was once said to be, or None where it was not."""
+        """What batch `batch` was once said to be, or None where it was not, or not to the end."""
         name = self._name(f"{batch}{MANIFEST}")
         try:
             (size,) = _SIZE.unpack(self.store.read_at(name, 0, _SIZE.size))
             raw = json.loads(self.store.read_at(name, _SIZE.size, size))
-        except FileNotFoundError:
+        except (FileNotFoundError, StructError, ValueError):
             return None
-        return _manifest_from(raw, inline=name, inline_at=_SIZE.size + size)
+        manifest = _manifest_from(raw, inline=name, inline_at=_SIZE.size + size)
+        end = max((each.end for each in manifest.sources if each.file == name), default=0)
+        if end and not self.store.read_at(name, end - 1, 1):
+            return None
+        return manifest
 
     def unfinished(self, after: int, before: int) -> list[Manifest]:
         """Manifests of batches between the two, in order: their writer ended and nobody asked for
         them again. Only where numbers were left out is anything looked for."""
         if before <= after + 1:
             return []
-        numbers = (
-            int(name.removesuffix(MANIFEST))
-            for name in self.store.names(self._name())
-            if name.endswith(MANIFEST) and name.removesuffix(MANIFEST).isdigit()
-        )
-        found = (self.manifest(each) for each in sorted(numbers) if after < each < before)
+        found = (self.manifest(each) for each in self._numbers() if after < each < before)
         return [each for each in found if each is not None]
 
     def prepare(self, manifest: Manifest, inline: Sequence[bytes]) -> Manifest:
@@ -169,7 +204,9 @@ class Ledger:
         stands, which is another driver's where that was first.
         """
         name = self._name(f"{manifest.batch}{MANIFEST}")
-        self.store.write_new(name, _manifest_parts(manifest, inline))
+        parts = _manifest_parts(manifest, inline)
+        if not self.store.write_new(name, parts) and self.manifest(manifest.batch) is None:
+            self.store.write(name, parts)
         standing = self.manifest(manifest.batch)
         if standing is None:
             raise StagingError(f"{name} was just written and is gone")

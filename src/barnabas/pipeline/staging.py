@@ -1,9 +1,10 @@
 """Where a writer keeps what is not published yet: files that driver and executors share.
 
 Two kinds of store under one protocol: a directory (``/path`` or ``file:``), written with fsync and
-atomic rename, and any other file system that Arrow knows by its URI (``hdfs:``, ``s3:`` ...), where
-a file appears whole when it is closed. Only a directory can say atomically who came first
-(`write_new`); elsewhere that is asked before writing, which two drivers at once could both pass.
+atomic rename, and any other file system that Arrow knows by its URI: ``s3:`` ..., where a file
+appears whole when it is closed, or ``hdfs:``, where a kill may leave a part of one. Only a directory can
+say atomically who came first (`write_new`); elsewhere that is asked before writing, which two
+drivers at once could both pass.
 """
 
 from __future__ import annotations

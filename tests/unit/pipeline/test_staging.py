@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow.fs as pafs
 import pytest
 
+from barnabas.pipeline import sink
+from barnabas.pipeline.cluster import Cluster
+from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.ledger import Ledger
-from barnabas.pipeline.staging import DirectoryStore
+from barnabas.pipeline.staging import ArrowStore, DirectoryStore
+from barnabas.types import Buffer
+from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster
+from tests.unit.pipeline.test_exactly_once import expected, options, rows, stage, values
 
 
 def files(directory: Path) -> list[str]:
@@ -55,3 +64,50 @@ def test_what_a_killed_driver_was_writing_goes_with_its_batch(tmp_path: Path) ->
         (tmp_path / "app" / name).write_bytes(b"half")
     Ledger(DirectoryStore(str(tmp_path)), "app").clear(1)
     assert files(tmp_path) == ["app/2.manifest.cd.tmp"]
+
+
+class CutOff(ArrowStore):
+    """A file system where a file shows when it is opened: a kill leaves a part of it."""
+
+    def __init__(self, root: Path, countdown: Countdown, kept: int) -> None:
+        super().__init__(pafs.LocalFileSystem(), str(root))
+        self._countdown = countdown
+        self._kept = kept
+
+    def write(self, name: str, parts: Sequence[Buffer]) -> None:
+        whole = b"".join(bytes(each) for each in parts)
+        try:
+            self._countdown.tick()
+        except Crash:
+            super().write(name, [whole[: self._kept]])
+            raise
+        super().write(name, [whole])
+
+
+@pytest.mark.parametrize("kept", [0, 5, 60, -1])
+@pytest.mark.parametrize("inline", [0, 1 << 20])
+def test_a_file_that_was_cut_off_by_a_kill_is_told_from_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, inline: int
+) -> None:
+    cluster, countdown = FakeCluster(), Countdown()
+    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: cluster)
+    store = CutOff(tmp_path, countdown, kept)
+    monkeypatch.setattr(sink, "open_store", lambda _: store)
+    settings = options(tmp_path, inline_bytes_max=inline)
+    sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
+    for batch, write in ((1, 1), (2, 2), (3, 3)):  # the manifest, committed.json, none
+        tasks = [stage(settings, rows(30 * batch, 30))]
+        countdown.left = write
+        with suppress(Crash):
+            sink.publish_once(settings, tasks, batch)
+        countdown.left = 0
+        for _ in range(2):
+            sink.publish_once(settings, [stage(settings, rows(30 * batch, 30))], batch)
+        assert values(cluster) == expected(0, 30 * (batch + 1))
+
+
+def test_a_ledger_that_nobody_can_read_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    store = DirectoryStore(str(tmp_path))
+    store.write("app/committed.json", [b""])
+    with pytest.raises(StagingError, match=r"app/committed.json cannot be read"):
+        Ledger(store, "app").committed()
