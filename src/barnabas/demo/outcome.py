@@ -139,7 +139,9 @@ def read_changelog(bootstrap: str) -> Changelog:
         deadline = time.monotonic() + READ_S
         while left > 0:
             messages = consumer.consume(1000, 0.5)
-            if not messages and time.monotonic() > deadline:
+            if messages:
+                deadline = time.monotonic() + READ_S
+            elif time.monotonic() > deadline:
                 raise TimeoutError(f"{left} records of delays do not come")
             for message in messages:
                 if message.error() is not None:
