@@ -30,6 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "tests/spark" in str(item.path):
             item.add_marker(pytest.mark.java)
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(400))  # JVM and workers on a busy machine
             if missing is not None:
                 item.add_marker(pytest.mark.skip(reason=missing))
 
@@ -75,6 +76,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
+        # A worker may be slow to come up where nodes and clients share two cores with it.
+        .config("spark.python.authenticate.socketTimeout", "120s")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.local.dir", str(directory / "tmp"))
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))

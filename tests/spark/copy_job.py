@@ -17,6 +17,8 @@ def main(bootstrap: str, source: str, target: str, directory: str) -> None:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
+        # A worker may be slow to come up where nodes and clients share two cores with it.
+        .config("spark.python.authenticate.socketTimeout", "120s")
         .config("spark.local.dir", f"{directory}/tmp")
         .getOrCreate()
     )

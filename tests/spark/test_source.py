@@ -136,10 +136,7 @@ class Stream:
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(60)
-        failure = query.exception()
-        if failure is not None:
-            raise failure
+        query.awaitTermination()  # raises what ended it
         self.rows = [each.numInputRows for each in query.recentProgress if each.numInputRows]
         return values_of(self.spark.read.parquet(str(self.directory / "out")))
 
