@@ -27,6 +27,7 @@ def settings_from(arguments: list[str]) -> Settings:
     given = parser.parse_args(arguments)
     return Settings(
         directory=given.data or Path(tempfile.mkdtemp(prefix="barnabas-demo-")),
+        keep=given.data is not None,
         rate=given.rate,
         rows=given.rows,
         bootstrap=given.bootstrap,
@@ -35,10 +36,11 @@ def settings_from(arguments: list[str]) -> Settings:
 
 def main(arguments: list[str]) -> int:
     settings = settings_from(arguments)
-    keep = "--data" in arguments
     sentence = missing_java()
     if sentence is not None:
         sys.stderr.write(sentence + "\n")
+        if not settings.keep:
+            settings.directory.rmdir()
         return 1
     status = 1
     try:
@@ -59,7 +61,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"{error}\n")
     except KeyboardInterrupt:
         sys.stderr.write("stopped\n")
-    if status == 0 and not keep:
+    if status == 0 and not settings.keep:
         shutil.rmtree(settings.directory, ignore_errors=True)
     else:
         sys.stdout.write(f"logs and data: {settings.directory}\n")

@@ -56,12 +56,14 @@ class StoryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`bootstrap` is a cluster that runs already: nothing is started, nothing killed."""
+    """`bootstrap` is a cluster that runs already: nothing is started, nothing killed. `keep`: the
+    directory is somebody's own."""
 
     directory: Path
     rate: float
     rows: int | None = None
     bootstrap: str | None = None
+    keep: bool = False
 
 
 class Story:
