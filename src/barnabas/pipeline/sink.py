@@ -124,8 +124,8 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
     if size <= options.inline_bytes_max or not options.staging:
         return StagedTask(application, tuple(chunks), b"".join(parts))
     ledger = Ledger(open_store(options.staging), application or uuid.uuid4().hex)
-    version = number if number is not None else str(options.version or 0)
-    file = ledger.staged_name(int(version), f"{task}-{uuid.uuid4().hex}")
+    version = options.version if options.version is not None else int(number or 0)
+    file = ledger.staged_name(version, f"{task}-{uuid.uuid4().hex}")
     ledger.store.write(file, parts)
     return StagedTask(application, tuple(chunks), b"", file)
 
@@ -317,7 +317,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
                 "a stream needs checkpointLocation (or stagingLocation) as an option of"
                 " writeStream: what was written is kept beside it"
             )
-        self.options = options
+        self.options = replace(options, version=None)  # a stream counts its batches itself
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         return stage(self.options, iterator)
