@@ -252,6 +252,8 @@ def landed(
                 writer = Identity(header.producer_id, header.producer_epoch)
                 if writer == identity and header.base_sequence in places:
                     count = max(count, places[header.base_sequence] + 1)
+            if count == len(expected):
+                break
         found.update((partition, sequence) for sequence in expected[:count])
     return found
 

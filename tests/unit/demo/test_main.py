@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(demo, "missing_java", lambda: None)
     monkeypatch.setattr(Story, "run", lambda _: [Check("claim", "1", "1")])
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(demo.tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
 @pytest.mark.parametrize("form", ["--data {}", "--data={}", "--dat {}"])

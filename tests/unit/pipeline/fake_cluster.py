@@ -56,6 +56,9 @@ class FakeCluster:
         """Log starts that are not 0."""
         self.lost_answers = 0
         """So many answers to produce requests do not arrive though the batches are stored."""
+        self.fetches = 0
+        self.fetched_batches_max: int | None = None
+        """So many batches come with a fetch."""
         self.moved = 0
         """So many produce requests go to a broker that does not lead any more."""
         self._recent: dict[tuple[TopicPartition, int], list[tuple[int, int]]] = {}
@@ -121,11 +124,13 @@ class FakeCluster:
     def _fetch(self, request: FetchRequest) -> fetch_response.FetchResponse:
         asked = request.topics[0].partitions[0]
         partition = TopicPartition("t", asked.partition)
-        run = b"".join(
+        self.fetches += 1
+        batches = [
             batch
             for batch in self.logs[partition]
             if header_of(batch).last_offset >= asked.fetch_offset
-        )
+        ]
+        run = b"".join(batches[: self.fetched_batches_max])
         data = fetch_response.PartitionData(
             partition_index=asked.partition, high_watermark=self.ends[partition], records=run
         )

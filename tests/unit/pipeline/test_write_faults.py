@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import TaskContext
 
 from barnabas.pipeline import sink
 from barnabas.pipeline.cluster import Cluster, OffsetAt
@@ -156,3 +157,42 @@ def test_a_partition_that_a_broker_does_not_know_yet_is_not_an_empty_one(
     monkeypatch.setattr(cluster, "list_offsets", lambda *_, **__: {})
     with pytest.raises(ClusterUnreachableError, match="t-0 does not exist"):
         known_ends(settings.cluster.connect(), [TopicPartition("t", 0)])
+
+
+def test_a_file_is_named_by_the_number_that_its_rows_are_published_under(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a stream's micro-batch a write may have a version of its own."""
+
+    class Context:
+        @staticmethod
+        def partitionId() -> int:
+            return 3
+
+        @staticmethod
+        def getLocalProperty(name: str) -> str:
+            return {sink.QUERY_ID: "query", sink.BATCH_ID: "6"}[name]
+
+    monkeypatch.setattr(TaskContext, "get", lambda: Context)
+    batch = sink.BatchWriter(options(tmp_path, inline_bytes_max=0, version=1005))
+    stream = sink.StreamWriter(options(tmp_path, inline_bytes_max=0, version=1005))
+    files = [each.write(iter([rows(0, 10)])).file or "" for each in (batch, stream)]
+    assert files[0].startswith("app/staged/1005-3-")
+    assert files[1].startswith("app/staged/6-3-")
+
+
+def test_the_search_for_what_has_landed_ends_with_the_last_of_it(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = options(tmp_path, batch_bytes_max=100_000)
+    connected, ledger = settings.cluster.connect(), Ledger(open_store(str(tmp_path)), "app")
+    manifest = ledger.prepare(
+        *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 30))], 0)
+    )
+    sink.send(settings, connected, ledger, manifest, look_first=False)
+    other = options(tmp_path, application=None, version=None, batch_bytes_max=100)
+    sink.publish_plainly(other, [stage(other, rows(30, 300))])
+    monkeypatch.setattr(cluster, "fetched_batches_max", 1)
+    fetched = cluster.fetches
+    assert sink.send(settings, connected, ledger, manifest, look_first=True) == 0
+    assert cluster.fetches - fetched <= 2 * len(cluster.logs)
