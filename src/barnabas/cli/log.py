@@ -21,12 +21,12 @@ from barnabas.metadata.tree import NoSuchPathError, cat
 from barnabas.raft.snapshots import CorruptSnapshotError, id_of, read_checkpoint
 from barnabas.record.batch import CorruptBatchError
 from barnabas.types import METADATA_TOPIC
-from barnabas.wire.codec import MalformedError
+from barnabas.wire.codec import MalformedError, UnsupportedFieldError
 
 app = typer.Typer(help="The files of a log directory.", no_args_is_help=True)
 app.add_typer(log_dirs.app, name="dirs")
 FOLDER = f"{METADATA_TOPIC}-0"
-Damage = (CorruptBatchError, CorruptSnapshotError, MalformedError)
+Damage = (CorruptBatchError, CorruptSnapshotError, MalformedError, UnsupportedFieldError)
 
 
 @app.command()

@@ -21,7 +21,7 @@ from barnabas.record.batch import BatchView, CorruptBatchError, iterate
 from barnabas.record.compression import Codec
 from barnabas.record.decode import Record, records_of
 from barnabas.types import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, uuid_text
-from barnabas.wire.codec import MalformedError, decode
+from barnabas.wire.codec import MalformedError, UnsupportedFieldError, decode
 from barnabas.wire.messages.end_txn_marker import EndTxnMarker
 from barnabas.wire.messages.producer_snapshot import ProducerSnapshot
 from barnabas.wire.schema import Message
@@ -32,7 +32,8 @@ COMMIT = 1
 
 
 def rows_of(file: Path, with_records: bool) -> Iterator[Row]:
-    """The entries of `file`. Raises `OSError`, `CorruptBatchError` or `MalformedError`."""
+    """The entries of `file`. Raises `OSError`, `CorruptBatchError`, `MalformedError`, or
+    `UnsupportedFieldError` for what is of a version that is not known."""
     read = READERS.get(file.suffix)
     if read is not None:
         yield from read(memoryview(file.read_bytes()), base_offset(file))
@@ -87,7 +88,7 @@ def batch_row(batch: BatchView) -> Row:
         "count": header.record_count,
         "size": header.size,
         "leader_epoch": header.leader_epoch,
-        "codec": Codec(header.codec).name.lower(),
+        "codec": codec_name(header.codec),
         "base_timestamp": header.base_timestamp,
         "max_timestamp": header.max_timestamp,
         "producer_id": header.producer_id,
@@ -96,6 +97,14 @@ def batch_row(batch: BatchView) -> Row:
         "transactional": header.is_transactional,
         "control": header.is_control,
     }
+
+
+def codec_name(codec: int) -> str:
+    """Of one that nobody knows, its number."""
+    try:
+        return Codec(codec).name.lower()
+    except ValueError:
+        return str(codec)
 
 
 def controls(batch: BatchView) -> list[Row]:
@@ -210,4 +219,4 @@ READERS: dict[str, Callable[[memoryview, int], Iterator[Row]]] = {
     ".snapshot": producer_snapshot,
 }
 
-__all__ = ["CorruptBatchError", "MalformedError", "rows_of"]
+__all__ = ["CorruptBatchError", "MalformedError", "UnsupportedFieldError", "rows_of"]

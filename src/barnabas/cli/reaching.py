@@ -162,6 +162,9 @@ def table_of(title: str | None, *columns: str, right: Sequence[str] = ()) -> Tab
 
 def event_line(event: Event) -> str:
     """Offset of its record (- where it has none), date in UTC, what, why."""
-    at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    try:
+        at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    except (ValueError, OverflowError, OSError):  # no date, in a damaged log
+        at = f"{event.at_ms} ms"
     offset = str(event.offset) if event.offset >= 0 else "-"
     return f"{offset:>8}  {at}  {event}"

@@ -17,6 +17,7 @@ from barnabas.metadata.codec import encode_record as encode_metadata
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.record.batch import seal
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.types import Uuid, uuid_text
 
@@ -63,6 +64,23 @@ def test_damage_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["log", "dump", str(log)]) == 1
     assert "is damaged" in capsys.readouterr().err
     assert main(["log", "dump", str(tmp_path / "none.log")]) == 2
+    snapshot = tmp_path / "00000000000000000001.snapshot"
+    snapshot.write_bytes(pack(">hIi", 257, 0, 0))
+    assert main(["log", "dump", str(snapshot)]) == 1
+    assert "is damaged: ProducerSnapshot has versions 1 to 1" in capsys.readouterr().err
+
+
+def test_a_codec_that_nobody_knows_is_a_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "00000000000000000000.log"
+    batch = bytearray(build_batch([(b"k", b"v")], timestamp_ms=1))
+    batch[22] |= 7  # the attributes
+    seal(batch)
+    log.write_bytes(batch)
+    assert [row["codec"] for row in dump(log, capsys)] == ["7"]
+    assert main(["log", "dump", "--records", str(log)]) == 1
+    assert "is damaged" in capsys.readouterr().err
 
 
 def test_records_of_internal_topics_are_told(
