@@ -12,6 +12,8 @@ from barnabas import __version__
 from barnabas.cli.failure import Failure
 from barnabas.host.standard_streams import fill_standard_streams
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells count."""
 COMMANDS: dict[str, str] = {
     "up": "barnabas.cli.up",
     "node": "barnabas.cli.node",
@@ -70,4 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return failure.status
     except BrokenPipeError:
         return 1
+    except KeyboardInterrupt:  # while the command was being loaded
+        return INTERRUPTED
     return 0

@@ -1,0 +1,18 @@
+"""How commands end, whatever they were doing."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.cli import main as module
+
+
+def test_an_interrupt_while_a_command_is_loaded_is_told_by_the_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "import_module", interrupt)
+    assert module.main(["topics", "list"]) == 130
+    assert capsys.readouterr() == ("", "")
