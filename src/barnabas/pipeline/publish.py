@@ -200,6 +200,9 @@ class Publisher:
                     self._lost[partition] = why
                     self._drop(partition)
                     continue
+                if code == ErrorCode.MESSAGE_TOO_LARGE:
+                    size = self._queues[partition][0].size
+                    why += f": a batch has {size} bytes, max.message.bytes of the topic is less"
                 if code not in AGAIN:
                     raise WriteRefusedError(why)
                 self._failed([partition], why)

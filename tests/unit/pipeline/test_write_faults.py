@@ -11,11 +11,12 @@ from pyspark import TaskContext
 
 from barnabas.pipeline import sink
 from barnabas.pipeline.cluster import Cluster, OffsetAt
-from barnabas.pipeline.errors import ClusterUnreachableError
+from barnabas.pipeline.errors import ClusterUnreachableError, WriteRefusedError
 from barnabas.pipeline.ledger import Ledger
 from barnabas.pipeline.publish import known_ends
 from barnabas.pipeline.staging import open_store
 from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster, header_of
 from tests.unit.pipeline.test_exactly_once import expected, options, rows, stage, values
 
@@ -196,3 +197,14 @@ def test_the_search_for_what_has_landed_ends_with_the_last_of_it(
     fetched = cluster.fetches
     assert sink.send(settings, connected, ledger, manifest, look_first=True) == 0
     assert cluster.fetches - fetched <= 2 * len(cluster.logs)
+
+
+def test_a_batch_that_a_topic_finds_too_large_says_by_what(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = options(tmp_path)
+    task = stage(settings, rows(0, 10))
+    monkeypatch.setattr(cluster, "_append", lambda *_: ErrorCode.MESSAGE_TOO_LARGE)
+    wanted = f"MESSAGE_TOO_LARGE: a batch has {task.chunks[0].size} bytes, max.message.bytes"
+    with pytest.raises(WriteRefusedError, match=wanted):
+        sink.publish_once(settings, [task], 0)
