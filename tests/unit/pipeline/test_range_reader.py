@@ -29,7 +29,7 @@ class Moving(FakeCluster):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, records: int) -> None:
         super().__init__(1)
-        self.patience_ms = 2_000.0
+        self.patience_ms = 60_000.0
         self.stale = False
         self.stale_code = ErrorCode.NONE
         self.stale_end = 0

@@ -158,7 +158,8 @@ def test_a_topic_made_anew_is_read_on_where_loss_is_allowed(cluster: FakeCluster
 def test_a_broker_that_lags_is_no_data_loss(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, available_now: bool
 ) -> None:
-    cluster.patience_ms = 20_000.0
+    cluster.patience_ms = 60_000.0
+    monkeypatch.setattr(source, "SETTLED_MS", 60_000.0)
     has(cluster, 10, 20)
     true, answers = places.latest, [at(10), at(9, 20), at(10, 4)]
 
@@ -177,6 +178,7 @@ def test_a_broker_that_lags_is_no_data_loss(
 def test_what_is_gone_is_waited_for_once(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    cluster.patience_ms = 500.0
     has(cluster, 10, 20)
     asked: list[str] = []
     monkeypatch.setattr(cluster, "ask_another", lambda: asked.append("another"))
@@ -221,7 +223,8 @@ def test_a_partition_whose_leader_has_not_heard_of_it_is_not_left_out(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Left out of the first offsets it would be read from its beginning later, or by a batch never."""
-    cluster.patience_ms = 2_000.0
+    cluster.patience_ms = 60_000.0
+    monkeypatch.setattr(places, "KNOWN_MS", 60_000.0)
     has(cluster, 10, 20)
     true, silent = cluster.list_offsets, [2]
 
