@@ -19,8 +19,12 @@ PORT_MAX = 32_768
 _PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
+_given_before: set[int] = set()
+"""By this process: whoever has one may not have bound it yet."""
+
+
 class FreePorts:
-    """Gives each port once."""
+    """Gives each port once; a new one once in a process."""
 
     def __init__(self) -> None:
         self._given: set[int] = set()
@@ -34,10 +38,12 @@ class FreePorts:
     def keep_or_take(self, port: int | None) -> int:
         """`port` if it is still free, else another. Raises :class:`Failure` where none is left."""
         candidates = [] if port is None else [port]
-        candidates += [self._random.randrange(PORT_MIN, self._max) for _ in range(1000)]
+        chosen = [self._random.randrange(PORT_MIN, self._max) for _ in range(1000)]
+        candidates += [candidate for candidate in chosen if candidate not in _given_before]
         for candidate in candidates:
             if candidate not in self._given and _is_free(candidate):
                 self._given.add(candidate)
+                _given_before.add(candidate)
                 return candidate
         raise Failure(f"no free port between {PORT_MIN} and {self._max} on {HOST}")
 

@@ -16,6 +16,7 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -211,7 +212,10 @@ class HostDisk(Disk):
         return True
 
     def is_dir(self, path: str) -> bool:
-        return os.path.isdir(path)
+        try:
+            return stat.S_ISDIR(os.stat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False  # as with `exists`
 
     def list_dir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

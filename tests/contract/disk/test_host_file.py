@@ -67,6 +67,10 @@ def test_a_name_that_cannot_be_looked_up_is_not_called_missing(tmp_path: Path) -
     assert not disk.exists(str(tmp_path / "file" / "f"))
     with pytest.raises(OSError, match="symbolic links"):
         disk.exists(str(tmp_path / "loop" / "meta.properties"))
+    assert disk.is_dir(str(tmp_path)) and not disk.is_dir(str(tmp_path / "file"))
+    assert not disk.is_dir(str(tmp_path / "none")) and not disk.is_dir(str(tmp_path / "file" / "f"))
+    with pytest.raises(OSError, match="symbolic links"):
+        disk.is_dir(str(tmp_path / "loop" / "t-0"))
 
 
 def test_what_cannot_be_put_in_its_place_leaves_no_other_file(tmp_path: Path) -> None:

@@ -88,6 +88,17 @@ def test_ports_differ_and_stay_below_those_of_outgoing_connections() -> None:
     assert ports.keep_or_take(given[0]) not in given
 
 
+def test_a_port_that_nobody_has_bound_yet_is_given_to_no_other_of_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = FreePorts().keep_or_take(None)
+    again = FreePorts()
+    numbers = iter([first, first + 1, *range(first + 2, first + 1000)])
+    monkeypatch.setattr(again._random, "randrange", lambda *_: next(numbers))
+    assert again.keep_or_take(None) > first
+    assert FreePorts().keep_or_take(first) == first, "who asks for its own may keep it"
+
+
 def test_the_number_of_nodes_is_that_of_the_directory(tmp_path: Path) -> None:
     directory = ClusterDirectory(tmp_path)
     assert len(directory.lay_out(None, {})) == 1
