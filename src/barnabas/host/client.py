@@ -223,7 +223,8 @@ class Connected:
         return BlockingConsumer(self, group_id, settings or ConsumerSettings())
 
     def read(self, topics: Sequence[str]) -> Iterator[ConsumerRecord]:
-        """Everything that is in these topics now, from the start, partition by partition in order."""
+        """Everything that is in these topics now, from the start, partition by partition in order. Whoever
+        stops before the end fetches no more."""
         partitions = self.partitions_of(topics)
         ends = {tp: found.offset for tp, found in self.offsets(partitions).items()}
         consumer = self.consumer(settings=ConsumerSettings(auto_offset_reset="earliest"))
@@ -233,11 +234,14 @@ class Connected:
             positions = {tp: consumer.inner.position(tp) for tp in partitions}
             return all((p if p is not None else -1) >= ends[tp] for tp, p in positions.items())
 
-        while not is_done():
-            for record in consumer.poll(POLL_MS):
-                if record.offset < ends[TopicPartition(record.topic, record.partition)]:
-                    yield record
-        consumer.close()
+        try:
+            while not is_done():
+                for record in consumer.poll(POLL_MS):
+                    if record.offset < ends[TopicPartition(record.topic, record.partition)]:
+                        yield record
+        finally:
+            if not self._loop.is_closed():
+                consumer.close()
 
 
 class BlockingProducer:

@@ -19,6 +19,7 @@ from barnabas.host.ports import HostPorts
 from barnabas.types import Endpoint, TopicPartition
 from barnabas.wire.errors import KafkaError
 from tests.unit.client.fake_cluster import FakeCluster
+from tests.unit.host.running import PATIENCE_S
 
 
 @pytest.fixture
@@ -37,12 +38,12 @@ def bootstrap() -> Iterator[str]:
             server.close()
         loop.close()
 
-    thread = Thread(target=serve)
+    thread = Thread(target=serve, daemon=True)
     thread.start()
-    assert started.wait(5)
+    assert started.wait(PATIENCE_S)
     yield where[0]
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(5)
+    thread.join(PATIENCE_S)
 
 
 def test_write_read_fetch_commit_over_sockets(bootstrap: str) -> None:
@@ -66,6 +67,20 @@ def test_write_read_fetch_commit_over_sockets(bootstrap: str) -> None:
         assert sum(at.offset for at in committed.values()) == 5000
         with pytest.raises(KafkaError, match="UNKNOWN_TOPIC"):
             client.topic("nowhere")
+
+
+def test_who_stops_reading_before_the_end_fetches_no_more(bootstrap: str) -> None:
+    with connect(bootstrap) as client:
+        with client.producer() as producer:
+            for number in range(100):
+                producer.send(ProducerRecord("t", b"%d" % number))
+        for _ in client.read(["t"]):
+            assert client.client.fetching
+            break
+        assert not client.client.fetching
+        late = client.read(["t"])
+        next(late)
+    late.close()  # type: ignore[attr-defined]
 
 
 def test_commands(
