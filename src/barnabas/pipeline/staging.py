@@ -2,13 +2,14 @@
 
 Two kinds of store under one protocol: a directory (``/path`` or ``file:``), written with fsync and
 atomic rename, and any other file system that Arrow knows by its URI: ``s3:`` ..., where a file
-appears whole when it is closed, or ``hdfs:``, where a kill may leave a part of one. Only a directory can
-say atomically who came first (`write_new`); elsewhere that is asked before writing, which two
-drivers at once could both pass.
+appears whole when it is closed, or ``hdfs:``, where a kill may leave a part of one. Only a
+directory on a file system with links can say atomically who came first (`write_new`); elsewhere that
+is asked before writing, which two drivers at once could both pass.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import uuid
@@ -24,6 +25,8 @@ from barnabas.types import Buffer
 
 HALF_WRITTEN = ".tmp"
 """How the name of a file ends that is not what it is to be yet. A process that is killed leaves it."""
+UNKNOWN_HERE = frozenset({errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What file systems say that have no links, or cannot sync a directory."""
 
 
 class Store(Protocol):
@@ -78,6 +81,9 @@ class DirectoryStore:
         descriptor = os.open(os.path.dirname(path), os.O_RDONLY)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in UNKNOWN_HERE:
+                raise
         finally:
             os.close(descriptor)
 
@@ -94,6 +100,12 @@ class DirectoryStore:
                 os.link(beside, path)
             except FileExistsError:
                 return False
+            except OSError as error:
+                if error.errno not in UNKNOWN_HERE:
+                    raise
+                if os.path.exists(path):
+                    return False
+                os.replace(beside, path)
         self._sync_directory(path)
         return True
 

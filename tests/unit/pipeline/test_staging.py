@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR
 
 import pyarrow.fs as pafs
 import pytest
@@ -50,6 +51,30 @@ def test_who_is_second_says_so_and_leaves_no_file(tmp_path: Path) -> None:
     assert store.write_new("app/0.manifest", [b"first"])
     assert not store.write_new("app/0.manifest", [b"second"])
     assert files(tmp_path) == ["app/0.manifest"]
+    assert store.read("app/0.manifest") == b"first"
+
+
+def test_a_file_system_without_links_is_asked_before_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network and FUSE file systems know neither links nor how to sync a directory."""
+    sync = os.fsync
+
+    def no_link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    def sync_files_only(descriptor: int) -> None:
+        if S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "link", no_link)
+    monkeypatch.setattr(os, "fsync", sync_files_only)
+    store = DirectoryStore(str(tmp_path))
+    store.write("app/committed.json", [b"old"])
+    assert store.write_new("app/0.manifest", [b"first"])
+    assert not store.write_new("app/0.manifest", [b"second"])
+    assert files(tmp_path) == ["app/0.manifest", "app/committed.json"]
     assert store.read("app/0.manifest") == b"first"
 
 
