@@ -109,6 +109,23 @@ def test_who_reads_no_further_leaves_the_group_at_once(
     assert json.loads(run("groups", "describe", "readers", "--json"))["members"] == []
 
 
+def test_a_refused_line_is_told_while_the_next_one_is_awaited(run: Command, tmp_path: Path) -> None:
+    run("topics", "create", "narrow", "-p", "1", "-r", "3", "-c", "max.message.bytes=200")
+    command = [sys.executable, "-m", "barnabas", "produce", "narrow", *run.where]
+    errors = tmp_path / "errors"
+    with errors.open("wb") as stderr:
+        writer = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stderr)
+    try:
+        assert writer.stdin is not None
+        writer.stdin.write(b"v" * 1000 + b"\n")
+        writer.stdin.flush()
+        assert writer.wait(30) == 1
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert b"MESSAGE_TOO_LARGE" in errors.read_bytes()
+
+
 def levels(run: Command) -> dict[str, int]:
     told = json.loads(run("features", "describe", "--json"))
     return {found["name"]: found["level"] for found in told["features"]}

@@ -46,6 +46,8 @@ def command(
             for line in lines_of(file):
                 if line is None:
                     connected.run_for(IDLE_MS)
+                    if producer.failures:
+                        break  # told now: the input may never end
                     continue
                 record = record_of(topic, line, key_separator, json_records, partition)
                 producer.send(record)
