@@ -31,7 +31,7 @@ from typing import Any
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
 from barnabas.pipeline.publish import Identity, Outgoing, next_sequence
-from barnabas.pipeline.staging import HALF_WRITTEN, Store
+from barnabas.pipeline.staging import Store
 from barnabas.types import TopicPartition
 
 COMMITTED = "committed.json"
@@ -246,11 +246,7 @@ class Ledger:
         that was writing one was killed."""
         for name in self.store.names(self._name()):
             number, _, rest = name.partition(".")
-            if number.isdigit():
-                old = f".{rest}".startswith(MANIFEST) and int(number) <= up_to
-            else:
-                old = name.startswith(COMMITTED) and name.endswith(HALF_WRITTEN)
-            if old:
+            if number.isdigit() and int(number) <= up_to and f".{rest}".startswith(MANIFEST):
                 self.store.delete(self._name(name))
         for name in self.store.names(self._name(STAGED)):
             number = name.partition("-")[0]
