@@ -150,6 +150,11 @@ def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: i
         if not any(each.chunks for each in messages):
             return 0
         manifest = ledger.prepare(*plan(cluster, committed, messages, number))
+        done = ledger.committed().batch
+        if number <= done:
+            # Another driver has published it, and cleared its manifest, since this one looked.
+            ledger.clear(done)
+            return 0
     return finish(options, cluster, ledger, manifest, committed, look_first=not first_run)
 
 

@@ -208,3 +208,28 @@ def test_a_batch_that_a_topic_finds_too_large_says_by_what(
     wanted = f"MESSAGE_TOO_LARGE: a batch has {task.chunks[0].size} bytes, max.message.bytes"
     with pytest.raises(WriteRefusedError, match=wanted):
         sink.publish_once(settings, [task], 0)
+
+
+def test_a_driver_that_plans_while_another_publishes_and_commits_sends_nothing(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead leader holds the plan up, the driver is killed but for the process that plans."""
+    settings = options(tmp_path)
+    sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
+    plan = sink.plan
+
+    def held_up(*arguments: Any) -> Any:
+        monkeypatch.setattr(sink, "plan", plan)
+        planned = plan(*arguments)
+        again = [stage(settings, rows(40, 20)), stage(settings, rows(30, 10))]
+        assert sink.publish_once(settings, again, 1) > 0
+        return planned
+
+    monkeypatch.setattr(sink, "plan", held_up)
+    assert sink.publish_once(settings, [stage(settings, rows(30, 30))], 1) == 0
+    assert values(cluster) == expected(0, 60)
+    assert [each.name for each in (tmp_path / "app").iterdir() if each.is_file()] == [
+        "committed.json"
+    ]
+    sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
+    assert values(cluster) == expected(0, 90)
