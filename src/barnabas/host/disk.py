@@ -179,7 +179,12 @@ class HostDisk(Disk):
 
     def open(self, path: str, *, create: bool = False) -> HostFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return HostFile(os.open(path, flags, 0o644), path)
+        fd = os.open(path, flags, 0o644)
+        try:
+            return HostFile(fd, path)
+        except OSError:  # a stale handle of a network volume
+            os.close(fd)
+            raise
 
     def read_file(self, path: str) -> bytes:
         with open(path, "rb", buffering=0) as file:

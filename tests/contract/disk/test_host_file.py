@@ -80,6 +80,19 @@ def test_what_cannot_be_put_in_its_place_leaves_no_other_file(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
+def test_a_file_whose_size_nobody_knows_costs_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    before = os.listdir("/proc/self/fd")
+    monkeypatch.setattr(os, "fstat", refuse)
+    with pytest.raises(OSError, match="Stale"):
+        HostDisk().open(str(tmp_path / "f"), create=True)
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_a_lock_that_the_file_system_does_not_know_costs_no_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
