@@ -87,8 +87,8 @@ def test_a_file_whose_size_nobody_knows_costs_no_descriptor(
         raise OSError(errno.ESTALE, "Stale file handle")
 
     before = os.listdir("/proc/self/fd")
-    monkeypatch.setattr(os, "fstat", refuse)
-    with pytest.raises(OSError, match="Stale"):
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="Stale"):
+        patched.setattr(os, "fstat", refuse)
         HostDisk().open(str(tmp_path / "f"), create=True)
     assert os.listdir("/proc/self/fd") == before
 
