@@ -44,8 +44,13 @@ IDENTITY_LOST = frozenset(
 
 
 class IdentityLostError(PipelineError):
-    """The broker no longer knows the producer's sequences; who asks takes a new identity, once it
-    knows what has landed."""
+    """Brokers found that sequences are not next; who asks takes a new identity, once it knows what has
+    landed. `refused` are the first batches that were, as (partition, sequence): one that stands in its
+    log was sent by another driver, who is ahead, and nothing is lost."""
+
+    def __init__(self, why: str, refused: set[tuple[TopicPartition, int]]) -> None:
+        super().__init__(why)
+        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +95,9 @@ class Publisher:
         self._timeout_ms = options.produce_timeout_ms
         self._queues: dict[TopicPartition, deque[Outgoing]] = {}
         self._stamped: dict[TopicPartition, bytearray] = {}
-        self._lost: dict[TopicPartition, str] = {}
-        """Partitions that have no more use for this identity, and why. The others go on under it."""
+        self._lost: dict[TopicPartition, tuple[int, str]] = {}
+        """Partitions that have no more use for this identity: the sequence that was refused, and why.
+        The others go on under it."""
         self._trouble: object = None
         self.published = 0
         """Batches that are known to stand in their logs."""
@@ -112,7 +118,8 @@ class Publisher:
             if trouble is not None:
                 patience.wait(trouble)
         if self._lost:
-            raise IdentityLostError(next(iter(self._lost.values())))
+            refused = {(partition, sequence) for partition, (sequence, _) in self._lost.items()}
+            raise IdentityLostError("; ".join(why for _, why in self._lost.values()), refused)
 
     def _round(self) -> object:
         """Send the first batch of each partition to its leader, and take the answers. Returns why
@@ -197,7 +204,7 @@ class Publisher:
                     continue
                 why = f"{partition}: {code.name} {answer.error_message or ''}".rstrip()
                 if code in IDENTITY_LOST:
-                    self._lost[partition] = why
+                    self._lost[partition] = (self._queues[partition][0].sequence, why)
                     self._drop(partition)
                     continue
                 if code == ErrorCode.MESSAGE_TOO_LARGE:

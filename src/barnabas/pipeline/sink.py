@@ -35,7 +35,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from barnabas.pipeline.cluster import LATEST, Cluster
+from barnabas.pipeline.cluster import LATEST, Cluster, Patience
 from barnabas.pipeline.errors import OptionError, StagingError
 from barnabas.pipeline.ledger import Chunk, Committed, Ledger, Manifest, Source
 from barnabas.pipeline.options import SinkOptions
@@ -168,11 +168,21 @@ def finish(
     look_first: bool,
 ) -> int:
     """Publish a manifest, and say so. Returns how many record batches this run sent."""
-    try:
-        sent = send(options, cluster, ledger, manifest, look_first=look_first)
-    except IdentityLostError:
-        manifest = renew(options, cluster, ledger, manifest)
-        sent = send(options, cluster, ledger, manifest, look_first=False)
+    patience: Patience | None = None
+    while True:
+        try:
+            sent = send(options, cluster, ledger, manifest, look_first=look_first)
+            break
+        except IdentityLostError as error:
+            outgoing = list(manifest.outgoing(ledger.store))
+            there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
+            look_first = error.refused <= there
+            if look_first:
+                patience = None  # another driver has sent what was refused here: this went forward
+            else:
+                patience = patience or Patience(cluster.patience_ms)
+                patience.wait(error)
+                manifest = renew(cluster, ledger, manifest, outgoing, there)
     ledger.commit(manifest, committed)
     return sent
 
@@ -216,10 +226,14 @@ def send(
     return len(outgoing)
 
 
-def renew(options: SinkOptions, cluster: Cluster, ledger: Ledger, manifest: Manifest) -> Manifest:
-    """Brokers have forgotten the identity: what has not landed goes out under a new one."""
-    outgoing = list(manifest.outgoing(ledger.store))
-    there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
+def renew(
+    cluster: Cluster,
+    ledger: Ledger,
+    manifest: Manifest,
+    outgoing: Sequence[Outgoing],
+    there: set[tuple[TopicPartition, int]],
+) -> Manifest:
+    """Brokers have forgotten the identity: what of `outgoing` is not `there` goes out under a new one."""
     left = [each for each in outgoing if (each.partition, each.sequence) not in there]
     data = [bytes(each.load()) for each in left]
     chunks = tuple(Chunk(each.partition, each.records, each.size) for each in left)

@@ -1,7 +1,7 @@
 """A cluster in memory that tells duplicates as brokers do, and a crash at any of its calls.
 
-Keeps the last five batches per producer and partition, answers DUPLICATE_SEQUENCE_NUMBER for older
-ones and OUT_OF_ORDER_SEQUENCE_NUMBER for a gap; `forget_producers` is what 24 hours do.
+Keeps the last five batches per producer and partition and answers OUT_OF_ORDER_SEQUENCE_NUMBER for
+older ones as for a gap; `forget_producers` is what 24 hours do.
 """
 
 from __future__ import annotations
@@ -170,9 +170,7 @@ class FakeCluster:
             return ErrorCode.NONE
         if recent:
             expected = recent[-1][0] + recent[-1][1]
-            if header.base_sequence < expected:
-                return ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-            if header.base_sequence > expected:
+            if header.base_sequence != expected:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         recent.append(this)
         del recent[:-WINDOW]

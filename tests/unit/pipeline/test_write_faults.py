@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from barnabas.pipeline import sink
 from barnabas.pipeline.cluster import Cluster, OffsetAt
 from barnabas.pipeline.errors import ClusterUnreachableError, WriteRefusedError
 from barnabas.pipeline.ledger import Ledger
-from barnabas.pipeline.publish import known_ends
+from barnabas.pipeline.publish import Outgoing, Publisher, known_ends
 from barnabas.pipeline.staging import open_store
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode
@@ -233,3 +233,46 @@ def test_a_driver_that_plans_while_another_publishes_and_commits_sends_nothing(
     ]
     sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
     assert values(cluster) == expected(0, 90)
+
+
+def test_of_two_drivers_that_publish_at_once_the_slower_takes_no_identity(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that was thought dead is ahead by more batches than a broker remembers."""
+    settings = options(tmp_path, batch_bytes_max=100)
+    connected, ledger = settings.cluster.connect(), Ledger(open_store(str(tmp_path)), "app")
+    manifest = ledger.prepare(
+        *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 900))], 0)
+    )
+    batches = list(manifest.outgoing(ledger.store))
+    assert len(batches) > 60
+    rivals = [
+        batches[:30],
+        batches[30:60],
+    ]  # each of them more than a broker remembers of a partition
+
+    class Overtaken(Publisher):
+        def publish(self, batches: Iterable[Outgoing]) -> None:
+            if rivals:
+                Publisher(connected, manifest.identity, settings).publish(rivals.pop(0))
+            super().publish(batches)
+
+    monkeypatch.setattr(sink, "Publisher", Overtaken)
+    sink.publish_once(settings, [stage(settings, rows(0, 900))], 0)
+    assert values(cluster) == expected(0, 900)
+    assert ledger.committed().identity == manifest.identity
+
+
+def test_identities_that_are_never_taken_are_not_taken_for_ever(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.patience_ms = 100.0
+    settings = options(tmp_path)
+    refused = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    monkeypatch.setattr(cluster, "_append", lambda *_: refused)
+    with pytest.raises(ClusterUnreachableError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        sink.publish_once(settings, [stage(settings, rows(0, 10))], 0)
+    monkeypatch.undo()
+    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: cluster)
+    sink.publish_once(settings, [stage(settings, rows(0, 10))], 0)
+    assert values(cluster) == expected(0, 10)
