@@ -155,7 +155,12 @@ def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: i
             # Another driver has published it, and cleared its manifest, since this one looked.
             ledger.clear(done)
             return 0
-    return finish(options, cluster, ledger, manifest, committed, look_first=not first_run)
+    try:
+        return finish(options, cluster, ledger, manifest, committed, look_first=not first_run)
+    except (FileNotFoundError, StagingError):
+        if ledger.committed().batch < number:
+            raise
+        return 0  # another driver has published it, and cleared what this one was to read
 
 
 def finish(

@@ -276,3 +276,26 @@ def test_identities_that_are_never_taken_are_not_taken_for_ever(
     monkeypatch.setattr(Cluster, "shared", lambda *_, **__: cluster)
     sink.publish_once(settings, [stage(settings, rows(0, 10))], 0)
     assert values(cluster) == expected(0, 10)
+
+
+@pytest.mark.parametrize("inline", [0, 1 << 20])
+def test_of_two_drivers_that_publish_at_once_the_second_to_commit_is_content(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: int
+) -> None:
+    """The first has cleared the manifest and the files."""
+    settings = options(tmp_path, inline_bytes_max=inline)
+    connected, ledger = settings.cluster.connect(), Ledger(open_store(str(tmp_path)), "app")
+    before = ledger.committed()
+    manifest = ledger.prepare(*sink.plan(connected, before, [stage(settings, rows(0, 90))], 0))
+    batches = list(manifest.outgoing(ledger.store))
+
+    class Overtaken(Publisher):
+        def publish(self, outgoing: Iterable[Outgoing]) -> None:
+            Publisher(connected, manifest.identity, settings).publish(batches)
+            ledger.commit(manifest, before)
+            super().publish(outgoing)
+
+    monkeypatch.setattr(sink, "Publisher", Overtaken)
+    sink.publish_once(settings, [stage(settings, rows(0, 90))], 0)
+    assert values(cluster) == expected(0, 90)
+    assert ledger.committed().batch == 0
