@@ -66,7 +66,8 @@ class AbortedFilter:
         while self.aborted and self.aborted[-1].first_offset <= header.last_offset:
             self.open.add(self.aborted.pop().producer_id)
         if header.is_control:
-            if control_type(batch) == ControlType.ABORT:
+            # Compaction leaves the last marker of a producer, or of a round, as an empty header.
+            if header.record_count and control_type(batch) == ControlType.ABORT:
                 self.open.discard(header.producer_id)
             return True
         return header.is_transactional and header.producer_id in self.open

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.record.batch import CorruptBatchError, seal
+from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, iterate, seal, write_header
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.columnar import AbortedTransaction, Run, decode
 from barnabas.record.compression import Codec
@@ -168,6 +168,14 @@ def test_aborted_transactions_are_left_out_until_their_marker() -> None:
     assert values(seen) == [b"committed", b"later", b"v0"]
     assert values(decode(run, 0, 100)) == [b"aborted", b"committed", b"later", b"v0"]
     assert seen.next_offset == 7
+
+
+def test_a_marker_that_compaction_has_emptied_says_nothing() -> None:
+    emptied = bytearray(marker(1, 1, commit=True)[:HEADER_SIZE])
+    header = next(iterate(marker(1, 1, commit=True))).header
+    write_header(emptied, header._replace(length=HEADER_SIZE - 12, record_count=0))
+    run = transactional(0, 1, b"seen") + bytes(emptied) + batch(1, 2)
+    assert values(decode(run, 0, 100, aborted=[])) == [b"seen", b"v0"]
 
 
 def test_large_runs_are_cut_into_several_arrow_batches(monkeypatch: pytest.MonkeyPatch) -> None:
