@@ -368,6 +368,10 @@ def _partition_change(image: MetadataImage, record: PartitionChangeRecord) -> No
         topic.isr[index] = replicas if isr == replicas else image.intern(isr)
     if record.directories is not None:
         topic.directories[index] = image.intern_uuids(record.directories)
+    elif len(topic.directories[index]) != len(topic.replicas[index]):
+        # Before log directories stood in the metadata.
+        homes = (DIRECTORY_MIGRATING,) * len(topic.replicas[index])
+        topic.directories[index] = image.intern_uuids(homes)
     if (
         record.eligible_leader_replicas is not None
         or record.last_known_elr is not None

@@ -20,7 +20,7 @@ from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.rows import Replayable, RowReader, Rows
 from barnabas.metadata.shrinks import Shrink, Shrinks
 from barnabas.metadata.snapshot import image_records, load_records, snapshot_values
-from barnabas.types import Uuid
+from barnabas.types import DIRECTORY_MIGRATING, Uuid
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.schema import Message
 from tests.effort import examples
@@ -293,3 +293,20 @@ def test_changes_name_what_moved_since_they_were_taken() -> None:
 def test_bytes_that_are_no_record_are_refused(value: bytes) -> None:
     with pytest.raises(MalformedError):
         decode_record(value)
+
+
+@pytest.mark.parametrize("replicas", [[1, 2, 3, 4], [3, 1]])
+def test_an_assignment_without_directories_has_one_unknown_for_each_replica(
+    replicas: list[int],
+) -> None:
+    """Below metadata.version 17 no record says anything of them."""
+    image = make(
+        PartitionRecord(partition_id=1, topic_id=TOPIC, replicas=[1, 2, 3], isr=[1], leader=1)
+    )
+    before = holds(image)
+    change = PartitionChangeRecord(partition_id=1, topic_id=TOPIC, replicas=replicas)
+    image.apply_uncommitted([change], 9, 1)
+    state = image.partition(TOPIC, 1)
+    assert state is not None and state.directories == (DIRECTORY_MIGRATING,) * len(replicas)
+    image.undo_uncommitted()
+    assert holds(image) == before
