@@ -308,11 +308,12 @@ class PartitionLog(SegmentedLog):
         """Whether the batch needs a new segment, where `pending` bytes are to be written before it."""
         segment, config = self.segments[-1], self.config
         filled = segment.size + pending
+        if header.base_offset + header.last_offset_delta - segment.base_offset > RELATIVE_MAX:
+            return True  # also an empty one: what a leader's compaction left may begin far behind it
         return filled > 0 and (
             filled + size > config.segment_bytes
             or segment.index.size() >= config.segment_index_bytes
             or segment.time_index.size() >= config.segment_index_bytes
-            or header.base_offset + header.last_offset_delta - segment.base_offset > RELATIVE_MAX
             or self._is_old(segment, header.max_timestamp, wall_ms)
         )
 

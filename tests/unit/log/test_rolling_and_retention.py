@@ -57,6 +57,26 @@ def test_a_segment_ends_by_the_age_of_its_first_batch() -> None:
         append(log, NOW + minute * 60_000)
     assert [segment.base_offset for segment in log.segments] == [0, 7, 14]
 
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_batch_that_begins_far_behind_the_end_begins_a_segment(size: int) -> None:
+    """A leader's compaction left nothing for more than 2^31 offsets; an empty replica begins at 0, too."""
+    log = new_log(replace(CONFIG, index_interval_bytes=0, cleanup_policy=("compact",)))
+    for at in range(size):
+        append(log, NOW + at)
+    far = 3_000_000_000
+    for at in range(far, far + 5):
+        batch = build_batch([(b"k", b"v")], timestamp_ms=NOW, base_offset=at, leader_epoch=0)
+        log.append_as_follower(batch)
+    assert log.bases == [0, far]
+    assert log.log_end_offset == far + 5
+    read = log.read(size, 1000)
+    assert read is not None and read.segment_base == far
+    log.close()
+    again = open_log(
+        log.disk, OpenFiles(log.disk), log.directory, log.partition, log.config, clean=True
+    ).log
+    assert (again.bases, again.log_end_offset) == ([0, far], far + 5)
+
 
 def test_jitter_spreads_rolls_and_is_the_same_after_a_restart() -> None:
     config = replace(CONFIG, segment_ms=HOUR, segment_jitter_ms=HOUR // 2)
