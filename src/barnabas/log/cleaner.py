@@ -23,7 +23,7 @@ from barnabas.log.compaction import (
     compact_batch,
     note_keys,
 )
-from barnabas.log.config import LogConfig
+from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import CLEANED, TXN_INDEX, OpenFiles, file_name
 from barnabas.log.partition_log import PartitionLog
@@ -119,7 +119,7 @@ def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
         if end > first_dirty:
             dirty += segment.size
             if oldest < 0:
-                oldest = segment.first_timestamp if segment.first_timestamp is not None else stamp
+                oldest = _first_timestamp(segment, config, stamp)
         else:
             clean += segment.size
     live = {
@@ -131,6 +131,14 @@ def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
         log.disk, log.directory, config, log.cuts, tuple(sources), first_dirty, end,
         dirty, clean, oldest, now_ms, live, tuple(log.bases),
     )  # fmt: skip
+
+
+def _first_timestamp(segment: Segment, config: LogConfig, latest: int) -> int:
+    """Of its first batch, which a start has not looked at; `latest` where nobody asks for more."""
+    if segment.first_timestamp is None and config.max_compaction_lag_ms < FOREVER_MS:
+        with suppress(CorruptLogError, StopIteration):  # a batch rotted: told when it is read
+            segment.first_timestamp = next(segment.headers()).header.max_timestamp
+    return latest if segment.first_timestamp is None else segment.first_timestamp
 
 
 # -- jobs --------------------------------------------------------------------------------------------

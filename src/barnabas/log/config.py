@@ -67,6 +67,11 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def roll_ms(self) -> int:
+        """When a segment is full by its age: compaction takes full ones only, and has a time to keep to."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+
+    @property
     def log_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 

@@ -119,6 +119,7 @@ class PartitionLog(SegmentedLog):
         self.high_watermark = 0
         """Within [log start offset, log end offset]: :meth:`move_high_watermark` sets it."""
         self.rules = _rules(config)
+        self.roll_ms = config.roll_ms
 
     # -- what is there ---------------------------------------------------------------------------
 
@@ -161,6 +162,7 @@ class PartitionLog(SegmentedLog):
     def reconfigure(self, config: LogConfig) -> None:
         self.config = config
         self.rules = _rules(config)
+        self.roll_ms = config.roll_ms
 
     # -- appending -------------------------------------------------------------------------------
 
@@ -323,18 +325,19 @@ class PartitionLog(SegmentedLog):
         self.roll(header.base_offset if far else None)
 
     def _is_old(self, segment: Segment, timestamp: int, wall_ms: int) -> bool:
-        """``segment.ms`` by the timestamps of the batches, by the clock where they have none."""
+        """``segment.ms`` (or less, see `LogConfig.roll_ms`) by the timestamps of the batches, by the clock where
+        they have none."""
         first = segment.first_timestamp
         if first is None or first < 0:
             return False
         age = (timestamp if timestamp >= 0 else wall_ms) - first
-        if age <= self.config.segment_ms - self.config.segment_jitter_ms:
+        if age <= self.roll_ms - self.config.segment_jitter_ms:
             return False
-        return age > self.config.segment_ms - self._jitter_ms(segment)
+        return age > self.roll_ms - self._jitter_ms(segment)
 
     def _jitter_ms(self, segment: Segment) -> int:
         """So that the logs of a topic do not all roll at once; the same for a segment after a restart."""
-        jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        jitter = min(self.config.segment_jitter_ms, self.roll_ms)
         return crc32c(segment.path.encode()) % jitter if jitter > 0 else 0
 
     def roll(self, base_offset: int | None = None) -> Segment:

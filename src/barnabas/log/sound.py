@@ -7,7 +7,6 @@ takes the way of :meth:`PartitionLog.append_as_follower`, which this must equal 
 
 from __future__ import annotations
 
-from barnabas.log.config import LogConfig
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.segment import Segment
 from barnabas.record.batch import HEADER_SIZE, LENGTH_PREFIX, MAGIC, BatchHeader, read_header
@@ -28,7 +27,7 @@ def append_sound(log: PartitionLog, batch: bytes) -> bool:
         or header.leader_epoch != log.epochs.latest
         or header.producer_id >= 0
         or count < 1
-        or _may_be_full(log.config, segment, header, size)
+        or _may_be_full(log, segment, header, size)
     ):
         return False
     segment.append((batch,), size, header)
@@ -37,14 +36,14 @@ def append_sound(log: PartitionLog, batch: bytes) -> bool:
     return True
 
 
-def _may_be_full(config: LogConfig, segment: Segment, header: BatchHeader, size: int) -> bool:
+def _may_be_full(log: PartitionLog, segment: Segment, header: BatchHeader, size: int) -> bool:
     """Whether the batch could need a new segment; the long way knows."""
-    first = segment.first_timestamp
+    first, config = segment.first_timestamp, log.config
     return (
         first is None
         or segment.size + size > config.segment_bytes
         or segment.index.size() >= config.segment_index_bytes
         or segment.time_index.size() >= config.segment_index_bytes
         or segment.would_overflow(header.base_offset + header.last_offset_delta)
-        or header.max_timestamp - first > config.segment_ms - config.segment_jitter_ms
+        or header.max_timestamp - first > log.roll_ms - config.segment_jitter_ms
     )

@@ -78,6 +78,38 @@ def test_a_batch_that_begins_far_behind_the_end_begins_a_segment(size: int) -> N
     assert (again.bases, again.log_end_offset) == ([0, far], far + 5)
 
 
+def test_a_compacted_segment_ends_early_enough_for_the_lag_of_compaction() -> None:
+    config = replace(CONFIG, segment_ms=24 * HOUR, max_compaction_lag_ms=HOUR)
+    compacted, other = new_log(replace(config, cleanup_policy=("compact",))), new_log(config)
+    for minute in range(0, 180, 10):
+        append(compacted, NOW + minute * 60_000)
+        append(other, NOW + minute * 60_000)
+    assert [segment.base_offset for segment in compacted.segments] == [0, 7, 14]
+    assert len(other.segments) == 1
+    other.reconfigure(compacted.config)
+    append(other, NOW + 180 * 60_000)
+    assert len(other.segments) == 2
+
+
+def test_a_restart_forgets_not_for_how_long_compaction_may_wait() -> None:
+    config = replace(
+        CONFIG, segment_ms=24 * HOUR, max_compaction_lag_ms=HOUR, cleanup_policy=("compact",),
+        min_cleanable_dirty_ratio=1.0,
+    )  # fmt: skip
+    log = new_log(config)
+    for minute in (0, 50, 70):
+        append(log, NOW + minute * 60_000)
+    assert log.bases == [0, 2]
+    log.close()
+    log = open_log(
+        log.disk, OpenFiles(log.disk), log.directory, log.partition, config, clean=True,
+        recovery_point=3,
+    ).log  # fmt: skip
+    log.move_high_watermark(3)
+    assert not cleaner.make_plan(log, 0, NOW + HOUR).is_due
+    assert cleaner.make_plan(log, 0, NOW + HOUR + 1).is_due
+
+
 def test_jitter_spreads_rolls_and_is_the_same_after_a_restart() -> None:
     config = replace(CONFIG, segment_ms=HOUR, segment_jitter_ms=HOUR // 2)
     ages = []
