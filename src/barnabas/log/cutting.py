@@ -68,9 +68,9 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
 def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
     """See :meth:`PartitionLog.truncate_fully_and_start_at`."""
     _lower_recovery_point(log, min(offset, log.log_start_offset))
+    _remove_snapshots(log, 0)
     while log.segments:
         remove(log.disk, log.segments.pop())
-    _remove_snapshots(log, 0)
     log.disk.sync_dir(log.directory)
     log.epochs.clear()
     start_empty(log, offset)
@@ -108,7 +108,8 @@ def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
 
 
 def _remove_snapshots(log: PartitionLog, from_offset: int) -> None:
-    if log.snapshot_offset < from_offset:
+    """From 0 on those, too, that a process left which was killed while it dropped everything."""
+    if log.snapshot_offset < from_offset != 0:
         return
     log.snapshot_offset = -1
     for offset in snapshot_offsets(log.disk, log.directory):

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
+from barnabas.log.config import LogConfig
+from barnabas.log.files import LOG, OpenFiles
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.recovery import open_log
+from barnabas.record.builder import build_batch
+from barnabas.sim.disk import SimDisk
+from barnabas.types import TopicPartition
 from tests.model.log.log_model import LogModel
 
 
@@ -20,3 +31,39 @@ def test_a_follower_takes_the_batch_inside_which_its_leaders_log_begins() -> Non
         assert log.log_start_offset == beginning < log.log_end_offset
         again = log.read(beginning, 10_000)
         assert again is not None and bytes(again.records) == bytes(sent.records)
+
+
+def opened(log: PartitionLog, *, clean: bool, recovery_point: int = 0) -> PartitionLog:
+    return open_log(
+        log.disk, OpenFiles(log.disk), log.directory, log.partition, log.config, clean=clean,
+        recovery_point=recovery_point,
+    ).log  # fmt: skip
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_log_that_has_lost_all_segments_knows_no_producers_of_before(clean: bool) -> None:
+    """A process was killed while it dropped everything: what it knew of producers must not come true again."""
+    disk = SimDisk(random.Random(1)).open_for_process()
+    disk.make_dirs("/data")
+    name = TopicPartition("t", 0)
+    log = open_log(disk, OpenFiles(disk), "/data/t-0", name, LogConfig(), clean=True).log
+
+    def fill(producer: int) -> None:
+        for sequence in range(8):
+            batch = build_batch(
+                [(b"k", b"v")], timestamp_ms=1, producer_id=producer, producer_epoch=0,
+                base_sequence=sequence,
+            )  # fmt: skip
+            log.append_as_leader(batch, leader_epoch=0, wall_ms=1)
+
+    fill(7)
+    log.close()
+    for file in [file for file in disk.list_dir("/data/t-0") if file.endswith(LOG)]:
+        disk.remove(f"/data/t-0/{file}")
+    log = opened(log, clean=clean)
+    assert log.log_end_offset == 0 and not log.producers.entries
+    fill(9)
+    log.flush()
+    log.close(clean=False)
+    log = opened(log, clean=False, recovery_point=8)
+    assert list(log.producers.entries) == [9]
