@@ -55,7 +55,7 @@ class Origin(Enum):
 
 
 class AppendInfo(NamedTuple):
-    """What an append did. A duplicate shows the offsets it was first given."""
+    """What an append did. A duplicate shows the offsets it was first given, and its timestamp."""
 
     first_offset: int
     last_offset: int
@@ -198,7 +198,9 @@ class PartitionLog(SegmentedLog):
             if marker is not None:
                 self.producers.check_marker(header, marker[1])
             elif (earlier := self.producers.check(header)) is not None:
-                return AppendInfo(earlier.first_offset, earlier.last_offset, -1, True)
+                return AppendInfo(
+                    earlier.first_offset, earlier.last_offset, earlier.timestamp, True
+                )
         base = self.log_end_offset
         header = BatchHeader(base, header.length, leader_epoch, *header[3:])
         size = len(view)
@@ -310,8 +312,9 @@ class PartitionLog(SegmentedLog):
         """Whether the batch needs a new segment, where `pending` bytes are to be written before it."""
         segment, config = self.segments[-1], self.config
         filled = segment.size + pending
+        # An empty one, too: what a leader's compaction left may begin far behind it.
         if header.base_offset + header.last_offset_delta - segment.base_offset > RELATIVE_MAX:
-            return True  # also an empty one: what a leader's compaction left may begin far behind it
+            return True
         return filled > 0 and (
             filled + size > config.segment_bytes
             or segment.index.size() >= config.segment_index_bytes
@@ -325,7 +328,7 @@ class PartitionLog(SegmentedLog):
         self.roll(header.base_offset if far else None)
 
     def _is_old(self, segment: Segment, timestamp: int, wall_ms: int) -> bool:
-        """``segment.ms`` (or less, see `LogConfig.roll_ms`) by the timestamps of the batches, by the clock where
+        """``segment.ms`` (see `LogConfig.roll_ms`) by the timestamps of the batches, by the clock where
         they have none."""
         first = segment.first_timestamp
         if first is None or first < 0:

@@ -42,7 +42,7 @@ def opened(log: PartitionLog, *, clean: bool, recovery_point: int = 0) -> Partit
 
 @pytest.mark.parametrize("clean", [False, True])
 def test_a_log_that_has_lost_all_segments_knows_no_producers_of_before(clean: bool) -> None:
-    """A process was killed while it dropped everything: what it knew of producers must not come true again."""
+    """A process was killed while it dropped everything: what it knew of producers is over."""
     disk = SimDisk(random.Random(1)).open_for_process()
     disk.make_dirs("/data")
     name = TopicPartition("t", 0)

@@ -57,6 +57,7 @@ def test_a_segment_ends_by_the_age_of_its_first_batch() -> None:
         append(log, NOW + minute * 60_000)
     assert [segment.base_offset for segment in log.segments] == [0, 7, 14]
 
+
 @pytest.mark.parametrize("size", [0, 1])
 def test_a_batch_that_begins_far_behind_the_end_begins_a_segment(size: int) -> None:
     """A leader's compaction left nothing for more than 2^31 offsets; an empty replica begins at 0, too."""
