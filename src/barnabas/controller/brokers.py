@@ -324,8 +324,12 @@ def heartbeat(
 def _lost_all(known: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:
     """Every registered log directory failed. (The record that would say so cannot: an empty list
     of directories means that they did not change.)"""
-    lost = request.offline_log_dirs
-    return bool(known.directories) and all(d in lost for d in known.directories)
+    return bool(known.directories) and len(_lost(known, request)) == len(known.directories)
+
+
+def _lost(known: BrokerRegistration, request: BrokerHeartbeatRequest) -> list[Uuid]:
+    """Registered log directories that failed."""
+    return [d for d in known.directories if d in request.offline_log_dirs]
 
 
 def _answer(*, fenced: bool, stop: bool = False) -> BrokerHeartbeatResponse:
@@ -354,6 +358,10 @@ def _heartbeat_fenced(
             reason=f"broker {known.id} has replayed {request.current_metadata_offset} and not yet"
             f" its registration at {known.epoch}",
         )
+    if _lost(known, request):
+        # What would be elected now could be in them: with the next heartbeat the registration lacks them.
+        why = f"broker {known.id} waits until its lost log directories are forgotten"
+        return Decision(_answer(fenced=True), reason=why)
     reason = f"broker {known.id} has caught up with its registration at {known.epoch}"
     records, work = unfence(cluster, known, reason)
     return Decision(_answer(fenced=False), records, reason, work)
@@ -435,7 +443,7 @@ def _change_directories(
     that were cordoned or released."""
     if cluster.image.metadata_version < levels.DIRECTORIES_SINCE or _lost_all(known, request):
         return
-    lost = [d for d in known.directories if d in request.offline_log_dirs]
+    lost = _lost(known, request)
     change = BrokerRegistrationChangeRecord(broker_id=known.id, broker_epoch=known.epoch)
     if lost:
         names = ", ".join(uuid_text(d) for d in lost)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.controller.pieces import AT_ONCE
 from barnabas.types import DIRECTORY_LOST, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -178,6 +179,31 @@ def test_replicas_are_assigned_to_directories(world: World) -> None:
     assert assign(uuid(999), topic_id, 0) == 0
     state = world.partition("t")
     assert state.leader == 2 and state.isr == (2,) and state.directories[0] == uuid(999)
+
+
+@pytest.mark.parametrize("partitions", [1, 2 * AT_ONCE])
+def test_who_comes_back_without_a_directory_leads_nothing_that_was_in_it(partitions: int) -> None:
+    """It failed after the registration, and the heartbeat upon which the broker is unfenced says so."""
+    world, both = World(), (uuid(2001), uuid(2011))
+    world.register(1, directories=both)
+    assert not world.heartbeat(1).is_fenced
+    world.create("t", [[1]] * partitions)
+    topic = world.image.topics_by_name["t"]
+    for index in range(partitions):
+        topic.directories[index] = (both[index % 2],)
+    world.kill(1)
+    world.ports.network.refusing.clear()
+    clean = world.epochs[1]
+    assert not world.register(
+        1, incarnation=7001, directories=both, previous_epoch=clean
+    ).error_code
+    assert world.heartbeat(1, offline_log_dirs=[both[0]]).is_fenced
+    assert list(world.image.brokers[1].directories) == [both[1]]
+    assert not world.heartbeat(1, offline_log_dirs=[both[0]]).is_fenced
+    assert [topic.leader[index] for index in range(partitions)] == [
+        1 if index % 2 else -1 for index in range(partitions)
+    ]
+    assert not world.controller.cluster.departing
 
 
 def test_cordoned_brokers_take_no_new_replicas(world: World) -> None:
