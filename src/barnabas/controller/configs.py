@@ -63,7 +63,7 @@ def incremental_alter(
     cluster: Cluster, request: incremental.IncrementalAlterConfigsRequest
 ) -> Decision[incremental_response.IncrementalAlterConfigsResponse]:
     """One answer per resource; a resource named twice is refused each time."""
-    records: list[Message] = []
+    records: list[ConfigRecord] = []
     responses = []
     asked = [(r.resource_type, r.resource_name) for r in request.resources]
     for resource in request.resources:
@@ -80,7 +80,7 @@ def incremental_alter(
         responses.append(answer)
     return Decision(
         incremental_response.IncrementalAlterConfigsResponse(responses=responses),
-        [] if request.validate_only else records,
+        [] if request.validate_only else [*records, *_elr_updates(cluster, records)],
     )
 
 
@@ -88,7 +88,7 @@ def replace_configs(
     cluster: Cluster, request: legacy.AlterConfigsRequest
 ) -> Decision[legacy_response.AlterConfigsResponse]:
     """AlterConfigs: what is not named is removed."""
-    records: list[Message] = []
+    records: list[ConfigRecord] = []
     responses = []
     asked = [(r.resource_type, r.resource_name) for r in request.resources]
     for resource in request.resources:
@@ -108,7 +108,7 @@ def replace_configs(
         responses.append(answer)
     return Decision(
         legacy_response.AlterConfigsResponse(responses=responses),
-        [] if request.validate_only else records,
+        [] if request.validate_only else [*records, *_elr_updates(cluster, records)],
     )
 
 
@@ -129,7 +129,7 @@ def alter_resource(
     name: str,
     changes: Sequence[Change],
     dropped: Iterable[str] = (),
-) -> list[Message]:
+) -> list[ConfigRecord]:
     """Records that make the changes to one resource, of which the keys `dropped` go too. Raises
     KafkaError."""
     check_resource(kind, name)
@@ -145,14 +145,11 @@ def alter_resource(
     named = {change.key: after.get(change.key) for change in changes}
     changed = {k: v for k, v in named.items() if kind == BROKER or v != before.get(k)}
     check_changed_configs(cluster.policies, kind, name, changed)
-    records: list[Message] = [
+    return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=after.get(key))
         for key in [*before, *(k for k in after if k not in before)]
         if before.get(key) != after.get(key)
     ]
-    if before.get(MIN_ISR) != after.get(MIN_ISR):
-        records += _elr_updates(cluster, kind, name, after.get(MIN_ISR))
-    return records
 
 
 def check_resource(kind: int, name: str) -> None:
@@ -326,19 +323,22 @@ def _check_elr(
         )
 
 
-def _elr_updates(cluster: Cluster, kind: int, name: str, value: str | None) -> list[Message]:
-    """Partitions whose ISR suffices under the new min ISR give up their ELR: their high watermark
-    goes on without it."""
-    if not cluster.elr_enabled or kind not in (TOPIC, BROKER):
+def _elr_updates(cluster: Cluster, records: Iterable[ConfigRecord]) -> list[Message]:
+    """Partitions whose ISR suffices under the min ISR of `records` give up their ELR: their high watermark
+    goes on without it. All records of a request count together: a topic may lose its own value while that
+    of all brokers changes."""
+    changed = {(r.resource_type, r.resource_name): r.value for r in records if r.name == MIN_ISR}
+    if not changed or not cluster.elr_enabled:
         return []
-    image = cluster.image
-    records: list[Message] = []
+    image, everywhere = cluster.image, (BROKER, CLUSTER_DEFAULT)
+    default = changed.get(everywhere, image.config(*everywhere).get(MIN_ISR))
+    updates: list[Message] = []
     for topic in list(image.topics_by_name.values()):
-        own = image.config(TOPIC, topic.name).get(MIN_ISR)
-        if (kind == TOPIC and topic.name != name) or (kind == BROKER and own is not None):
+        at = (TOPIC, topic.name)
+        own = changed[at] if at in changed else image.config(*at).get(MIN_ISR)
+        if at not in changed and (own is not None or everywhere not in changed):
             continue
-        if kind == TOPIC and value is None:
-            value = image.config(BROKER, CLUSTER_DEFAULT).get(MIN_ISR)
+        value = default if own is None else own
         rules = cluster.rules(topic)._replace(
             min_isr=int(value) if value else cluster.settings.min_insync_replicas
         )
@@ -347,5 +347,5 @@ def _elr_updates(cluster: Cluster, kind: int, name: str, value: str | None) -> l
             change.rules = rules
             record = change.build()
             if record is not None:
-                records.append(record)
-    return records
+                updates.append(record)
+    return updates

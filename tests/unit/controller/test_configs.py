@@ -457,6 +457,34 @@ def test_elr_on_and_off_keeps_what_it_rests_on(world: World) -> None:
     assert world.image.config(BROKER, "")["min.insync.replicas"] == "1"
 
 
+def test_a_min_isr_that_a_topic_and_all_brokers_get_at_once_ends_the_elr(world: World) -> None:
+    """The topic loses its own value in the request that lowers the one behind it."""
+    key = "min.insync.replicas"
+    assert not alter(world, BROKER, "", (key, SET, "2")).error_code
+    assert not alter(world, TOPIC, "t", (key, SET, "2")).error_code
+    world.kill(2, 3)
+    assert world.partition("t").isr == (1,) and world.partition("t").elr
+    both = [(BROKER, "", SET, "1"), (TOPIC, "t", DELETE, None)]
+    answer = world.ask(
+        incremental.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental.AlterConfigsResource(
+                    resource_type=kind,
+                    resource_name=name,
+                    configs=[incremental.AlterableConfig(name=key, config_operation=op, value=v)],
+                )
+                for kind, name, op, v in both
+            ]
+        )
+    )
+    assert not any(response.error_code for response in answer.responses)
+    # It commits alone from now on: nobody else may lead after it.
+    assert world.partition("t").isr == (1,) and world.partition("t").elr == ()
+    world.kill(1)
+    world.revive(2)
+    assert world.partition("t").leader == -1
+
+
 def test_a_node_that_lags_holds_a_level_back() -> None:
     world = World(bootstrap=bootstrap_records(metadata_version=29))
     world.join(1)
