@@ -71,9 +71,11 @@ class Throttled:
         configuration was checked when it was set."""
         entries = [part.strip() for part in text.split(",")]
         self.every = EVERY in entries
-        found = (entry.partition(":") for entry in entries)
+        found = (entry.partition(":") for entry in entries if entry.isascii())
         self.indexes = frozenset(
-            int(index) for index, _, at in found if index.isdigit() and at == str(broker)
+            int(index)
+            for index, _, at in found
+            if index.isdigit() and at.isdigit() and int(at) == broker
         )
 
     def __contains__(self, index: int) -> bool:

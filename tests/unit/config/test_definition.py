@@ -107,6 +107,7 @@ def test_text_becomes_a_value(name: str, text: str, value: object) -> None:
         ("count", "4294967296", "count: '4294967296' is not allowed; it must fit in 32 bits"),
         ("level", "0", "level: '0' is not allowed; it must be between 1 and 9 or -1"),
         ("share", "nan", "share: 'nan' is not allowed; it must be between 0 and 1"),
+        ("who", "²:1", "who: '²:1' is not allowed; it must be * or a list of partition:broker"),
         ("flag", "yes", "flag: 'yes' is not allowed; it must be true or false"),
         ("words", "c", "words: 'c' is not allowed; it must be a list of a, b"),
         ("names", "", "names: '' is not allowed; it must be a list that is not empty"),

@@ -120,6 +120,8 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"delegation.token.secret.key": "hunter2"}, "'(hidden)' is not allowed; there are no del"),
         ({"listeners": "PLAINTEXT://127.0.0.1"}, "host:port"),
         ({"listeners": "PLAINTEXT://127.0.0.1:99999"}, "a port from 0 to 65535"),
+        ({"listeners": "PLAINTEXT://h:²"}, "a port from 0 to 65535"),
+        ({"controller.quorum.voters": "²@h:1"}, "each voter must be id@host:port"),
         ({"listeners": "nonsense"}, "each listener must be NAME://host:port"),
         ({"listeners": "PLAINTEXT://127.0.0.1:9092"}, "must have the listener CONTROLLER"),
         ({"listeners": "CONTROLLER://127.0.0.1:9093"}, "besides the controller's"),

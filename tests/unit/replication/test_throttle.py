@@ -52,5 +52,6 @@ def test_entries_are_of_one_broker() -> None:
     text = "0:1,1:2, 2:1"
     assert [index in Throttled(text, 1) for index in range(3)] == [True, False, True]
     assert 77 in Throttled("*", 5)
+    assert 4 in Throttled("²:1,3:²,4:01", 1), "as Kafka reads numbers, and no others"
     assert 0 not in Throttled("", 1)
     assert Quota().rate == UNLIMITED
