@@ -82,7 +82,8 @@ def _unescape(text: str) -> str:
             at += 4
         else:
             out.append(_ESCAPES.get(char, char))
-    return "".join(out)
+    # What is beyond 16 bits stands there as two escapes.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _escape(text: str, *, is_key: bool) -> str:
