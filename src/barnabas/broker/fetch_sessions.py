@@ -238,8 +238,8 @@ def note_place(watched: Watched, broker_epoch: int) -> None:
 
 
 def replica_of(request: FetchRequest) -> int:
-    """The broker that fetches, or -1 for a consumer (KIP-903 moved it)."""
-    return request.replica_state.replica_id if request.replica_id < 0 else request.replica_id
+    """The broker that fetches, -1 for a consumer, -2 for who debugs a replica (KIP-903 moved it)."""
+    return request.replica_state.replica_id if request.replica_id == -1 else request.replica_id
 
 
 def parts_of(topics: Iterable[FetchTopic]) -> Iterator[list[FetchTopic]]:

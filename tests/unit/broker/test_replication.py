@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from barnabas.record.batch import MAGIC_AT
+from barnabas.types import DEBUGGING_REPLICA
 from barnabas.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -142,6 +143,10 @@ def test_below_min_isr_nothing_is_accepted_nor_committed(three: Cluster) -> None
     three.run(1500)
     assert partition.high_watermark == 1, "what acks=1 wrote is not committed"
     assert values_of(three.fetch()) == [b"a"]
+    debugging = three.fetch_request()
+    debugging.replica_id = DEBUGGING_REPLICA
+    seen = three.ask(debugging, leader, 12).responses[0].partitions[0]
+    assert values_of(seen) == [b"a", b"c"], "who debugs a replica sees all of it, in any version"
     three.sim.nodes[first].start()
     three.until(lambda: partition.high_watermark == 2)
     assert second in isr(three)
