@@ -76,13 +76,15 @@ class FetchLimits(NamedTuple):
 class Round:
     """What one look at a session gave, or several."""
 
-    __slots__ = ("answers", "cold", "size", "throttled", "urgent")
+    __slots__ = ("answers", "cold", "is_full", "size", "throttled", "urgent")
 
     def __init__(self) -> None:
         self.answers: list[tuple[Watched, PartitionData]] = []
         self.size = 0
         self.urgent = False
         """Something must not wait: an error, a divergence, more than one answer tells."""
+        self.is_full = False
+        """Somebody found no room for a batch."""
         self.cold: list[Cold] = []
         self.throttled = 0
         """Of `size`, what counts for the leader's throttle."""
@@ -126,8 +128,8 @@ class ParkedFetch:
         self.committed = request.isolation_level == READ_COMMITTED
         """Only what is decided is told of transactions."""
         self.leader_only = session.is_follower or version < FOLLOWERS_SERVE_SINCE
-        self.min_bytes = request.min_bytes
-        self.max_bytes = request.max_bytes
+        self.max_bytes = min(request.max_bytes, service.response_bytes_max)
+        self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.version = version
         self.whole = session.id == NO_SESSION or request.session_epoch <= INITIAL_EPOCH
         """A full fetch: its answer names every partition."""
@@ -157,7 +159,7 @@ class FetchService:
         self._ports = ports
         self._deadlines = deadlines
         self._slices = slices
-        self._limits = limits
+        self.response_bytes_max = limits.response_bytes_max
         self._add_leaders = add_leaders
         self._sessions = FetchSessions(ports, find, limits.sessions_max, self._on_drop)
         self.sessions = self._sessions.cache
@@ -273,7 +275,7 @@ class FetchService:
     # -- waiting ---------------------------------------------------------------------------------
 
     def _enough(self, fetch: ParkedFetch, round: Round) -> bool:
-        return round.urgent or round.size >= fetch.min_bytes
+        return round.urgent or round.is_full or round.size >= fetch.min_bytes
 
     def _park(self, fetch: ParkedFetch, deadline_ms: float, round: Round) -> Parked:
         fetch.session.parked = fetch
@@ -327,7 +329,7 @@ class FetchService:
             cold,
         )
         leader_only = fetch.leader_only
-        left = min(fetch.max_bytes, self._limits.response_bytes_max)
+        left = fetch.max_bytes
         if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
             left = 0  # one batch
         size, throttled = round.size, round.throttled
@@ -351,6 +353,9 @@ class FetchService:
                 if throttle is not None and throttle.holds_back(partition, follower_id, throttled):
                     room, first = 0, False
                 data = partition_answer(look, watched, partition, log, room, first)
+                if room < watched.max_bytes and not (first or is_follower):
+                    found = data is not None and bool(data.records)
+                    round.is_full = round.is_full or (not found and has_more(session, watched))
             except KafkaError as error:
                 data = error_answer(watched, error)
                 round.urgent = True

@@ -181,6 +181,25 @@ class TestFetch:
         shared.until(lambda: answer.is_there, 100)
         assert len(values_of(answer.value.responses[0].partitions[0])) == 2
 
+    @pytest.mark.parametrize(("max_bytes", "given"), [(600, [571, 0]), (1142, [571, 571])])
+    def test_a_full_answer_does_not_wait_for_more_bytes_than_it_may_have(
+        self, shared: Cluster, max_bytes: int, given: list[int]
+    ) -> None:
+        name = topic(shared, f"full-{max_bytes}")
+        for index in (0, 0, 1, 1):
+            shared.produce([b"x" * 500], topic=name, index=index)
+        request = shared.fetch_request(
+            0, topic=name, max_wait_ms=5000, min_bytes=100_000, max_bytes=max_bytes,
+            partition_bytes=571,
+        )  # fmt: skip
+        request.topics[0].partitions = [
+            *request.topics[0].partitions,
+            FetchPartition(partition=1, fetch_offset=0, partition_max_bytes=571),
+        ]
+        answer = shared.ask_later(request, purpose="parked")
+        shared.until(lambda: answer.is_there, 100)
+        assert [len(data.records) for data in answer.value.responses[0].partitions] == given
+
     def test_cold_bytes_are_fetched_in_the_background(self) -> None:
         cluster = Cluster(1)
         cluster.create_topic("t")
