@@ -98,11 +98,14 @@ def snapshot_values(image: MetadataImage, chunk: int = CHUNK) -> Iterator[list[b
     moment = Moment(image)
     for records, last_offset, epoch, append_ms in undone:
         image.apply_uncommitted(records, last_offset, epoch, append_ms)
-    return _chunks(moment, chunk)
+    chunks = _chunks(moment, chunk)
+    next(chunks)  # begun: whoever drops it, used or not, ends the moment
+    return chunks
 
 
 def _chunks(moment: Moment, size: int) -> Iterator[list[bytes]]:
     try:
+        yield []
         records = moment_records(moment)
         while taken := list(islice(records, size)):
             yield encode_records(taken, moment.metadata_version)

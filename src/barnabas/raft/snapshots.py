@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from barnabas.ports import Disk, File
 from barnabas.raft.batches import (
@@ -87,12 +88,17 @@ class SnapshotWriter:
         self._directory = directory
         self._path = f"{directory}/{part_name(snapshot)}"
         self._file = disk.open(self._path, create=True)
-        self._file.truncate(0)
         self._offset = 0
         header = SnapshotHeaderRecord(
             version=0, last_contained_log_timestamp=last_contained_timestamp
         )
-        self._add_control([(ControlType.SNAPSHOT_HEADER, header), *controls], wall_ms)
+        try:
+            self._file.truncate(0)
+            self._add_control([(ControlType.SNAPSHOT_HEADER, header), *controls], wall_ms)
+        except OSError:
+            with suppress(OSError):
+                self.abandon()
+            raise
 
     @property
     def size(self) -> int:

@@ -310,3 +310,12 @@ def test_an_assignment_without_directories_has_one_unknown_for_each_replica(
     assert state is not None and state.directories == (DIRECTORY_MIGRATING,) * len(replicas)
     image.undo_uncommitted()
     assert holds(image) == before
+
+
+def test_a_snapshot_that_nobody_begins_to_read_ends_its_moment() -> None:
+    """The disk was full when its file was to be made: the image must not keep that moment for ever."""
+    image = make()
+    chunks = snapshot_values(image)
+    assert len(image.captures) == 1
+    del chunks
+    assert not image.captures

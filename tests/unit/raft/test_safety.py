@@ -217,6 +217,17 @@ def test_an_interrupted_fetch_and_a_snapshot_of_ones_own_of_the_same_id_are_two_
     assert disk.list_dir("/data") == [file_name(same)]
 
 
+def test_a_snapshot_for_whose_header_there_is_no_room_leaves_no_file() -> None:
+    disk = SimDisk(World(1).rng("disk"))
+    view = disk.open_for_process()
+    view.make_dirs("/data")
+    for number in range(2, 4):  # the first one opens it
+        disk.fail_call(number)
+        with pytest.raises(OSError):
+            SnapshotWriter(view, "/data", OffsetAndEpoch(7, 2), 0, (), 0)
+        assert disk.fault_was_hit and view.list_dir("/data") == []
+
+
 def test_a_damaged_snapshot_is_not_installed_and_not_asked_for_in_a_hurry() -> None:
     quorum = Quorum(
         bytes_between_snapshots=1_500,
