@@ -477,3 +477,37 @@ def test_no_command_stops_the_replicas(command: dict[str, Any]) -> None:
     quorum.result(lambda done: store.put("/after", b"1", done))
     quorum.settle()
     assert all("/after" in other.tree.entries for other in quorum.stores.values())
+
+
+def test_whose_callback_raises_costs_nobody_else_the_news_of_a_sessions_end() -> None:
+    quorum = StoreQuorum(3)
+    node = quorum.follower()
+    session = quorum.session(node)
+    told: list[str] = []
+
+    def faulty() -> None:
+        raise RuntimeError("a user's fault")
+
+    lock = Lock(quorum.stores[node], session, "mine")
+    lock.acquire(lambda: told.append("held"), faulty)
+    session.on_end.append(faulty)
+    session.on_end.append(lambda: told.append("over"))
+    quorum.run_until(lambda: told == ["held"])
+    session.close(lambda result: told.append("ended"))
+    quorum.run_until(lambda: told == ["held", "over", "ended"])
+    assert not quorum.stores[quorum.leader()].tree.entries
+
+
+def test_whose_callback_raises_costs_nobody_else_an_answer() -> None:
+    quorum = StoreQuorum(4)
+    leader, node = quorum.leader(), quorum.follower()
+    told: list[object] = []
+
+    def faulty(result: object) -> None:
+        told.append(result)
+        raise RuntimeError("a user's fault")
+
+    for number in range(3):
+        quorum.stores[node].put(f"/{number}", b"v", faulty)
+    quorum.nodes[leader].kill()
+    quorum.run_until(lambda: len(told) == 3)

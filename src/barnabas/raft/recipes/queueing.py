@@ -140,7 +140,7 @@ class Place:
     def _lose(self) -> None:
         if not self.is_over:
             self.leave()
-            self._on_lost()
+            self._store.call(self._on_lost)
 
     def _on_session_over(self) -> None:
         self._lose()

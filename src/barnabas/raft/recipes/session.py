@@ -106,7 +106,7 @@ class Session:
         if self._wakeup is not None:
             self._wakeup.cancel()
         for callback in list(self.on_end):
-            callback()
+            self._store.call(callback)
 
 
 class SessionClock:

@@ -174,14 +174,16 @@ class Store:
             return
 
         def answered(answer: Answer | None) -> None:
+            result: Any
             if answer is None:
-                on_done(ProposalError("the leader did not answer", definite=False))
+                result = ProposalError("the leader did not answer", definite=False)
             elif "refused" in answer:
-                on_done(RefusedError(*answer["refused"]))
+                result = RefusedError(*answer["refused"])
             elif "failed" in answer:
-                on_done(ProposalError(answer["failed"], definite=answer["definite"]))
+                result = ProposalError(answer["failed"], definite=answer["definite"])
             else:
-                on_done(answer.get("result"))
+                result = answer.get("result")
+            self.call(on_done, result)  # others may wait on the same connection
 
         self._caller.ask(endpoint, message, answered, timeout_ms)
 
@@ -245,12 +247,12 @@ class Store:
         for change in changes:
             for prefix, on_change in list(self._watches):
                 if change.key.startswith(prefix):
-                    self._call(on_change, change)
+                    self.call(on_change, change)
 
-    def _call(self, callback: Callable[[Any], object], value: object) -> None:
+    def call(self, callback: Callable[..., object], *values: object) -> None:
         """A user's fault is that user's: what is committed is applied once, and the others are told."""
         try:
-            callback(value)
+            callback(*values)
         except Exception as error:  # noqa: BLE001 - whatever it is
             self.ports.log("error", "raft.callback_failed", reason=repr(error))
 
@@ -275,7 +277,7 @@ class Store:
             waiting = self._waiting.pop(0)
             mine = waiting.offset == offset and waiting.epoch == epoch
             lost = ProposalError("another leader took its place", definite=True)
-            self._call(waiting.on_done, applied.result if mine else lost)
+            self.call(waiting.on_done, applied.result if mine else lost)
 
     def _when_applied(self, offset: int, then: Callable[[], None]) -> None:
         if self.replica.applied_offset > offset:
@@ -297,12 +299,12 @@ class Store:
         if leader_id != self.replica.node_id:
             waiting, self._waiting = self._waiting, []
             for item in waiting:
-                self._call(item.on_done, ProposalError("the leadership was lost", definite=False))
+                self.call(item.on_done, ProposalError("the leadership was lost", definite=False))
         if leader_id >= 0:
             self._caller.keep_only(self._peers.get(leader_id))
         self.clock.on_leader(leader_id == self.replica.node_id)
         for callback in list(self._leader_callbacks):
-            self._call(callback, leader_id)
+            self.call(callback, leader_id)
 
     def on_leader(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with every new leader of the quorum."""
