@@ -223,7 +223,8 @@ def _write_replacement(
             response = joined(group, "", with_members=False, leader_id=old_leader)
             response.error_code = error
             table.answer(joining.parked, response)
-        elif member is not None:
+        elif member is not None and group.state is GroupState.STABLE:
+            # Else it waits for the rebalance that began meanwhile, as if it had rejoined for it.
             if member.join is joining.parked:
                 # Its session may have run out meanwhile, which does not matter to one that waits.
                 table.keep_alive(group, member, at)
