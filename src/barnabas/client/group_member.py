@@ -3,8 +3,8 @@
 Eager rebalancing: before a new join the partitions are given up (`on_revoked`), after it the new
 ones are told (`on_assigned`). The group's leader assigns by the protocol the coordinator chose, and has
 the group rebalance when its topics have other partitions than it assigned. A member that was fenced or
-forgotten begins anew without its id; a moved or dead coordinator is looked for, and the member it
-finds again keeps its partitions.
+forgotten begins anew without its id, one of another generation with it; a moved or dead coordinator is
+looked for, and the member it finds again keeps its partitions.
 
 Invariants: `on_assigned` and `on_revoked` alternate; while partitions are held `identity` is that of the
 generation that gave them. Source: Kafka protocol guide, group membership API; KIP-394.
@@ -163,9 +163,11 @@ class GroupMember:
         elif error.code in FORGOTTEN:
             # The partitions may be another's by now: what is theirs must not be committed.
             self._revoke()
-            self.identity = GroupIdentity(
-                self.identity.group_id, instance_id=self.identity.instance_id
+            # Of another generation it may still be a member: as a new one it would wait for its own end.
+            member_id = (
+                self.identity.member_id if error.code == ErrorCode.ILLEGAL_GENERATION else ""
             )
+            self._become(member_id, -1)
             if error.code == ErrorCode.FENCED_INSTANCE_ID:
                 self._fail(error)
                 return False

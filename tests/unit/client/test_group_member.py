@@ -21,8 +21,10 @@ from barnabas.client.group_member import GroupSettings
 from barnabas.client.producer import Producer
 from barnabas.client.records import ProducerRecord
 from barnabas.types import TopicPartition
+from barnabas.wire.api_table import ApiKey
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.heartbeat_response import HeartbeatResponse
 from barnabas.wire.request import Parked
 from tests.unit.client.fake_cluster import FakeCluster, FakePartition
 from tests.unit.client.fake_coordinator import FakeCoordinator
@@ -140,6 +142,26 @@ def test_what_a_former_generation_gave_is_given_up_before_the_next_is_joined() -
     group.run(8000)
     assert held(first, second) == [[0, 1], [2, 3]]
     assert joining and all(partitions == [[]] for partitions in joining)
+
+
+def test_who_is_a_generation_ahead_of_its_coordinator_joins_again_as_who_it_is() -> None:
+    """A coordinator that takes over in the middle of a rebalance knows the members of the generation before:
+    a member that came as a new one would have all of them wait for the end of its own former session."""
+    group = Group()
+    consumer = group.consumer()
+    group.run(100)
+    beat, refusals = group.coordinator.heartbeat, [ErrorCode.ILLEGAL_GENERATION]
+
+    def refused_once(request: Any, ctx: Any, role: Any) -> Any:
+        if refusals:
+            return HeartbeatResponse(error_code=refusals.pop())
+        return beat(request, ctx, role)
+
+    group.cluster.servers[1].table.replace(ApiKey.HEARTBEAT, refused_once)
+    group.run(8000)
+    assert not refusals and consumer.is_stable
+    assert held(consumer) == [[0, 1, 2, 3]]
+    assert list(group.coordinator.members) == ["member-1"]
 
 
 def test_two_members_of_one_client_do_not_wait_for_each_other() -> None:
