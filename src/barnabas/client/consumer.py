@@ -28,7 +28,8 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 
 RETRY_MS = 50.0
 POSITION_TIMEOUT_MS = 5_000.0
-"""How long one leader is asked where its partitions begin, before others may be theirs."""
+"""How long one leader is asked where its partitions begin, before others may be theirs, and a coordinator
+for a group's offsets, before topics may be gone."""
 _new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
@@ -296,8 +297,13 @@ class Consumer:
         try:
             await self._client.cluster.ensure({tp.topic: None for tp in mine})
             if self._group_id is not None and partitions:
+                gone = _missing(self._client, partitions)
+                partitions = [tp for tp in partitions if tp not in gone]
+                apart = [tp for tp in gone if self._reading.get(tp) is mine.pop(tp)]
+                if apart:
+                    self._client.tasks.start(self._find_positions(apart))
                 committed = await offsets.committed_offsets(
-                    self._client, self._group_id, partitions
+                    self._client, self._group_id, partitions, timeout_ms=POSITION_TIMEOUT_MS
                 )
         except (KafkaError, ChannelError) as error:
             self._on_lookup_failed(list(mine.values()), error)
@@ -451,3 +457,13 @@ class Consumer:
                 self._put_off([reading], run.error)
         else:
             self._fail(run.error)
+
+
+def _missing(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, None]:
+    """Those whose topic is not there, where that of others is: a coordinator answers for nobody while one
+    of them stands in the request."""
+    topics = client.cluster.topics
+    missing = dict.fromkeys(
+        tp for tp in partitions if tp.topic not in topics or topics[tp.topic].error
+    )
+    return missing if any(tp not in missing for tp in partitions) else {}

@@ -17,6 +17,11 @@ from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
+from barnabas.wire.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from barnabas.wire.messages.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -533,6 +538,27 @@ def test_a_group_finds_its_offsets_in_a_topic_made_anew() -> None:
     done = client.tasks.start(consumer.commit())
     cluster.world.run(cluster.world.now + 2000)
     assert done.done and cluster.committed[0] == 5
+
+
+@pytest.mark.parametrize("known_before", [False, True])
+def test_a_topic_that_is_gone_keeps_a_group_from_no_other(known_before: bool) -> None:
+    cluster = FakeCluster(nodes=1, partitions=1)
+    write(cluster, Producer(cluster.client()), 5, 0)
+    cluster.world.run(500)
+    cluster.committed[0] = 2
+    client = cluster.client()
+    if known_before:
+        told = MetadataResponseTopic(
+            name="gone",
+            topic_id=Uuid(b"g" * 16),
+            partitions=[MetadataResponsePartition(partition_index=0, leader_id=1)],
+        )
+        client.cluster.learn(MetadataResponse(topics=[told]))
+    consumer = Consumer(client, "g")
+    consumer.assign([TopicPartition("gone", 0), T0])
+    cluster.world.run(cluster.world.now + 6000)
+    assert len(read_all(cluster, consumer, 3)) == 3
+    assert consumer.position(TopicPartition("gone", 0)) is None and consumer.failure is None
 
 
 def test_a_damaged_batch_is_asked_for_again() -> None:
