@@ -70,9 +70,13 @@ class TestFindCoordinator:
             assert self.find(three, version, "g", node=node) == [("NONE", leader)]
 
     def test_many_keys_and_a_group_without_a_name(self, three: Cluster) -> None:
+        """Java's consumers before 2.2 commit in that group where they were given none."""
         three.until(lambda: self.find(three, 4, "g")[0][0] == "NONE")
+        unnamed = three.leader("__consumer_offsets", 0)
         answers = self.find(three, 6, "g", "", "h")
-        assert [a[0] for a in answers] == ["NONE", "INVALID_GROUP_ID", "NONE"]
+        assert [a[0] for a in answers] == ["NONE"] * 3
+        assert answers[1][1] == unnamed
+        assert self.find(three, 0, "") == [("NONE", unnamed)]
 
     @pytest.mark.parametrize(
         ("version", "expected"),

@@ -1,11 +1,11 @@
 """FindCoordinator.
 
 Behaviour: a group's coordinator leads the partition of ``__consumer_offsets`` that the group's name
-hashes to. Where the topic does not exist yet it is created, and the client is told
-COORDINATOR_NOT_AVAILABLE and asks again. A transactional id has no coordinator here, and its producer is
-told so for good: clients ask again for ever after most codes. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is
-the one with which librdkafka, kafka-python and aiokafka end; Java ends with any code that it does not
-know in this place, and then shows the sentence.
+hashes to, also that of the group without a name, in which old consumers commit that were given none. Where
+the topic does not exist yet it is created, and the client is told COORDINATOR_NOT_AVAILABLE and asks again.
+A transactional id has no coordinator here, and its producer is told so for good: clients ask again for
+ever after most codes. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one with which librdkafka, kafka-python
+and aiokafka end; Java ends with any code that it does not know in this place, and then shows the sentence.
 
 Version notes: before 4 one key and one answer at the top; from 4 on many keys. 6 may ask for share
 groups, which this broker does not have.
@@ -76,8 +76,6 @@ def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) -> Coord
         return _refused(key, code, NO_TRANSACTIONS)
     if key_type != GROUP:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")
-    if not key:
-        return _refused(key, ErrorCode.INVALID_GROUP_ID, "a group has a name")
     topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
     if topic is None:
         broker.auto_topics.create([OFFSETS_TOPIC], ctx)
