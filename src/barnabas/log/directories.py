@@ -510,6 +510,7 @@ def _keep_one(
         logs.rivals[partition] = (directory, log)
     elif (log.last_epoch, log.log_end_offset) > (other.last_epoch, other.log_end_offset):
         logs.take_out(partition)
+        logs.cleaner.forget(partition)
         logs.old_files.set_astray(home, other)
         logs.adopt(directory, log)
     else:
@@ -527,6 +528,7 @@ def choose(logs: LogDirectories, partition: TopicPartition, topic_id: Uuid | Non
         return
     found = logs.take_out(partition)
     if found is not None:
+        logs.cleaner.forget(partition)
         logs.old_files.set_astray(*found)
     logs.adopt(directory, log)
 

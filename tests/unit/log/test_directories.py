@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from barnabas.log import cleaner, recovery
-from barnabas.log.checkpoints import read_offsets
+from barnabas.log.checkpoints import CLEANER, read_offsets, write_offsets
 from barnabas.log.compaction import KeyMap
 from barnabas.log.directories import DirectoryInUse, choose
 from barnabas.log.files import OpenFiles
@@ -375,9 +375,9 @@ def test_files_are_given_back_where_the_process_has_no_more_descriptors() -> Non
     assert len(files) < before and not world.offline
 
 
-def made_anew(stale: int, topic_id: Uuid) -> DirectoriesWorld:
-    """Started where two directories have a log of T0: at `stale` of three batches, and, made for `topic_id`
-    while that was away, the other one five."""
+def made_anew(stale: int, topic_id: Uuid, compacted: int = 0) -> DirectoriesWorld:
+    """Started where two directories have a log of T0: at `stale` of three batches, which was `compacted` so
+    far, and, made for `topic_id` while that was away, the other one five."""
     world = DirectoriesWorld()
     old, new = (world.logs.directories[at] for at in (stale, 1 - stale))
     fill(world.logs.create(T0, TOPIC_ID, old.directory_id), 3)
@@ -386,6 +386,8 @@ def made_anew(stale: int, topic_id: Uuid) -> DirectoriesWorld:
     world.logs.fail(old, "its disk is gone")
     fill(world.logs.create(T0, topic_id, new.directory_id), 5)
     world.stop()
+    if compacted:
+        write_offsets(world.disk.open_for_process(), f"{old.path}/{CLEANER}", {T0: compacted})
     world.start()
     assert [directory.is_online for directory in world.logs.directories] == [True, True]
     return world
@@ -427,6 +429,14 @@ def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
     world.stop()
     world.start()
     assert values(world.logs.logs[T0]) and not world.logs.rivals
+
+
+@pytest.mark.parametrize("topic_id", [TOPIC_ID, OTHER_ID])
+def test_a_log_in_the_place_of_another_is_not_compacted_because_that_was(topic_id: Uuid) -> None:
+    world = made_anew(0, topic_id, compacted=3)
+    choose(world.logs, T0, topic_id)
+    assert len(values(world.logs.logs[T0])) == 5
+    assert T0 not in world.logs.cleaner.first_dirty
 
 
 def test_a_second_log_goes_with_its_directory() -> None:
