@@ -26,7 +26,7 @@ METADATA_VERSION_NAMES: Final[dict[int, str]] = {
     19: "3.7-IV4", 20: "3.8-IV0", 21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2",
     25: "4.0-IV3", 26: "4.1-IV0", 27: "4.1-IV1", 28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
 }  # fmt: skip
-METADATA_CHANGED_AT: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 21, 23, 30})
+METADATA_CHANGED_AT: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels that brought a new record or record version: going below one loses metadata."""
 
 TRANSACTIONS_SINCE: Final = 13
