@@ -247,6 +247,23 @@ def test_deleted_records_are_gone_on_every_replica(three: Cluster) -> None:
     assert code(refused.error_code) == "OFFSET_OUT_OF_RANGE"
 
 
+def test_nobody_deletes_the_records_of_coordinators() -> None:
+    """Whatever the policy of their topic: what groups rest on would be gone."""
+    cluster = Cluster(1)
+    cluster.create_topic("__consumer_offsets", 1, 1, cleanup_policy="compact,delete")
+    request = DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name="__consumer_offsets",
+                partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)],
+            )
+        ],
+        timeout_ms=5000,
+    )
+    answer = cluster.ask(request, 1).topics[0].partitions[0]
+    assert (code(answer.error_code), answer.low_watermark) == ("INVALID_TOPIC_EXCEPTION", -1)
+
+
 @pytest.mark.parametrize("first", ["follower", "leader"])
 def test_deletion_is_answered_where_retention_moved_an_idle_logs_start(first: str) -> None:
     """One replica's retention goes first; nothing else would tell the other of it, or of its own."""

@@ -2,13 +2,14 @@
 
 Behaviour: the leader moves its log start at once; the answer waits until every live replica has moved
 its own there, so that the low watermark it carries is true (KIP-107). Offset -1 means the high
-watermark.
+watermark. Internal topics are closed to clients, whatever their policy.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.auto_topics import INTERNAL_TOPICS
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.partition import Partition
 from barnabas.wire.api_table import ApiKey
@@ -96,6 +97,11 @@ def handle(
             )
             answers.append(answer)
             try:
+                if topic.name in INTERNAL_TOPICS:
+                    raise KafkaError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION,
+                        f"Cannot delete records of internal topic {topic.name}",
+                    )
                 partition, code = broker.replicas.find((topic.name, asked.partition_index))
                 if partition is None:
                     raise KafkaError(code, "no replica here")
