@@ -227,8 +227,9 @@ class GroupMember:
         )
         synced: SyncGroupResponse = await self._ask(sync, timeout_ms)
         raise_for(synced.error_code, f"syncing group {self.identity.group_id}")
+        assigned = read_assignment(bytes(synced.assignment))
         self.is_stable = True
-        self._on_assigned(read_assignment(bytes(synced.assignment)))
+        self._on_assigned(assigned)
 
     async def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         subscriptions = {m.member_id: read_subscription(bytes(m.metadata)) for m in joined.members}

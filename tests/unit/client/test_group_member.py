@@ -25,6 +25,7 @@ from barnabas.wire.api_table import ApiKey
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.heartbeat_response import HeartbeatResponse
+from barnabas.wire.messages.sync_group_response import SyncGroupResponse
 from barnabas.wire.request import Parked
 from tests.unit.client.fake_cluster import FakeCluster, FakePartition
 from tests.unit.client.fake_coordinator import FakeCoordinator
@@ -188,6 +189,19 @@ def test_a_member_that_is_refused_for_good_says_so(why: str) -> None:
     group.coordinator.rebalance()
     group.run(8000)
     assert consumer.failure is not None and held(consumer) == [[]]
+
+
+def test_who_is_told_no_partitions_that_can_be_read_gives_none_up() -> None:
+    group = Group()
+    told: list[object] = []
+    garbage = SyncGroupResponse(assignment=b"?")
+    group.cluster.servers[1].table.replace(ApiKey.SYNC_GROUP, lambda *request: garbage)
+    consumer = Consumer(
+        group.cluster.client(), "g", SETTINGS, on_assigned=told.append, on_revoked=told.append
+    )
+    consumer.subscribe(["t"])
+    group.run(100)
+    assert consumer.failure is not None and not told
 
 
 def test_a_static_member_that_closes_may_come_back() -> None:
