@@ -55,6 +55,21 @@ def test_a_replica_in_a_directory_that_cannot_be_read_stays_offline(clean: bool)
     assert not any(path.endswith("-stray") for path in disk.names)
 
 
+def test_a_volume_that_tells_no_space_keeps_nobody_from_the_others() -> None:
+    """A directory is online until something that is written or read there fails."""
+    cluster = Cluster(directories=2)
+    cluster.create_topic("t", partitions=6, replication=1)
+    cluster.run(2000)
+    disk = cluster.sim.nodes[1].machine.disk
+    disk.fail_call(1, for_good=True, prefix="/data2")
+    answer = cluster.ask(DescribeLogDirsRequest(topics=None))
+    assert answer.error_code == 0
+    first, second = answer.results
+    assert (first.log_dir, first.error_code, len(first.topics[0].partitions)) == ("/data", 0, 3)
+    assert (second.log_dir, second.error_code) == ("/data2", ErrorCode.KAFKA_STORAGE_ERROR)
+    assert not second.topics
+
+
 @pytest.mark.parametrize("is_away", [True, False])
 def test_a_clean_end_is_not_claimed_while_a_directory_is_away(is_away: bool) -> None:
     """A replica whose directory the controller was not told is made anew: it must not be eligible then."""

@@ -1,8 +1,9 @@
 """DescribeLogDirs.
 
-Behaviour: this broker's log directories with the size of each replica in them; a directory that failed
-with KAFKA_STORAGE_ERROR. The lag of a replica is what it lacks of the high watermark; that of a future
-one, on its way to this directory, what it lacks of the current one's end (-1 where that is gone).
+Behaviour: this broker's log directories with the size of each replica in them; a directory that failed,
+or whose volume does not tell its space, with KAFKA_STORAGE_ERROR. The lag of a replica is what it lacks of
+the high watermark; that of a future one, on its way to this directory, what it lacks of the current one's
+end (-1 where that is gone).
 
 Version notes: 3 has an error of its own, 4 the volume's space, 5 whether the directory is cordoned.
 """
@@ -61,10 +62,13 @@ def handle(
 def _describe(
     broker: Broker, directory: LogDirectory, wanted: set[TopicPartition] | None
 ) -> DescribeLogDirsResult:
+    failed = DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
     if not directory.is_online:
-        return DescribeLogDirsResult(
-            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path
-        )
+        return failed
+    try:
+        total, usable = broker.ports.disk.free_bytes(directory.path)
+    except OSError:  # nobody has written or read there since it failed
+        return failed
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for name, log in sorted(directory.all_logs.items()):
         if wanted is not None and name not in wanted:
@@ -80,7 +84,6 @@ def _describe(
                 is_future_key=is_future,
             )
         )
-    total, usable = broker.ports.disk.free_bytes(directory.path)
     known = broker.image.brokers.get(broker.node_id)
     return DescribeLogDirsResult(
         log_dir=directory.path,
