@@ -312,6 +312,8 @@ def _recover_segment(
         fault = ""
     elif not fault and not cut and seen is not None and seen.allows_gap(next_offset, following):
         pass  # what stood in between has newer values
+    elif not (fault or cut or exact or seen is None) and segment.would_overflow(following - 1):
+        pass  # nothing of this segment can have stood right before: the leader's compaction left the gap
     else:
         # A segment begins where the one before it ended: something is missing in between.
         fault = fault or f"{segment.path} ends before offset {following}, where the log goes on"

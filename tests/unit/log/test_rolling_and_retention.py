@@ -72,11 +72,12 @@ def test_a_batch_that_begins_far_behind_the_end_begins_a_segment(size: int) -> N
     assert log.log_end_offset == far + 5
     read = log.read(size, 1000)
     assert read is not None and read.segment_base == far
-    log.close()
-    again = open_log(
-        log.disk, OpenFiles(log.disk), log.directory, log.partition, log.config, clean=True
-    ).log
-    assert (again.bases, again.log_end_offset) == ([0, far], far + 5)
+    for clean in (False, True):
+        log.close(clean=clean)
+        log = open_log(
+            log.disk, OpenFiles(log.disk), log.directory, log.partition, log.config, clean=clean
+        ).log
+        assert (log.bases, log.log_end_offset) == ([0, far], far + 5)
 
 
 def test_a_compacted_segment_ends_early_enough_for_the_lag_of_compaction() -> None:
