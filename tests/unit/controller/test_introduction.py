@@ -6,10 +6,12 @@ from typing import Any
 
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.bootstrap import bootstrap_records, complete_bootstrap
+from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, METADATA_VERSION
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.types import Endpoint
 from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
 from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
+from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.controller.harness import World
 
 
@@ -43,6 +45,19 @@ def test_the_active_controller_writes_its_own_registration_once() -> None:
     world.controller.on_leader_change(100, 3)
     world.settle()
     assert world.quorum.log_end_offset == before
+
+
+def test_the_active_controller_is_registered_once_the_level_knows_of_registrations() -> None:
+    world = World(bootstrap=bootstrap_records(metadata_version=CONTROLLER_REGISTRATION_SINCE - 1))
+    assert not world.image.controllers
+    raised = FeatureUpdateKey(
+        feature=METADATA_VERSION, max_version_level=CONTROLLER_REGISTRATION_SINCE, upgrade_type=1
+    )
+    for dry in (True, False):
+        assert not world.image.controllers
+        answer = world.ask(UpdateFeaturesRequest(feature_updates=[raised], validate_only=dry))
+        assert not answer.error_code
+    assert world.image.controllers[100].listeners
 
 
 def test_another_controller_asks_until_it_is_registered() -> None:

@@ -59,6 +59,7 @@ def _decide(
         API,
         request,
         lambda cluster: with_asker(update_features(cluster, request, ctx.api_version), ctx),
+        lambda decision, offset: role.introduction.on_activation(),  # the level may know of it now
     )
 
 
