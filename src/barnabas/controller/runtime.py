@@ -317,6 +317,7 @@ class ControllerRuntime:
                 if first.work is not None:
                     yield from first.work
                 decision = first.then(self.cluster)
+                later.offset = self.commit(decision)
             except KafkaError as error:
                 self._later.remove(later)
                 self.refusals.note(api.key.name, error.code.name, error.message)
@@ -329,7 +330,6 @@ class ControllerRuntime:
             self._later.remove(later)
             self.refusals.note_all(api.key.name, decision.response)
             later.response = decision.response
-            later.offset = self.commit(decision)
             if on_appended is not None:
                 on_appended(decision, later.offset)
             self._waiting.append(later)

@@ -280,6 +280,25 @@ def longest_turn(world: World) -> int:
     return longest
 
 
+def test_who_waits_for_slices_whose_records_cannot_be_written_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.join(1)
+
+    def too_large(values: object) -> int:
+        raise ValueError("no batch is that large")
+
+    monkeypatch.setattr(world.quorum, "append", too_large)
+    box: list[Any] = []
+    many = CreatableTopic(name="t", num_partitions=2 * SLICE, replication_factor=1)
+    world.start(CreateTopicsRequest(topics=[many])).attach(box.append)
+    with pytest.raises(ValueError, match="no batch"):
+        world.settle()
+    assert box[0].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not world.controller.backlog()["WaitingAnswers"]
+
+
 def test_a_big_broker_that_wants_to_be_fenced_is_when_it_is_in_no_isr_any_more() -> None:
     world = big_world(3 * SLICE)
     box: list[Any] = []
