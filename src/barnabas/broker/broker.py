@@ -34,7 +34,7 @@ from barnabas.broker.lost_leaders import LostLeaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.repairs import Repairs
-from barnabas.broker.replicas import ReplicaTable
+from barnabas.broker.replicas import ReplicaTable, tell_directories
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.broker.slices import Slices
 from barnabas.config.listeners import PROTOCOLS
@@ -44,6 +44,7 @@ from barnabas.log.checkpoints import HIGH_WATERMARK
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory
 from barnabas.metadata.changes import Changes
+from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.ports import Ports, Wakeup
 from barnabas.replication.sessions import FetchSession
@@ -239,6 +240,8 @@ class Broker:
         if changes.topics_deleted:
             self.groups.on_topics_deleted(changes.topics_deleted)
         self.auto_topics.on_metadata(changes)
+        if changes.features or changes.everything:
+            _name_directories(self)
         if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
             self._apply_cordoned()
             apply_dynamic(self)
@@ -407,6 +410,17 @@ def _somebody_leaves(image: MetadataImage, changes: Changes) -> bool:
         broker_id in image.brokers and image.brokers[broker_id].in_controlled_shutdown
         for broker_id in changes.brokers
     )
+
+
+def _name_directories(broker: Broker) -> None:
+    """This process registered at a level that knew nothing of log directories, and the present one does: say
+    which there are, and where each replica is, or nobody would hear of one that fails (KIP-858)."""
+    known = broker.image.brokers.get(broker.node_id)
+    if known is None or known.incarnation != broker._incarnation or known.directories:
+        return
+    if broker.image.metadata_version >= DIRECTORIES_SINCE:
+        broker.lifecycle.register_again()
+        tell_directories(broker.replicas)
 
 
 def _end_former_coordinators(broker: Broker) -> None:

@@ -39,6 +39,15 @@ LEAVING_POLL_MS = 100.0
 LEAVE_MS_MAX = 2_500.0
 """A controlled shutdown takes no longer than this before the logs are closed regardless; the quorum's
 replica leaves after it, and both within `limits.SHUTDOWN_MS_MAX`."""
+FINAL_REFUSALS = frozenset(
+    {
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REGISTRATION,
+    }
+)
+"""Of a registration: what is said for `initial.broker.registration.timeout.ms` ends the process."""
 CONTROLLER_GONE_MS = 700.0
 """A controller that was not reached for this long during a shutdown, or that let a heartbeat wait for
 as long (it has no majority any more), is not waited for."""
@@ -95,6 +104,8 @@ class Lifecycle:
         self._asked_ms = 0.0
         """When the heartbeat under way was sent."""
         self._urgent = False
+        self._again = False
+        """The registration lacks something that it could say by now."""
         self._wakeup: Wakeup | None = None
         self._on_left: Callable[[], None] | None = None
         self._leave_deadline_ms = 0.0
@@ -110,10 +121,18 @@ class Lifecycle:
         """Introduce this process to the controller, as soon as there is one."""
         self._register()
 
+    def register_again(self) -> None:
+        """As the same incarnation, under the same epoch, with all that it has. Where it is refused, what was
+        registered before stays."""
+        if self.phase in (Phase.FENCED, Phase.RUNNING) and self.broker_epoch >= 0:
+            self._again = True
+            self._hurry()
+
     def _register(self) -> None:
         if self._in_flight or self.phase is Phase.STOPPED:
             return
         self._in_flight = True
+        self._again = False
         self._controller.send(
             self._registration(), self._on_registered, purpose=PURPOSE, timeout_ms=10_000.0
         )
@@ -152,12 +171,8 @@ class Lifecycle:
             return
         if code is not ErrorCode.REQUEST_TIMED_OUT:
             self._complain("broker.registration_refused", code)
-        if self.ports.clock.now_ms() > self._registration_deadline_ms and code in (
-            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
-            ErrorCode.UNSUPPORTED_VERSION,
-            ErrorCode.INVALID_REGISTRATION,
-        ):
+        is_late = self.ports.clock.now_ms() > self._registration_deadline_ms
+        if self.broker_epoch < 0 and is_late and code in FINAL_REFUSALS:
             self.ports.halt(
                 f"broker {self.identity.node_id} cannot register: the controller says {code.name}"
             )
@@ -203,7 +218,7 @@ class Lifecycle:
     def _heartbeat(self) -> None:
         if self._in_flight or self.phase is Phase.STOPPED:
             return
-        if self.broker_epoch < 0:
+        if self.broker_epoch < 0 or (self._again and self.phase is not Phase.LEAVING):
             self._register()
             return
         self._in_flight = True

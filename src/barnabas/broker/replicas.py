@@ -427,6 +427,14 @@ class ReplicaTable:
         return f"ReplicaTable({len(self.by_id)} replicas on {self.node_id})"
 
 
+def tell_directories(table: ReplicaTable) -> None:
+    """Have the controller know in which directory each replica is."""
+    for (topic_id, index), partition in table.by_id.items():
+        topic = table.image.topics_by_id.get(topic_id)
+        if topic is not None and topic.has(index) and table.node_id in topic.replicas[index]:
+            table._check_directory(partition, topic.partition(index))
+
+
 def _is_mine(table: ReplicaTable, name: TopicPartition) -> bool:
     topic = table.image.topics_by_name.get(name.topic)
     index = name.partition

@@ -6,10 +6,12 @@ from __future__ import annotations
 import pytest
 
 from barnabas.log.directories import UNREADABLE
+from barnabas.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION
 from barnabas.metadata.topic import PartitionState
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.broker.test_log_dir_moves import move, not_yet
 from tests.unit.broker.test_stray_logs import start, stop
 from tests.unit.broker.world import Cluster, code, name
@@ -68,6 +70,28 @@ def test_a_volume_that_tells_no_space_keeps_nobody_from_the_others() -> None:
     assert (first.log_dir, first.error_code, len(first.topics[0].partitions)) == ("/data", 0, 3)
     assert (second.log_dir, second.error_code) == ("/data2", ErrorCode.KAFKA_STORAGE_ERROR)
     assert not second.topics
+
+
+def test_a_directory_that_fails_after_the_level_came_to_know_of_directories_leads_nothing() -> None:
+    cluster = Cluster(2, directories=2, level=DIRECTORIES_SINCE - 1)
+    cluster.create_topic("t", partitions=8, replication=2)
+    assert not cluster.broker().image.brokers[1].directories
+    raised = FeatureUpdateKey(
+        feature=METADATA_VERSION, max_version_level=DIRECTORIES_SINCE, upgrade_type=1
+    )
+    assert not cluster.ask(UpdateFeaturesRequest(feature_updates=[raised])).error_code
+
+    def is_told(broker: int, at: PartitionState) -> bool:
+        return at.directory_of(broker) in cluster.broker().image.brokers[broker].directories
+
+    cluster.until(lambda: all(is_told(b, state(cluster, i)) for b in (1, 2) for i in range(8)))
+    led = [i for i in range(8) if home(cluster, 2, i) == "/data2" and state(cluster, i).leader == 2]
+    assert led
+    epochs = {broker: known.epoch for broker, known in cluster.broker().image.brokers.items()}
+    cluster.sim.nodes[2].machine.disk.fail_call(1, for_good=True, prefix="/data2")
+    cluster.produce([b"x"], index=led[0], acks=1)
+    cluster.until(lambda: all(state(cluster, i).leader == 1 for i in led))
+    assert epochs == {b: known.epoch for b, known in cluster.broker().image.brokers.items()}
 
 
 @pytest.mark.parametrize("is_away", [True, False])

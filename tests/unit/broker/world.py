@@ -13,6 +13,7 @@ from barnabas.broker.broker import Broker
 from barnabas.broker.partition import Partition
 from barnabas.client.channels import Channels
 from barnabas.client.connection import ChannelError
+from barnabas.metadata.features import METADATA_VERSION
 from barnabas.record.builder import build_batch
 from barnabas.sim.cluster import CLIENT_PORT, SimCluster, Topology
 from barnabas.sim.world import World
@@ -55,11 +56,15 @@ class Cluster:
     """A simulated cluster and one client machine."""
 
     def __init__(
-        self, nodes: int = 1, seed: int = 1, directories: int = 1, **settings: str
-    ) -> None:
+        self, nodes: int = 1, seed: int = 1, directories: int = 1, level: int | None = None,
+        **settings: str,
+    ) -> None:  # fmt: skip
+        """`level`: the metadata.version, where it is not the newest."""
         self.world = World(seed)
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        self.sim = SimCluster(self.world, Topology(nodes, settings=named, directories=directories))
+        features = {} if level is None else {METADATA_VERSION: level}
+        topology = Topology(nodes, settings=named, directories=directories, features=features)
+        self.sim = SimCluster(self.world, topology)
         machine = self.sim.add_machine("client")
         self.client = machine.start_process()
         self.channels = Channels(self.client, "test")
