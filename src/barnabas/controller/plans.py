@@ -169,7 +169,8 @@ def _keeps_racks(replicas: Sequence[int], giver: int, taker: int, brokers: Broke
 
 
 def _even_leaders(target: Assignment, brokers: Brokers) -> None:
-    """Reorder replicas so that nobody is preferred twice more often than a fellow replica."""
+    """Reorder replicas so that nobody is preferred twice more often than a fellow replica; never one that is
+    on no broker there is."""
     leads = brokers.leads
     moved = True
     while moved:
@@ -179,7 +180,8 @@ def _even_leaders(target: Assignment, brokers: Brokers) -> None:
             if not replicas:
                 continue
             first = replicas[0]
-            least = min(replicas, key=lambda b: (leads.get(b, 0), b))
+            known = [broker for broker in replicas if broker in brokers.racks]
+            least = min(known, key=lambda b: (leads.get(b, 0), b), default=first)
             if leads.get(first, 0) - leads.get(least, 0) >= 2:
                 target[partition] = (least, *[b for b in replicas if b != least])
                 leads[first] -= 1

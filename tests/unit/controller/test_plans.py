@@ -102,6 +102,11 @@ def test_a_broker_that_is_closed_takes_nothing_and_keeps_what_it_has() -> None:
         drain({TopicPartition("t", 0): (1, 2, 3)}, dict.fromkeys(range(1, 5)), [3], closed={4})
 
 
+def test_a_broker_that_is_not_there_any_more_is_preferred_by_nobody_new() -> None:
+    before = {TopicPartition("t", i): (1 + i % 2, 3) for i in range(8)}
+    assert balance(before, {1: None, 2: None}) == {}
+
+
 @settings(max_examples=examples(150))
 @given(clusters())
 def test_balance_evens_replicas_and_leaders_and_keeps_racks(
