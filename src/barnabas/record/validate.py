@@ -34,6 +34,7 @@ from barnabas.record.spans import section_of, spans_of
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL
+TIMESTAMP_MAX = (1 << 63) - 1
 RECORD_SIZE_MIN = 7
 """Length, attributes, two deltas, two lengths, number of headers: a byte each."""
 CODEC_NAMES = {
@@ -198,6 +199,8 @@ def _timestamp_fault(timestamp: int, rules: Rules, wall_ms: int) -> str | None:
         return f"timestamp {timestamp} is older than message.timestamp.before.max.ms allows"
     if timestamp - wall_ms > rules.after_max_ms:
         return f"timestamp {timestamp} is later than message.timestamp.after.max.ms allows"
+    if timestamp > TIMESTAMP_MAX:  # deltas have 70 bits
+        return f"timestamp {timestamp} has more than 63 bits"
     return None
 
 

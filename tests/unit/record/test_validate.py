@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from barnabas.record.batch import CRC_FROM, iterate, read_header, seal
-from barnabas.record.builder import build_batch, end_transaction_marker
+from barnabas.record.batch import (
+    CRC_FROM,
+    HEADER_SIZE,
+    iterate,
+    read_header,
+    seal,
+    write_header,
+)
+from barnabas.record.builder import build_batch, end_transaction_marker, write_record
 from barnabas.record.compression import Codec, compress
 from barnabas.record.decode import records_of
 from barnabas.record.validate import InvalidRecordsError, Rules, validate
@@ -106,6 +113,23 @@ def test_timestamps_out_of_bounds_name_their_records() -> None:
     assert (early.code, [r.batch_index for r in early.records]) == (
         ErrorCode.INVALID_TIMESTAMP,
         [2],
+    )
+
+
+@pytest.mark.parametrize("changes", [{"compact": True}, {"compression_type": "gzip"}])
+def test_a_timestamp_beyond_all_that_can_be_said_is_refused(changes: dict[str, Any]) -> None:
+    """A record's delta may say it, while the header's largest timestamp does not."""
+    body = bytearray()
+    write_record(body, 0, 0, b"k", b"v")
+    write_record(body, 1, (1 << 63) - 1, b"k", b"v")
+    data = bytearray(HEADER_SIZE) + body
+    header = read_header(batch())
+    write_header(data, header)
+    error = refused(data, RULES._replace(**changes))
+    assert isinstance(error, InvalidRecordsError)
+    assert (error.code, [r.batch_index for r in error.records]) == (
+        ErrorCode.INVALID_TIMESTAMP,
+        [1],
     )
 
 
