@@ -60,7 +60,7 @@ def describe(
 
 
 def progress(connected: Connected, described: GroupDescription) -> list[dict[str, Any]]:
-    """A row per partition that is committed or assigned."""
+    """A row per partition that is committed or assigned; one that nobody leads has no end."""
     committed = connected.committed(described.group_id)
     holders: dict[TopicPartition, tuple[str, str]] = {}
     for member in described.members:
@@ -71,21 +71,31 @@ def progress(connected: Connected, described: GroupDescription) -> list[dict[str
             except MalformedError:
                 continue  # an assignment in words of its own; members are listed all the same
     partitions = sorted({*committed, *holders})
-    ends = connected.offsets(partitions) if partitions else {}
+    ends = _ends(connected, partitions)
     rows = []
     for tp in partitions:
         at = committed.get(tp)
         member_id, client_id = holders.get(tp, (None, None))
-        end = ends[tp].offset
+        end = ends.get(tp)
         rows.append(
             {
                 "topic": tp.topic,
                 "partition": tp.partition,
                 "committed": None if at is None else at.offset,
                 "end": end,
-                "lag": None if at is None else max(end - at.offset, 0),
+                "lag": None if at is None or end is None else max(end - at.offset, 0),
                 "member": member_id,
                 "client": client_id,
             }
         )
     return rows
+
+
+def _ends(connected: Connected, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Of those that somebody leads: the others' would be waited for until the time is up."""
+    if not partitions:
+        return {}
+    cluster = connected.client.cluster
+    connected.call(cluster.refresh(dict.fromkeys(tp.topic for tp in partitions)))
+    led = [tp for tp in partitions if cluster.leader(tp) is not None]
+    return {tp: found.offset for tp, found in connected.offsets(led).items()}

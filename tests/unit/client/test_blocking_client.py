@@ -9,7 +9,10 @@ from threading import Event, Thread
 
 import pytest
 
+from barnabas.cli.groups import progress
 from barnabas.cli.main import main
+from barnabas.client.admin import GroupDescription, GroupMember
+from barnabas.client.assignors import write_assignment
 from barnabas.client.consumer import ConsumerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect, parse_bootstrap
@@ -81,6 +84,18 @@ def test_who_stops_reading_before_the_end_fetches_no_more(bootstrap: str) -> Non
         late = client.read(["t"])
         next(late)
     late.close()  # type: ignore[attr-defined]
+
+
+def test_a_group_is_described_though_nobody_leads_a_partition_of_it(bootstrap: str) -> None:
+    held = write_assignment([TopicPartition("gone", 0), TopicPartition("t", 0)])
+    member = GroupMember("m", None, "c", "/host", b"", held)
+    described = GroupDescription("g", "Stable", "consumer", "range", [member])
+    with connect(bootstrap) as client:
+        rows = progress(client, described)
+    assert [(row["topic"], row["member"], row["end"], row["lag"]) for row in rows] == [
+        ("gone", "m", None, None),
+        ("t", "m", 0, None),
+    ]
 
 
 def test_commands(
