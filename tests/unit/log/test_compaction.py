@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from barnabas.log.compaction import KeyMap, Rules, TransactionTrail, compact_batch, note_keys
 from barnabas.log.errors import CorruptLogError
-from barnabas.record.batch import HEADER_SIZE, iterate, read_header, write_header
-from barnabas.record.builder import build_batch
+from barnabas.record.batch import HEADER_SIZE, BatchView, iterate, read_header, write_header
+from barnabas.record.builder import build_batch, write_record
 from barnabas.record.decode import Record, records_of
 from barnabas.sim.disk import SimDisk
 from tests.model.log.test_compaction import RETENTION_MS, Compacted
@@ -200,3 +201,18 @@ def test_a_log_cut_behind_a_segment_that_compaction_emptied_loses_nothing_by_a_k
         model.device.process_died()
         model.open()
         assert model.log.log_end_offset == end
+
+
+def test_a_record_whose_timestamp_does_not_fit_64_bits_keeps_no_log_from_compaction() -> None:
+    """Where a topic does not compact yet only headers are looked at."""
+    body = bytearray()
+    for at, (key, stamp) in enumerate([(b"k", 0), (b"l", (1 << 63) - 1), (b"k", 5)]):
+        write_record(body, at, stamp, key, b"v")
+    data = bytearray(HEADER_SIZE) + body
+    write_header(data, read_header(build_batch([(b"k", b"v")] * 3, timestamp_ms=1_700_000_000_000)))
+    view = BatchView(read_header(data), 0, memoryview(data))
+    keys = KeyMap(10)
+    note_keys(view, keys, 0)
+    keys.end = 3
+    outcome = compact_batch(view, keys, TransactionTrail(), Rules(1, 1, {}, 100), None)
+    assert outcome.records == 2 and outcome.header.max_timestamp == (1 << 63) - 1
