@@ -200,7 +200,9 @@ def _last_members(cluster: Cluster) -> list[Message]:
     records: list[Message] = []
     for topic in list(cluster.image.topics_by_id.values()):
         for index, rare in sorted(topic.rare.items()):
-            eligible = rare.elr or rare.last_known_elr
+            # Who led last may have been a new replica of a reassignment that was cancelled since.
+            replicas = topic.replicas[index]
+            eligible = [b for b in rare.elr or rare.last_known_elr if b in replicas]
             if topic.isr[index] or not eligible:
                 continue
             last = next((b for b in rare.last_known_elr if b in eligible), eligible[0])

@@ -329,7 +329,10 @@ class Recovery:
         if now_ms - self._since.setdefault(inquiry.key, now_ms) < BALANCED_WAIT_MS:
             return False
         last_known = topic.rare.get(index, ORDINARY).last_known_elr
-        return has_all or all(replica in inquiry.answers for replica in last_known)
+        replicas = topic.replicas[
+            index
+        ]  # who led last may be none any more: a reassignment was cancelled
+        return has_all or all(b in inquiry.answers for b in last_known if b in replicas)
 
     def deadline_ms(self) -> float | None:
         due = [inquiry.deadline_ms for inquiry in self._inquiries.values()]

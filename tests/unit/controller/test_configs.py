@@ -12,6 +12,17 @@ from barnabas.wire.messages import alter_configs_request as legacy
 from barnabas.wire.messages import describe_configs_request as describe
 from barnabas.wire.messages import incremental_alter_configs_request as incremental
 from barnabas.wire.messages import update_features_request as features
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from barnabas.wire.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
 from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
@@ -455,6 +466,46 @@ def test_elr_on_and_off_keeps_what_it_rests_on(world: World) -> None:
     assert world.partition("t").elr == ()
     assert not update(world, "eligible.leader.replicas.version", 1).error_code
     assert world.image.config(BROKER, "")["min.insync.replicas"] == "1"
+
+
+def test_elr_is_switched_off_after_the_last_leader_ceased_to_be_a_replica(world: World) -> None:
+    """It was a new replica of a reassignment, which is cancelled when nobody lives who could lead."""
+    world.join(4)
+    world.create("moved", [[3]], configs={"unclean.leader.election.enable": "true"})
+
+    def reassign(replicas: list[int] | None) -> int:
+        partition = ReassignablePartition(partition_index=0, replicas=replicas)
+        topic = ReassignableTopic(name="moved", partitions=[partition])
+        answer = world.ask(AlterPartitionReassignmentsRequest(topics=[topic]))
+        code: int = answer.responses[0].partitions[0].error_code
+        return code
+
+    assert not reassign([4, 2])
+    state = world.partition("moved")
+    members = [BrokerState(broker_id=b, broker_epoch=world.epochs[b]) for b in (3, 4)]
+    wanted = PartitionData(
+        partition_index=0,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        new_isr_with_epochs=members,
+    )
+    topic_id = world.image.topics_by_name["moved"].id
+    world.ask(
+        AlterPartitionRequest(
+            broker_id=3,
+            broker_epoch=world.epochs[3],
+            topics=[TopicData(topic_id=topic_id, partitions=[wanted])],
+        )
+    )
+    for broker in (2, 3, 4):
+        world.kill(broker)
+    assert not world.register(4, incarnation=7004).error_code
+    state = world.partition("moved")
+    assert state.isr == state.elr == () and state.last_known_elr == (4,)
+    assert not reassign(None)
+    assert world.partition("moved").replicas == (3,)
+    assert not update(world, "eligible.leader.replicas.version", 0, 2).error_code
+    assert set(world.partition("moved").isr) <= {3}
 
 
 def test_a_min_isr_that_a_topic_and_all_brokers_get_at_once_ends_the_elr(world: World) -> None:
