@@ -24,6 +24,8 @@ STOP_S = 4.5
 over within 5 s."""
 RESTART_MIN_S = 0.2
 RESTART_MAX_S = 30.0
+WRITE_AGAIN_S = 0.5
+"""After which what could not be written into cluster.json is tried again."""
 STEADY_S = 10.0
 """A node that lived this long is started again at once, its history forgotten."""
 
@@ -80,6 +82,8 @@ class Supervisor:
         self._on_change = on_change
         self._on_stopped = on_stopped
         self._stopping = False
+        self._unwritten: list[tuple[Callable[[int, int], None], NodeProcess, int]] = []
+        """What cluster.json does not say yet, the oldest first."""
         self.nodes = [NodeProcess(files) for files in nodes]
         self.killed = 0
 
@@ -176,11 +180,28 @@ class Supervisor:
         self._update(self._directory.clear_pid, node, pid)
 
     def _update(self, change: Callable[[int, int], None], node: NodeProcess, pid: int) -> None:
-        """Change cluster.json. The nodes go on where nothing can be written there."""
+        """Change cluster.json. The nodes go on where nothing can be written there now."""
+        self._unwritten.append((change, node, pid))
+        if len(self._unwritten) > 1:
+            return  # behind what is tried again soon
         try:
-            change(node.files.node_id, pid)
+            self._write()
         except OSError as error:
             self._report(f"{self._directory.state_file} cannot be written: {error.strerror}")
+            self._loop.call_later(WRITE_AGAIN_S, self._write_again)
+
+    def _write(self) -> None:
+        while self._unwritten:
+            change, node, pid = self._unwritten[0]
+            if change != self._directory.set_pid or node.pid == pid:
+                change(node.files.node_id, pid)
+            del self._unwritten[0]
+
+    def _write_again(self) -> None:
+        try:
+            self._write()
+        except OSError:
+            self._loop.call_later(WRITE_AGAIN_S, self._write_again)
 
     def _kill_rest(self) -> None:
         for node in self.alive:

@@ -88,11 +88,15 @@ def test_a_node_comes_again_where_its_end_cannot_be_written_down(
     def refuse(*_: object) -> None:
         raise FULL
 
-    monkeypatch.setattr(os, "replace", refuse)
-    run.sleepers[0].kill()
-    run.until_said("was started again")
-    assert run.pid == run.sleepers[2].pid
-    assert f"{run.directory.state_file} cannot be written: No space left on device" in run.said
+    with monkeypatch.context() as full:
+        full.setattr(os, "replace", refuse)
+        run.sleepers[0].kill()
+        run.until_said("was started again")
+        assert run.pid == run.sleepers[2].pid
+        assert run.pid_in_file() == run.sleepers[0].pid
+    refusal = f"{run.directory.state_file} cannot be written: No space left on device"
+    assert run.said.count(refusal) == 1
+    run_until(run.loop, lambda: run.pid_in_file() == run.pid)  # there is room again
 
 
 def test_a_node_that_cannot_be_started_now_is_started_later(
