@@ -106,7 +106,7 @@ class ThrottledReplicas:
             return None
         for item in value:
             partition, colon, broker = item.partition(":")
-            if not (colon and item.isascii() and partition.isdigit() and broker.isdigit()):
+            if not (colon and partition.isdecimal() and broker.isdecimal()):
                 return f"it must be {self.describe()}"
         return None
 

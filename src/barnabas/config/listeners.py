@@ -45,7 +45,7 @@ class Voter(NamedTuple):
 def parse_endpoint(key: str, text: str) -> Endpoint:
     """``host:port`` or ``[v6]:port``; the host may be empty. Raises :class:`ConfigError`."""
     host, colon, port = text.rpartition(":")
-    if not colon or not _is_number(port) or int(port) > 65_535:
+    if not colon or not port.isdecimal() or int(port) > 65_535:
         raise ConfigError(key, text, "it must be host:port with a port from 0 to 65535")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -108,7 +108,7 @@ def parse_voters(items: Sequence[str]) -> tuple[Voter, ...]:
     voters: dict[int, Voter] = {}
     for item in items:
         node, at, rest = item.partition("@")
-        if not at or not _is_number(node):
+        if not at or not node.isdecimal():
             raise ConfigError(key, item, "each voter must be id@host:port")
         endpoint = parse_endpoint(key, rest)
         if not endpoint.host or not endpoint.port:
@@ -117,11 +117,6 @@ def parse_voters(items: Sequence[str]) -> tuple[Voter, ...]:
             raise ConfigError(key, ",".join(items), f"it names voter {node} twice")
         voters[int(node)] = Voter(NodeId(int(node)), endpoint)
     return tuple(voters[node] for node in sorted(voters))
-
-
-def _is_number(text: str) -> bool:
-    """``²`` is a digit, too."""
-    return text.isascii() and text.isdigit()
 
 
 def _or(words: Sequence[str]) -> str:

@@ -29,10 +29,9 @@ from barnabas.record.builder import write_varint
 from barnabas.record.compression import compress
 from barnabas.record.decode import read_varint
 from barnabas.record.spans import Span, section_of, spans_of
+from barnabas.record.validate import TIMESTAMP_MAX
 from barnabas.types import Buffer
 
-TIMESTAMP_MAX = (1 << 63) - 1
-"""What a record's own timestamp exceeds where nobody looked at it when it was produced."""
 KEY_BYTES_MAX = 32
 """Longer keys are remembered by a digest of one byte more."""
 KEY_COST = 160
@@ -296,6 +295,7 @@ def _rewritten(
         attributes |= HAS_DELETE_HORIZON
     latest = header.max_timestamp
     if not header.is_log_append_time:
+        # More where nobody looked at it when it was produced.
         latest = min(base + staying.latest_delta, TIMESTAMP_MAX)
     data = bytearray(HEADER_SIZE)
     data += compress(header.codec, body)

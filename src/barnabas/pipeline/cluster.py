@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 from barnabas.client.connection import ChannelError
 from barnabas.pipeline.connection import BlockingConnection, now_ms
-from barnabas.pipeline.errors import ClusterUnreachableError
+from barnabas.pipeline.errors import ClusterUnreachableError, UnknownPartitionError
 from barnabas.types import ZERO_UUID, Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
 from barnabas.wire.messages import (
@@ -375,3 +375,24 @@ class Cluster:
                 if error.code not in TRANSIENT:
                     raise
                 patience.wait(error)
+
+
+def offsets_of_all(
+    cluster: Cluster,
+    at: Mapping[TopicPartition, int],
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    patience_ms: float,
+) -> dict[TopicPartition, int]:
+    """As `Cluster.list_offsets`, but of every partition that is asked for: a broker that does not know one
+    yet is asked again. Raises `UnknownPartitionError`."""
+    patience = Patience(patience_ms)
+    while True:
+        found = cluster.list_offsets(at, isolation=isolation)
+        missing = sorted(at.keys() - found.keys())
+        if not missing:
+            return {each: known.offset for each, known in found.items()}
+        try:
+            patience.wait(f"{missing[0]} does not exist")
+        except ClusterUnreachableError as error:
+            raise UnknownPartitionError(f"{missing[0]} does not exist") from error

@@ -15,6 +15,10 @@ class ClusterUnreachableError(PipelineError):
     """No broker answered until the time for it was over."""
 
 
+class UnknownPartitionError(ClusterUnreachableError):
+    """No broker that was asked knows the partition, to the end of the patience."""
+
+
 class DataLossError(PipelineError):
     """Records that a query still had to read are gone (deleted topic, retention, lost log).
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from barnabas.pipeline.cluster import EARLIEST, LATEST, Cluster, Patience
-from barnabas.pipeline.errors import ClusterUnreachableError, OptionError
+from barnabas.pipeline.cluster import EARLIEST, LATEST, Cluster, Patience, offsets_of_all
+from barnabas.pipeline.errors import ClusterUnreachableError, OptionError, UnknownPartitionError
 from barnabas.pipeline.offsets import PartitionOffsets
 from barnabas.pipeline.options import (
     AtOffsets,
@@ -86,7 +86,7 @@ def offsets_at(
         case AtOffsets(offsets):
             check_covers(offsets, partitions, "offsets")
             wanted = {each: offsets[each] for each in partitions if offsets[each] < 0}
-    found = offsets_of_all(cluster, wanted, isolation)
+    found = offsets_known(cluster, wanted, isolation)
     resolved: PartitionOffsets = {}
     for each in partitions:
         if isinstance(place, AtOffsets) and place.offsets[each] >= 0:
@@ -100,23 +100,18 @@ def offsets_at(
                 f"{absent[0]} has no record at or after the starting timestamp; set"
                 " startingOffsetsByTimestampStrategy to latest to begin at its end"
             )
-        resolved |= offsets_of_all(cluster, dict.fromkeys(absent, LATEST), isolation)
+        resolved |= offsets_known(cluster, dict.fromkeys(absent, LATEST), isolation)
     return resolved
 
 
-def offsets_of_all(cluster: Cluster, wanted: PartitionOffsets, isolation: int) -> PartitionOffsets:
+def offsets_known(cluster: Cluster, wanted: PartitionOffsets, isolation: int) -> PartitionOffsets:
     """The offset at each time that is wanted. Its leader may not have heard yet of a topic that
     was just created. Raises `OptionError`."""
-    patience = Patience(min(cluster.patience_ms, KNOWN_MS))
-    while True:
-        found = cluster.list_offsets(wanted, isolation=isolation)
-        missing = sorted(wanted.keys() - found.keys())
-        if not missing:
-            return {each: at.offset for each, at in found.items()}
-        try:
-            patience.wait(f"{missing[0]} does not exist")
-        except ClusterUnreachableError as error:
-            raise OptionError(f"{missing[0]} does not exist") from error
+    patience_ms = min(cluster.patience_ms, KNOWN_MS)
+    try:
+        return offsets_of_all(cluster, wanted, isolation=isolation, patience_ms=patience_ms)
+    except UnknownPartitionError as error:
+        raise OptionError(str(error)) from error
 
 
 def check_covers(

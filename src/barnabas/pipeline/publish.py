@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.client.connection import ChannelError
-from barnabas.pipeline.cluster import LATEST, TRANSIENT, Cluster, Patience
+from barnabas.pipeline.cluster import LATEST, TRANSIENT, Cluster, Patience, offsets_of_all
 from barnabas.pipeline.connection import Answer, BlockingConnection
 from barnabas.pipeline.errors import PipelineError, WriteRefusedError
 from barnabas.pipeline.offsets import Range
@@ -249,7 +249,9 @@ def landed(
     sequences: dict[TopicPartition, list[int]] = {}
     for each in wanted:
         sequences.setdefault(each.partition, []).append(each.sequence)
-    ends = known_ends(cluster, sequences)
+    # A broker that does not know a partition yet must not be taken for a log without the batches.
+    wanted_at = dict.fromkeys(sequences, LATEST)
+    ends = offsets_of_all(cluster, wanted_at, patience_ms=cluster.patience_ms)
     source = SourceOptions(options.cluster, fail_on_data_loss=False)
     found: set[tuple[TopicPartition, int]] = set()
     for partition, expected in sorted(sequences.items()):
@@ -266,16 +268,3 @@ def landed(
                 break
         found.update((partition, sequence) for sequence in expected[:count])
     return found
-
-
-def known_ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where each log ends. A broker that does not know a partition yet must not be taken for a
-    log without the batches: this waits. Raises `ClusterUnreachableError`."""
-    patience = Patience(cluster.patience_ms)
-    wanted = dict.fromkeys(partitions, LATEST)
-    while True:
-        ends = cluster.list_offsets(wanted)
-        missing = sorted(wanted.keys() - ends.keys())
-        if not missing:
-            return {each: at.offset for each, at in ends.items()}
-        patience.wait(f"{missing[0]} does not exist")

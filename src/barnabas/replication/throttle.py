@@ -71,11 +71,11 @@ class Throttled:
         configuration was checked when it was set."""
         entries = [part.strip() for part in text.split(",")]
         self.every = EVERY in entries
-        found = (entry.partition(":") for entry in entries if entry.isascii())
+        found = (entry.partition(":") for entry in entries)
         self.indexes = frozenset(
             int(index)
             for index, _, at in found
-            if index.isdigit() and at.isdigit() and int(at) == broker
+            if index.isdecimal() and at.isdecimal() and int(at) == broker
         )
 
     def __contains__(self, index: int) -> bool:

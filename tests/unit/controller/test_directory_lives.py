@@ -13,7 +13,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from barnabas.metadata.image import MetadataImage
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.messages import assign_replicas_to_dirs_request as assignment
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
@@ -41,17 +40,7 @@ class DirectoryLife(Life):
             self.register(broker)
             self.tell(broker)
             assert not self.world.image.brokers[broker].fenced
-        self.world.create(
-            "t",
-            [[1, 2, 3], [2, 3, 4], [4, 1, 2]],
-            configs={
-                "min.insync.replicas": str(min_isr),
-                "unclean.leader.election.enable": str(unclean).lower(),
-            },
-        )
-        self.epochs = [0, 0, 0]
-        self.follower = MetadataImage()
-        self.read = 0
+        self.create(min_isr, unclean)
 
     def register(self, broker: int, previous_epoch: int = -1) -> None:
         self.incarnation += 1

@@ -33,7 +33,11 @@ class Life(RuleBasedStateMachine):
     def begin(self, min_isr: int, unclean: bool) -> None:
         self.world = World()
         self.world.join(*BROKERS)
-        self.unclean = unclean
+        self.incarnation = 10_000
+        self.create(min_isr, unclean)
+
+    def create(self, min_isr: int, unclean: bool) -> None:
+        """Three partitions, and who follows what becomes of them."""
         self.world.create(
             "t",
             [[1, 2, 3], [2, 3, 4], [4, 1, 2]],
@@ -43,7 +47,6 @@ class Life(RuleBasedStateMachine):
             },
         )
         self.epochs = [0, 0, 0]
-        self.incarnation = 10_000
         self.follower = MetadataImage()
         self.read = 0
 
