@@ -76,6 +76,14 @@ def test_what_is_no_controller_is_told_so(cluster: Cluster) -> None:
     assert both.returncode == 2
 
 
+def test_the_dry_run_of_describing_says_whom_it_would_ask_and_asks_nobody() -> None:
+    nobody = "127.0.0.1:1"
+    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap", nobody)
+    assert tried.returncode == 0 and f"broker of {nobody}" in tried.stdout
+    tried = barnabas("quorum", "describe", "--dry-run", "--bootstrap-controller", nobody)
+    assert tried.returncode == 0 and f"controller of {nobody}" in tried.stdout
+
+
 def test_static_voters_cannot_be_changed_and_the_dry_run_says_so(cluster: Cluster) -> None:
     tried = barnabas(
         "quorum", "remove-controller", "3", "--dry-run", "--bootstrap", cluster.bootstrap

@@ -45,12 +45,18 @@ def describe(
     controllers: Controllers = None,
     data: Data = None,
     as_json: AsJson = False,
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Say what would be asked of whom, and ask nobody."
+    ),
 ) -> None:
     """The quorum as its leader sees it, with the figures of kafka-metadata-quorum: its status and how far
     each replica is, where no part is chosen."""
     if status + replication + metrics > 1:
         raise Failure("choose one of --status, --replication and --metrics", USAGE)
-    with quorum_client(bootstrap, controllers, data) as client:
+    with quorum_client(bootstrap, controllers, data, dry_run=dry_run) as client:
+        if dry_run:
+            print(client.would_describe())
+            return
         response = client.describe(metrics=metrics)
         view = view_of(response, client.cluster_id)
     if metrics:

@@ -75,6 +75,15 @@ class QuorumClient:
 
         return self.connected.call(client.retry(attempt, timeout_ms=PATIENCE_MS))
 
+    def would_describe(self) -> str:
+        """What `describe` asks of whom, in one sentence. Asks nobody."""
+        asked = ", ".join(map(str, self._controllers or self.connected.client.cluster.candidates()))
+        if self._controllers:
+            way = f"whichever controller of {asked} answers says who leads, and the leader is asked"
+        else:
+            way = f"whichever broker of {asked} answers forwards it to the leader"
+        return f"DescribeQuorum of {METADATA_TOPIC}: {way}; nothing is changed by asking"
+
     def ask_leader(self, described: Any, request: Message, timeout_ms: float) -> Any:
         """Send a change to the controller listener of the leader that `described` names. Raises `Failure`
         where it refuses, `ChannelError`."""
@@ -119,12 +128,12 @@ def _why_not_found(leader: int) -> str:
 
 @contextmanager
 def quorum_client(
-    bootstrap: str | None, controllers: str | None, data: Path | None
+    bootstrap: str | None, controllers: str | None, data: Path | None, *, dry_run: bool = False
 ) -> Iterator[QuorumClient]:
-    """What is raised becomes one sentence and an exit status."""
+    """What is raised becomes one sentence and an exit status. A `dry_run` asks nobody."""
     if controllers and bootstrap:
         raise Failure("choose --bootstrap or --bootstrap-controller", USAGE)
-    with cluster(controllers or bootstrap, data, refresh=not controllers) as connected:
+    with cluster(controllers or bootstrap, data, refresh=not (controllers or dry_run)) as connected:
         yield QuorumClient(connected, connected.client.cluster.candidates() if controllers else [])
 
 
