@@ -23,6 +23,8 @@ from barnabas.types import Endpoint
 
 ACCEPTS_PER_TURN = 64
 PORT_MAX = 65535
+V4_MAPPED = "::ffff:"
+"""What an address of IPv4 begins with where it is told as one of IPv6."""
 ACCEPT_PAUSE_S = 0.2
 """How long accepting rests when the process has no descriptor left."""
 
@@ -198,7 +200,7 @@ class HostListener:
             except OSError as error:
                 self._rest(error)
                 return
-            self._on_accepted(sock, Endpoint(address[0], address[1]))
+            self._on_accepted(sock, _peer_at(address))
 
     def _on_accepted(self, sock: socket.socket, peer: Endpoint) -> None:
         network = self._network
@@ -340,6 +342,15 @@ def _numeric(endpoint: Endpoint) -> _Address | None:
 def _resolve(endpoint: Endpoint) -> list[_Address]:
     found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys((int(family), address) for family, _, _, _, address in found))
+
+
+def _peer_at(address: Any) -> Endpoint:
+    """A peer of IPv4 that comes to a socket of IPv6 (one that listens on every address) goes by its own
+    address, as with Kafka: group members are described, and connections counted, by it."""
+    host: str = address[0]
+    if "." in host:
+        host = host.removeprefix(V4_MAPPED)
+    return Endpoint(host, address[1])
 
 
 def _listen_address(endpoint: Endpoint) -> _Address:

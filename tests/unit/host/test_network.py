@@ -294,6 +294,18 @@ def test_names_that_nobody_resolves_keep_no_job_from_a_thread(
         ports.stop()
 
 
+def test_a_peer_of_ipv4_at_a_socket_of_both_goes_by_its_own_address(world: World) -> None:
+    server, client = Recorder(), Recorder()
+    try:
+        listener = world.network.listen(Endpoint("::ffff:127.0.0.1", 0), lambda: server)
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    world.network.connect(Endpoint("127.0.0.1", listener.endpoint.port), client)
+    world.until(lambda: server.is_connected and client.is_connected)
+    assert server.connection is not None and server.connection.peer.host == "127.0.0.1"
+    assert list(world.network.accepted) == ["127.0.0.1"]
+
+
 def test_a_taken_port_is_one_sentence(world: World) -> None:
     listener = world.network.listen(LOOPBACK, Recorder)
     with pytest.raises(OSError, match=rf"port {listener.endpoint.port} of 127\.0\.0\.1 is already"):
