@@ -46,9 +46,14 @@ METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 
-DIRECTORY_UNASSIGNED = ZERO_UUID
-DIRECTORY_LOST = ONE_UUID
-DIRECTORY_MIGRATING = Uuid(bytes(15) + b"\x02")
+DIRECTORY_MIGRATING = ZERO_UUID
+"""Of a replica from before replicas had directories: it is in one, nobody has said in which (KIP-858)."""
+DIRECTORY_UNASSIGNED = ONE_UUID
+"""Of a new replica: its broker will say where it has put it."""
+DIRECTORY_LOST = Uuid(bytes(15) + b"\x02")
+"""Of a replica that was in a directory which cannot be read: offline."""
+DIRECTORIES_RESERVED = 100
+"""So many ids, from 0 on, are no directory's."""
 DEBUGGING_REPLICA = -2
 """The id of a reader of any replica's whole log, where a follower says its own and a consumer -1."""
 

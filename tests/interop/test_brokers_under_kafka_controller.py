@@ -32,7 +32,8 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 
 
 class Mixed:
-    """A Java controller and two of our brokers."""
+    """A Java controller and two of our brokers, each with two log directories: of a new replica there the
+    controller says that it is in none yet."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -58,7 +59,7 @@ class Mixed:
             file.write_text(
                 f"process.roles=broker\nnode.id={node_id}\n" + quorum + COMMON
                 + f"listeners=PLAINTEXT://127.0.0.1:{port}\n"
-                + f"log.dirs={self.directory / f'broker-{node_id}'}\n"
+                + f"log.dirs={self.directory / f'{node_id}-a'},{self.directory / f'{node_id}-b'}\n"
             )  # fmt: skip
             ours = [sys.executable, "-m", "barnabas"]
             subprocess.run(

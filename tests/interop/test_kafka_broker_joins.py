@@ -51,7 +51,7 @@ class KafkaBroker:
             f"controller.quorum.voters={_value(properties, 'controller.quorum.voters')}\n"
             "controller.listener.names=CONTROLLER\n"
             "listeners=PLAINTEXT://127.0.0.1:0\n"
-            f"log.dirs={directory / 'data'}\n"
+            f"log.dirs={directory / 'data'},{directory / 'data2'}\n"
             "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
         )
         self._run("kafka.tools.StorageTool", "format", "-t", _value(meta, "cluster.id"))

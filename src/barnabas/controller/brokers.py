@@ -34,13 +34,7 @@ from barnabas.metadata.records.register_broker_record import (
 )
 from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerRecord
 from barnabas.metadata.registrations import BrokerRegistration
-from barnabas.types import (
-    DIRECTORY_LOST,
-    DIRECTORY_MIGRATING,
-    DIRECTORY_UNASSIGNED,
-    Uuid,
-    uuid_text,
-)
+from barnabas.types import DIRECTORIES_RESERVED, Uuid, uuid_text
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -161,9 +155,6 @@ def _check_features(cluster: Cluster, request: BrokerRegistrationRequest) -> Non
             )
 
 
-_RESERVED = (DIRECTORY_UNASSIGNED, DIRECTORY_LOST, DIRECTORY_MIGRATING)
-
-
 def _check_directories(cluster: Cluster, request: BrokerRegistrationRequest) -> None:
     """At least one, none twice, none of another broker (KIP-858)."""
     named = [Uuid(d) for d in request.log_dirs]
@@ -173,7 +164,7 @@ def _check_directories(cluster: Cluster, request: BrokerRegistrationRequest) -> 
         return
     if len(set(named)) != len(named):
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "A log directory is named twice")
-    if any(d in _RESERVED for d in named):
+    if any(int.from_bytes(d, "big") < DIRECTORIES_RESERVED for d in named):
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request: no directory has it"
         )

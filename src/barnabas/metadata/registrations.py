@@ -9,7 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from barnabas.types import Endpoint, Uuid
+from barnabas.types import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    Endpoint,
+    Uuid,
+)
 
 
 class ListenerEndpoint(NamedTuple):
@@ -63,13 +69,12 @@ class BrokerRegistration:
     def has_directory(self, directory: Uuid) -> bool:
         """Whether a replica there is online: the directory is registered, or nothing is known of
         it (unassigned, migrating; not lost), or the broker never named its directories."""
-        if directory == _LOST:
+        if directory == DIRECTORY_LOST:
             return False
         return directory in self.directories or not self.directories or directory in _UNKNOWN
 
 
-_LOST = Uuid(bytes(15) + b"\x01")
-_UNKNOWN = (Uuid(bytes(16)), Uuid(bytes(15) + b"\x02"))
+_UNKNOWN = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.controller.pieces import AT_ONCE
-from barnabas.types import DIRECTORY_LOST, Uuid
+from barnabas.types import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from barnabas.wire.messages.assign_replicas_to_dirs_request import (
@@ -45,7 +45,7 @@ def registration(**changes: Any) -> BrokerRegistrationRequest:
                 "streams.version", "eligible.leader.replicas.version",
             )
         ],
-        "log_dirs": [uuid(70)],
+        "log_dirs": [uuid(170)],
     }  # fmt: skip
     return BrokerRegistrationRequest(**{**fields, **changes})
 
@@ -61,8 +61,9 @@ def registration(**changes: Any) -> BrokerRegistrationRequest:
         ({"features": [Feature(name="metadata.version", min_supported_version=1,
                                max_supported_version=30)]}, ErrorCode.UNSUPPORTED_VERSION),
         ({"log_dirs": []}, ErrorCode.INVALID_REGISTRATION),
-        ({"log_dirs": [uuid(70), uuid(70)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [uuid(170), uuid(170)]}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [DIRECTORY_LOST]}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [uuid(99)]}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [uuid(2001)]}, ErrorCode.INVALID_REGISTRATION),
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
         ({"broker_id": 1}, ErrorCode.DUPLICATE_BROKER_REGISTRATION),
@@ -179,6 +180,13 @@ def test_replicas_are_assigned_to_directories(world: World) -> None:
     assert assign(uuid(999), topic_id, 0) == 0
     state = world.partition("t")
     assert state.leader == 2 and state.isr == (2,) and state.directories[0] == uuid(999)
+
+
+def test_the_ids_that_say_something_of_a_directory_are_kafkas() -> None:
+    """As in the classes of 4.3.0; drafts of KIP-858 had them in another order."""
+    assert uuid(0) == DIRECTORY_MIGRATING
+    assert uuid(1) == DIRECTORY_UNASSIGNED
+    assert uuid(2) == DIRECTORY_LOST
 
 
 @pytest.mark.parametrize("partitions", [1, 2 * AT_ONCE])

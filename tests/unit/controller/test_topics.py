@@ -146,8 +146,8 @@ def test_fenced_brokers_are_in_an_assignment_and_not_in_the_isr(world: World) ->
 
 def test_a_broker_with_several_directories_is_unassigned() -> None:
     world = World()
-    world.register(1, directories=(uuid(1), uuid(2)))
-    world.register(1, directories=(uuid(11), uuid(12)))
+    world.register(1, directories=(uuid(101), uuid(102)))
+    world.register(1, directories=(uuid(111), uuid(112)))
     world.heartbeat(1)
     world.create("t", [[1]])
     assert world.partition("t").directories == (DIRECTORY_UNASSIGNED,)

@@ -239,7 +239,7 @@ def test_a_partition_change_bumps_the_epochs_as_kafka_does() -> None:
 def test_a_partition_without_directories_is_migrating() -> None:
     image = make(PartitionRecord(partition_id=1, topic_id=TOPIC, replicas=[4], isr=[4], leader=4))
     state = image.topics_by_name["flights"].partition(1)
-    assert state.directories == (Uuid(bytes(15) + b"\x02"),)
+    assert state.directories == (DIRECTORY_MIGRATING,)
 
 
 def test_partitions_may_come_in_any_order() -> None:
