@@ -27,6 +27,7 @@ from barnabas.log.directories import LogDirectories, choose
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition_log import PartitionLog
 from barnabas.metadata.changes import Changes
+from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import BROKER, TOPIC, MetadataImage
 from barnabas.metadata.topic import PartitionState, Topic
 from barnabas.ports import Ports
@@ -43,6 +44,8 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 
 OnLeadership = Callable[[Partition, int | None], None]
 """(partition, leader epoch; None: this broker does not lead it any more)."""
+_UNKNOWN = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
+"""Of a replica: the metadata do not say in which directory it is."""
 
 
 class Surroundings(Protocol):
@@ -80,6 +83,8 @@ class ReplicaTable:
         """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
         self.repairs: Repairs
         self.on_log_corrupt: Callable[[TopicPartition, CorruptLogError], None]
+        self._not_found: set[Key] | None = None
+        """Replicas of before this process whose logs it did not find; None until they are known."""
         self.marks_moved = False
         """Whether a high watermark may have moved since the last checkpoint."""
         self.now_ms = ports.clock.now_ms
@@ -188,6 +193,12 @@ class ReplicaTable:
 
     def _apply_everything(self) -> None:
         mine = [(topic.id, index) for topic, index in self.image.partitions_of(self.node_id)]
+        if self._not_found is None:
+            found = self.logs.logs
+            topics = self.image.topics_by_id
+            self._not_found = {
+                key for key in mine if TopicPartition(topics[key[0]].name, key[1]) not in found
+            }
         for (topic_id, _), partition in self.by_id.items():
             if topic_id not in self.image.topics_by_id:
                 leave_readers_by_name(partition)
@@ -297,6 +308,8 @@ class ReplicaTable:
             self.logs.after_append(log, log.recovery_point)
         self.by_id[topic.id, state.partition] = partition
         self.by_name[name.topic, name.partition] = partition
+        if log is None and _may_be_away(self, topic.id, state):
+            self._surroundings.on_directory_chosen(partition, DIRECTORY_LOST)
         if log is not None:
             self._check_directory(partition, state)
             for path in log.fragments():  # others have it yet, and may not for long
@@ -316,7 +329,9 @@ class ReplicaTable:
         directory = state.directory_of(self.node_id)
         if directory == DIRECTORY_LOST:
             raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{name} was in a log directory that could not be read and is not there any more:"
+                " start with that directory, or reassign the replica",
             )
         copy = self.logs.futures.logs.get(name)
         if copy is not None and copy.topic_id != topic_id:
@@ -329,7 +344,8 @@ class ReplicaTable:
         if self.logs.any_offline and self.logs.by_id(directory) is None:
             # The log may be in a directory that is away, whose id nobody knows where it could not even be
             # read at the start: an empty one elsewhere would be a lie.
-            if directory not in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or copy is not None:
+            may_be = directory not in _UNKNOWN or _may_be_away(self, topic_id, state)
+            if may_be or copy is not None:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
                 )
@@ -441,6 +457,16 @@ def _is_mine(table: ReplicaTable, name: TopicPartition) -> bool:
     return topic is not None and topic.has(index) and table.node_id in topic.replicas[index]
 
 
+def _may_be_away(table: ReplicaTable, topic_id: Uuid, state: PartitionState) -> bool:
+    """Whether a replica of which the metadata do not know the directory may be in one that cannot be read:
+    its broker died before it had said where it had put it. The controller is told then (as of
+    DIRECTORY_LOST, KIP-858), or it would believe in a replica that is not here."""
+    if not table.logs.any_offline or table.image.metadata_version < DIRECTORIES_SINCE:
+        return False
+    is_unknown = state.directory_of(table.node_id) in _UNKNOWN
+    return is_unknown and (topic_id, state.partition) in (table._not_found or ())
+
+
 def _make_log(
     table: ReplicaTable, name: TopicPartition, topic_id: Uuid, directory: Uuid
 ) -> PartitionLog:
@@ -450,7 +476,7 @@ def _make_log(
         try:
             return table.logs.create(name, topic_id, table._place(name, directory))
         except KafkaError:
-            named = directory not in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
+            named = directory not in _UNKNOWN
             if named or not any(d.is_online for d in table.logs.directories):
                 raise
 

@@ -13,7 +13,7 @@ from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.registrations import BrokerRegistration
 from barnabas.metadata.topic import Topic
-from barnabas.types import Uuid, uuid_text
+from barnabas.types import DIRECTORY_LOST, Uuid, uuid_text
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
@@ -97,9 +97,11 @@ def _why(code: ErrorCode, broker: int) -> str:
 
 
 def _is_made_anew(broker: BrokerRegistration, topic: Topic, index: int, to: Uuid) -> bool:
-    """Nothing can have been moved out of a directory that is not there: the log was made anew, empty."""
+    """Nothing can have been moved out of a directory that is not there: the log was made anew, empty. But
+    what was lost and is told to be somewhere was found again: its broker makes no such replica anew."""
     former = topic.directories[index][topic.replicas[index].index(broker.id)]
-    return broker.has_directory(to) and not broker.has_directory(former)
+    gone = former != DIRECTORY_LOST and not broker.has_directory(former)
+    return gone and broker.has_directory(to)
 
 
 def _may_be_empty(cluster: Cluster, topic: Topic, index: int) -> bool:
@@ -118,6 +120,8 @@ def _move(
     former = topic.directories[index][topic.replicas[index].index(broker.id)]
     if not broker.has_directory(directory):
         change.reason = f"{reason}, which is offline"
+        if directory == DIRECTORY_LOST:
+            change.reason = f"broker {broker.id} cannot read the directory where the replica may be"
         change.without((broker.id,))
     elif _is_made_anew(broker, topic, index, directory):
         change.reason = f"{reason}, and {uuid_text(former)}, where it was, is gone"

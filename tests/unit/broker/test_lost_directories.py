@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.directory_assignments import DirectoryAssignments
 from barnabas.log.directories import UNREADABLE
-from barnabas.metadata.features import DIRECTORIES_SINCE, METADATA_VERSION
+from barnabas.metadata.features import DIRECTORIES_SINCE, ELR_SINCE, METADATA_VERSION
 from barnabas.metadata.topic import PartitionState
-from barnabas.types import TopicPartition
+from barnabas.types import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, TopicPartition
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -92,6 +93,35 @@ def test_a_directory_that_fails_after_the_level_came_to_know_of_directories_lead
     cluster.produce([b"x"], index=led[0], acks=1)
     cluster.until(lambda: all(state(cluster, i).leader == 1 for i in led))
     assert epochs == {b: known.epoch for b, known in cluster.broker().image.brokers.items()}
+
+
+def test_a_replica_of_unknown_directory_is_not_made_anew_beside_one_that_cannot_be_read() -> None:
+    """The broker had written to it before the controller heard where it was (seed 101173)."""
+    cluster = Cluster(3, directories=2, level=ELR_SINCE - 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DirectoryAssignments, "submit", lambda *_: None)
+        cluster.create_topic("t", partitions=12, replication=2)
+        both = [i for i in range(12) if set(state(cluster, i).replicas) == {2, 3}]
+        index = next(i for i in both if home(cluster, 2, i) == "/data2")
+        assert state(cluster, index).directory_of(2) == DIRECTORY_UNASSIGNED
+        assert code(cluster.produce([b"acknowledged"], index=index).error_code) == "NONE"
+        cluster.sim.nodes[3].kill()
+        cluster.until(lambda: state(cluster, index).isr == (2,))
+        stop(cluster, 2)
+    disk = cluster.sim.nodes[2].machine.disk
+    disk.fail_call(1, for_good=True, prefix="/data2")
+    start(cluster, 3)
+    start(cluster, 2)
+    cluster.until(lambda: state(cluster, index).directory_of(2) == DIRECTORY_LOST)
+    cluster.run(1000)
+    assert (state(cluster, index).leader, state(cluster, index).isr) == (-1, (2,))
+    assert cluster.partition(2, index=index).log is None
+    stop(cluster, 2)
+    disk.fail_call(0)
+    start(cluster, 2)
+    cluster.until(lambda: state(cluster, index).leader == 2)
+    assert cluster.values(cluster.fetch(0, index=index)) == [b"acknowledged"]
+    cluster.until(lambda: set(state(cluster, index).isr) == {2, 3})
 
 
 @pytest.mark.parametrize("is_away", [True, False])
