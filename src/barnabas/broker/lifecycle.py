@@ -124,9 +124,10 @@ class Lifecycle:
     def register_again(self) -> None:
         """As the same incarnation, under the same epoch, with all that it has. Where it is refused, what was
         registered before stays."""
-        if self.phase in (Phase.FENCED, Phase.RUNNING) and self.broker_epoch >= 0:
+        if self.phase not in (Phase.LEAVING, Phase.STOPPED):
             self._again = True
-            self._hurry()
+            if self.broker_epoch >= 0:
+                self._hurry()  # else it is under way, and may have been decided on before
 
     def _register(self) -> None:
         if self._in_flight or self.phase is Phase.STOPPED:
@@ -171,6 +172,8 @@ class Lifecycle:
             return
         if code is not ErrorCode.REQUEST_TIMED_OUT:
             self._complain("broker.registration_refused", code)
+        elif self.broker_epoch >= 0:  # nobody has heard it
+            self._again = True
         is_late = self.ports.clock.now_ms() > self._registration_deadline_ms
         if self.broker_epoch < 0 and is_late and code in FINAL_REFUSALS:
             self.ports.halt(

@@ -352,6 +352,32 @@ class TestLifecycle:
         advance(ports, 150)
         self.registered(hand)
 
+    def test_what_a_registration_lacked_is_said_when_nobody_heard_it_first(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle, line: ControllerChannel
+    ) -> None:
+        """Of a broker whose level comes to know of log directories while no controller answers."""
+        self.running(hand, life)
+        life.register_again()
+        line.on_controller_change(-1, None)
+        hand.refuse()
+        advance(ports, 11_000)
+        line.on_controller_change(2, TWO)
+        while not isinstance((sent := hand.take()).request, BrokerRegistrationRequest):
+            sent.answer(BrokerHeartbeatResponse(is_fenced=False))
+            advance(ports, 200)
+        sent.answer(BrokerRegistrationResponse(broker_epoch=8))
+        assert isinstance(hand.take().request, BrokerHeartbeatRequest)
+        assert life.phase is Phase.RUNNING
+
+    def test_what_a_registration_lacks_is_said_when_that_is_answered(
+        self, hand: Hand, life: Lifecycle
+    ) -> None:
+        """The metadata may show it before its answer is here."""
+        life.register_again()
+        self.registered(hand)
+        self.registered(hand)
+        assert isinstance(hand.take().request, BrokerHeartbeatRequest)
+
     def test_it_leaves_when_the_controller_says_so(
         self, ports: SimProcess, hand: Hand, life: Lifecycle
     ) -> None:
