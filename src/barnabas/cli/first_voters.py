@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from barnabas.cli.failure import Failure
 from barnabas.cli.other_quorum import find_quorum
 from barnabas.config.node import NodeConfig
 from barnabas.host.network import machine_name
+from barnabas.metadata.features import (
+    KRAFT_VERSION,
+    LATEST_METADATA_VERSION,
+    METADATA_VERSION,
+    missing_dependency,
+)
 from barnabas.ports import Disk
 from barnabas.raft.formatting import write_first_snapshot
 from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
@@ -21,6 +29,7 @@ class FirstVoters:
         self._config = config
         self._standalone = standalone
         self._initial = _parse(initial, config.controller_listener_names[0]) if initial else None
+        self._is_dynamic = standalone or bool(initial) or none_yet
         chosen = sum((standalone, bool(initial), none_yet))
         if chosen > 1:
             raise Failure("choose one way to say who votes first", USAGE)
@@ -36,6 +45,15 @@ class FirstVoters:
             raise Failure("only a controller can vote", USAGE)
         if self._initial is not None and config.node_id not in self._initial.nodes:
             raise Failure(f"--initial-controllers does not name node {config.node_id}", USAGE)
+
+    def check_level(self, features: Mapping[str, int]) -> None:
+        """Refuse voters in the log of a cluster that begins at a level without, as Kafka does. Raises
+        `Failure`."""
+        if self._is_dynamic:
+            levels = {METADATA_VERSION: LATEST_METADATA_VERSION, **features}
+            problem = missing_dependency(KRAFT_VERSION, 1, levels)
+            if problem is not None:
+                raise Failure(f"{problem}: use controller.quorum.voters")
 
     def check_alone(self, cluster_id: str) -> None:
         """Refuse a second quorum for one cluster, where the first can be seen. Raises `Failure`."""

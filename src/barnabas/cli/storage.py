@@ -59,6 +59,7 @@ def format_directories(
     disk = HostDisk()
     levels = _levels(feature)
     first = FirstVoters(config, standalone, initial_controllers, no_initial_controllers)
+    first.check_level(levels)
     first.check_alone(cluster_id)
     try:
         for directory in directories_of(config):

@@ -34,6 +34,8 @@ TRANSACTIONS_SINCE: Final = 13
 CONTROLLER_REGISTRATION_SINCE: Final = 15
 DIRECTORIES_SINCE: Final = 17
 """Assignment to log directories (KIP-858)."""
+DYNAMIC_QUORUM_SINCE: Final = 21
+"""A quorum that begins dynamic (KIP-853); a static one may become so at any level, as in Kafka."""
 ELR_SINCE: Final = 23
 CORDONED_SINCE: Final = 30
 """Cordoned log directories (KIP-1066)."""
@@ -50,7 +52,10 @@ class FeatureLevel(NamedTuple):
 
 
 FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
-    KRAFT_VERSION: (FeatureLevel(7), FeatureLevel(21)),
+    KRAFT_VERSION: (
+        FeatureLevel(7),
+        FeatureLevel(21, ((METADATA_VERSION, DYNAMIC_QUORUM_SINCE),)),
+    ),
     TRANSACTION_VERSION: (FeatureLevel(7), FeatureLevel(24), FeatureLevel(24)),
     GROUP_VERSION: (FeatureLevel(7), FeatureLevel(22)),
     ELR_VERSION: (FeatureLevel(7), FeatureLevel(26, ((METADATA_VERSION, ELR_SINCE),))),
