@@ -15,6 +15,7 @@ from barnabas.client.connection import NO_BOUNDS
 from barnabas.client.older import Newest
 from barnabas.config.meta_properties import FILE_NAME, MetaProperties
 from barnabas.config.node import NodeConfig
+from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
 from barnabas.metadata.formatting import format_node
 from barnabas.node import Node
 from barnabas.ports import Disk
@@ -53,6 +54,11 @@ class Topology:
     """Levels other than the newest, ``metadata.version`` among them."""
     lives_differ: bool = False
     """Whether a process draws how its clock and its disk behave, in each of its lives anew."""
+
+    @property
+    def first_level(self) -> int:
+        """The metadata.version with which the cluster begins."""
+        return self.features.get(METADATA_VERSION, LATEST_METADATA_VERSION)
 
     @property
     def broker_ids(self) -> range:

@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from barnabas.metadata.features import ELR_VERSION, METADATA_VERSION
+from barnabas.metadata.features import (
+    DIRECTORIES_SINCE,
+    DYNAMIC_QUORUM_SINCE,
+    ELR_VERSION,
+    LATEST_METADATA_VERSION,
+    METADATA_VERSION,
+)
 from barnabas.ports import Rng
 from barnabas.record.compression import Codec
 from barnabas.sim import bounds
@@ -26,6 +32,7 @@ from barnabas.sim.workload import (
     WorkloadPlan,
     speaking,
 )
+from barnabas.sim.workload.administration import NOT_OLD
 from barnabas.sim.workload.operator import HABITS
 
 T = TypeVar("T")
@@ -89,6 +96,8 @@ REWRITES: Mapping[str, Sequence[str | None]] = {
     "message.timestamp.type": (None, None, None, "LogAppendTime"),
 }
 """What lets a leader write other bytes than those that a producer sent."""
+OLDER_LEVELS = (7, 7, 11, 14, 16, 17, 19)
+"""Of metadata.version, from before log directories, registered controllers, and so on."""
 FEW_VALUES_OF_MIN_ISR = ("2", "2", "2", "1")
 RARE = {
     "restart-all": 0.3,
@@ -145,9 +154,13 @@ class Swarm:
 def draw(rng_of: RngOf, nodes: int | None = None) -> Swarm:
     """The swarm of a seed whose generators `rng_of` gives."""
     interval = rng_of("interval").choice([250.0, 500.0, 1000.0, 2000.0])
+    topology = draw_topology(rng_of, nodes)
+    workload = draw_workload(rng_of, interval)
+    if topology.first_level < NOT_OLD:
+        workload = replace(workload, operators=(*workload.operators, *_upgraders(rng_of)))
     return Swarm(
-        draw_topology(rng_of, nodes),
-        draw_workload(rng_of, interval),
+        topology,
+        workload,
         draw_faults(rng_of),
         interval,
         rng_of("restart at the end").random() < 0.12,
@@ -175,10 +188,12 @@ def draw_topology(rng_of: RngOf, nodes: int | None) -> Topology:
     features = {}
     level = _pick(rng_of, METADATA_VERSION, None, None, None, 21, 24)
     if level is not None:
+        level = _pick(rng_of, "old cluster", level, level, level, *OLDER_LEVELS)
         features[METADATA_VERSION] = level
     elif _pick(rng_of, ELR_VERSION, True, True, True, False) is False:
         features[ELR_VERSION] = 0
-    dynamic = _pick(rng_of, "dynamic", False, True)
+    begins = level or LATEST_METADATA_VERSION
+    dynamic = _pick(rng_of, "dynamic", False, True) and begins >= DYNAMIC_QUORUM_SINCE
     if dynamic and _pick(rng_of, "controllers join", False, False, True):
         settings["controller.quorum.auto.join.enable"] = "true"
     return Topology(
@@ -188,7 +203,7 @@ def draw_topology(rng_of: RngOf, nodes: int | None) -> Topology:
         controllers=_pick(rng_of, "controllers", 0, 0, 0, 1, 3, 3),
         voters=_pick(rng_of, "voters", 0, 1, 2, 3) if dynamic else 0,
         dynamic=dynamic,
-        directories=_pick(rng_of, "directories", 1, 1, 2, 3),
+        directories=_pick(rng_of, "directories", 1, 1, 2, 3) if begins >= DIRECTORIES_SINCE else 1,
         features=features,
         lives_differ=True,
     )
@@ -341,6 +356,13 @@ def _readers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ReaderPlan]:
         )
         for index in range(_pick(rng_of, "readers", 0, 0, 0, 1, 1, 2))
     ]
+
+
+def _upgraders(rng_of: RngOf) -> list[tuple[str, Mapping[str, float], float]]:
+    """Who takes an old cluster up, in most seeds; else its level stays, but for other operators."""
+    weights = {"changes levels": 1.0, "switches ELR on": _pick(rng_of, "upgrades to ELR", 0.0, 0.1)}
+    rest = _pick(rng_of, "upgrades", None, 150.0, 500.0, 1500.0)
+    return [("upgrader", weights, rest)] if rest is not None else []
 
 
 def _operators(rng_of: RngOf) -> list[tuple[str, Mapping[str, float], float]]:

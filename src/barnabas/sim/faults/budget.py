@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import MetadataImage
 from barnabas.node import Node
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -91,6 +92,13 @@ class Budget:
         return len(logs) == len(voters) and all(
             log.synced_offset >= own.end_offset and log.last_epoch == own.last_epoch for log in logs
         )
+
+    def may_have_directories(self) -> bool:
+        """Whether the level knows of log directories, so that a broker may have several."""
+        if self.cluster.topology.first_level >= DIRECTORIES_SINCE:
+            return True
+        image = self.image()
+        return image is not None and image.metadata_version >= DIRECTORIES_SINCE
 
     def may_lose_quorum(self) -> bool:
         """Whether nothing of the metadata log is damaged anywhere, and every voter is where it is known."""

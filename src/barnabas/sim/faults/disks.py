@@ -283,7 +283,7 @@ def other_directories(s: Strike) -> bool:
         return False
     others = node.directories[1:]
     shrinks = bool(others) and s.rng.random() < 0.6
-    if shrinks and not s.budget.may_lose_data(node):
+    if not (s.budget.may_lose_data(node) if shrinks else s.budget.may_have_directories()):
         return False
     chosen = s.rng.choice(others) if shrinks else ""
 

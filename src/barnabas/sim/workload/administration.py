@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin import BROKER, TOPIC
+from barnabas.client.features import describe_features
 from barnabas.client.offsets import list_offsets
 from barnabas.metadata.features import (
     ELR_VERSION,
@@ -43,6 +44,8 @@ GROUP = 32
 ASK_MS = 5_000.0
 MAX_TIMESTAMP = -3
 UPGRADE, DOWNGRADE = 1, 2
+NOT_OLD = 21
+"""Clusters that begin at this metadata.version or above jump between it and the newest."""
 RATES = {
     side: f"{side}.replication.throttled.rate" for side in ("leader", "follower")
 }  # fmt: skip
@@ -133,8 +136,24 @@ async def change_levels(o: Operator) -> None:
         [METADATA_VERSION, METADATA_VERSION, "group.version", "share.version", "streams.version"]
     )
     low, high = supported()[name]
-    level = o.rng.randrange(max(low, 21) if name == METADATA_VERSION else low, high + 1)
+    if name == METADATA_VERSION and o.workload.cluster.topology.first_level < NOT_OLD:
+        await climb(o)
+        return
+    level = o.rng.randrange(max(low, NOT_OLD) if name == METADATA_VERSION else low, high + 1)
     await set_level(o, name, level, o.rng.choice([UPGRADE, UPGRADE, DOWNGRADE]))
+
+
+async def climb(o: Operator) -> None:
+    """metadata.version a few steps up, so that the cluster lives at levels between; now and then all the way,
+    or down, which is mostly refused."""
+    known = (await describe_features(o.client)).features.get(METADATA_VERSION)
+    if known is None:  # clients of old are not told
+        return
+    low, high = supported()[METADATA_VERSION]
+    kind = UPGRADE if o.levels.random() < 0.75 else DOWNGRADE
+    steps = o.levels.choice([1, 1, 1, 1, 2, 2, 3, 5, high])
+    level = known.level + steps if kind == UPGRADE else known.level - steps
+    await set_level(o, METADATA_VERSION, min(max(level, low), high), kind)
 
 
 async def elr_on(o: Operator) -> None:

@@ -60,6 +60,7 @@ class Operator:
         self.pause_ms = pause_ms
         self.client = workload.client(name)
         self.rng = workload.cluster.world.rng(name)
+        self.levels = workload.cluster.world.rng(f"{name} levels")
         self.of_old: Client | None = None
         self.admin = Admin(self.client)
         self.temporary: list[str] = []
