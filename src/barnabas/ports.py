@@ -31,6 +31,16 @@ def call_all(callbacks: Iterable[Callable[[], object]]) -> None:
         raise fault
 
 
+def raise_soon(wakeups: Wakeups, fault: Exception) -> None:
+    """Have the world told of `fault`, as of a callback of its own: of another's, that is no reason to end
+    what goes on here."""
+
+    def told() -> None:
+        raise fault
+
+    wakeups.call_soon(told)
+
+
 class Clock(Protocol):
     def now_ms(self) -> float:
         """Monotonic instant in milliseconds; never goes back, says nothing about the date."""

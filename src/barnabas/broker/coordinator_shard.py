@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -287,14 +287,16 @@ class Shard(Generic[M]):
         waits = refused is None and (bool(self._batch) or self.written > self.committed)
         if waits:
             (self._batch_events if self._batch else self._waiting).append(event)
-        # Whoever is told may decide something at once: behind this, which has its place by now.
-        for parked, response in outcome.replies:
-            parked.complete(response)
-        if not waits:
-            self._settle(event, refused, at)
-        if self._made_room:
-            self._made_room = False
-            self.advance(self.log.high_watermark, at)
+        try:
+            # Whoever is told may decide something at once: behind this, which has its place by now.
+            if outcome.replies:
+                _reply_all(outcome.replies)
+            if not waits:
+                self._settle(event, refused, at)
+        finally:
+            if self._made_room:
+                self._made_room = False
+                self.advance(self.log.high_watermark, at)
 
     def flush(self, at: Instant) -> KafkaError | None:
         """Append what was decided since the last time, as one batch. The error where the log refused
@@ -314,14 +316,20 @@ class Shard(Generic[M]):
             self._check_undisturbed()
             end = self._append(build_batch(records, timestamp_ms=at.wall_ms))
         except KafkaError as error:
-            self.machine.revert_to(self.written)
-            self.written = self.next_offset = max(self.written, self.log.log_end_offset)
-            call_all(partial(self._settle, event, error, at) for event in events)
+            self._give_up(events, error, at)
             return error
+        except Exception as fault:  # of this program: nobody waits for what is not written
+            self._give_up(events, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(fault)), at)
+            raise
         assert end == self.next_offset, f"{self!r}: log ends at {end}, not {self.next_offset}"
         self.written = end
         self._waiting.extend(events)
         return None
+
+    def _give_up(self, events: list[_Event], error: KafkaError, at: Instant) -> None:
+        self.machine.revert_to(self.written)
+        self.written = self.next_offset = max(self.written, self.log.log_end_offset)
+        call_all(partial(self._settle, event, error, at) for event in events)
 
     def _append(self, batch: bytes) -> int:
         self._appending = True
@@ -346,13 +354,20 @@ class Shard(Generic[M]):
         if high_watermark > self.committed:
             self.committed = high_watermark
             self.machine.commit_to(high_watermark)
-        while self._waiting and self._waiting[0].offset <= self.committed:
-            self._settle(self._waiting.popleft(), None, at)
-        if self.loaded and not self.active and self.committed >= self.written:
-            self.active = True
-            self.machine.expect(self.next_offset)
-            for outcome in self.machine.on_loaded(at):
-                self.take(outcome, None, at)
+        try:
+            if self._waiting:
+                call_all(self._take_committed(at))
+        finally:
+            if self.loaded and not self.active and self.committed >= self.written:
+                self.active = True
+                self.machine.expect(self.next_offset)
+                outcomes = self.machine.on_loaded(at)
+                call_all(partial(self.take, outcome, None, at) for outcome in outcomes)
+
+    def _take_committed(self, at: Instant) -> Iterator[Callable[[], None]]:
+        waiting = self._waiting
+        while waiting and waiting[0].offset <= self.committed:
+            yield partial(self._settle, waiting.popleft(), None, at)
 
     def begin_anew(self, machine: M) -> None:
         """Loading failed: all is replayed once more, into an empty `machine`."""
@@ -389,8 +404,7 @@ class Shard(Generic[M]):
         try:
             call_all(partial(self._settle, event, lost, at) for event in events)
         finally:
-            told = self.machine.on_unloaded()
-            call_all(partial(parked.complete, response) for parked, response in told)
+            _reply_all(self.machine.on_unloaded())
 
     def _enqueue(self, outcome: Outcome, at: Instant) -> None:
         try:
@@ -423,14 +437,19 @@ class Shard(Generic[M]):
         self._made_room = True
 
     def _settle(self, event: _Event, error: KafkaError | None, at: Instant) -> None:
-        if event.done is not None:
-            event.done(event.reply if error is None else answer_of(error))
-        if event.on_settled is not None:
-            self.machine.expect(self.next_offset)
-            code = ErrorCode.NONE if error is None else answer_of(error).code
-            following = event.on_settled(code, at)
-            if self.active:
-                self.take(following, None, at)
-            else:
-                for parked, response in following.replies:
-                    parked.complete(response)
+        try:
+            if event.done is not None:
+                event.done(event.reply if error is None else answer_of(error))
+        finally:
+            if event.on_settled is not None:
+                self.machine.expect(self.next_offset)
+                code = ErrorCode.NONE if error is None else answer_of(error).code
+                following = event.on_settled(code, at)
+                if self.active:
+                    self.take(following, None, at)
+                else:
+                    _reply_all(following.replies)
+
+
+def _reply_all(replies: Sequence[tuple[Parked, Message]]) -> None:
+    call_all(partial(parked.complete, response) for parked, response in replies)

@@ -129,18 +129,18 @@ class Coordinators(Generic[M]):
         """As `write`, for one partition."""
         try:
             shard = self._active(partition)
-            shard.decide(operation, done, self._instant())
+            try:
+                shard.decide(operation, done, self._instant())
+            finally:  # what is decided is written also where somebody who was told fails
+                self._after(shard)
         except KafkaError as error:
             if done is not None:
                 done(answer_of(error))
-            return
-        self._after(shard)
 
     def write_all(self, operation: Operation[M]) -> None:
         """Decide something in every shard that is active (a topic was deleted, ...)."""
-        for partition in sorted(self._shards):
-            if self._shards[partition].active:
-                self.write_in(partition, operation)
+        active = [partition for partition in sorted(self._shards) if self._shards[partition].active]
+        call_all(partial(self.write_in, partition, operation) for partition in active)
 
     def read(self, key: str, query: Callable[[M], T]) -> T:
         """Ask what is committed about `key`. Raises ``KafkaError``."""
@@ -189,8 +189,10 @@ class Coordinators(Generic[M]):
         """The high watermark of `partition` is `offset`."""
         shard = self._shards.get(partition)
         if shard is not None:
-            shard.advance(offset, self._instant())
-            self._after(shard)
+            try:
+                shard.advance(offset, self._instant())
+            finally:
+                self._after(shard)
 
     def close(self) -> None:
         """The node stops: tell all who wait."""

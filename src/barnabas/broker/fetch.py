@@ -42,7 +42,7 @@ from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.broker.slices import Slices
 from barnabas.limits import SLICE_MS, UNSENT_BYTES_TOTAL
 from barnabas.log.errors import CorruptLogError
-from barnabas.ports import Ports
+from barnabas.ports import Ports, raise_soon
 from barnabas.replication.sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey
 from barnabas.types import DEBUGGING_REPLICA, Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -268,9 +268,13 @@ class FetchService:
 
     def _failed(self, fetch: ParkedFetch, error: Exception) -> None:
         self._unpark(fetch)
-        self._sessions.drop(self.sessions.remove(fetch.session.id))  # its peer begins another
-        assert isinstance(fetch.parked, Working)
-        fetch.parked.fail(error)
+        self.sessions.remove(fetch.session.id)
+        self._sessions.drop(fetch.session)  # its peer begins another
+        if isinstance(fetch.parked, Working):
+            fetch.parked.fail(error)
+        else:
+            raise_soon(self._ports.wakeups, error)
+            fetch.parked.complete(FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -437,6 +441,12 @@ class FetchService:
             self._try(fetch, last=True)
 
     def _try(self, fetch: ParkedFetch, *, last: bool) -> None:
+        try:
+            self._try_to_answer(fetch, last=last)
+        except Exception as fault:  # noqa: BLE001 - told as one, and others are looked at
+            self._failed(fetch, fault)
+
+    def _try_to_answer(self, fetch: ParkedFetch, *, last: bool) -> None:
         if fetch.parked.done:  # its connection is gone
             self._unpark(fetch)
             if fetch.session.id == NO_SESSION:

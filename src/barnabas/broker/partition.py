@@ -19,7 +19,7 @@ from functools import partial
 from typing import Protocol
 
 from barnabas.broker.replica import Replica, ReplicaHost
-from barnabas.broker.waiting import LowWatermarkWaiters, OffsetWaiters, Waiter
+from barnabas.broker.waiting import LowWatermarkWaiters, OffsetWaiters, Waiter, tell_each
 from barnabas.log.errors import OffsetOutOfRange
 from barnabas.log.partition_log import AppendInfo, Origin, PartitionLog
 from barnabas.metadata.topic import PartitionState
@@ -42,6 +42,8 @@ class PartitionHost(ReplicaHost, Protocol):
     def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool: ...
     def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None: ...
     def wake(self, session: FetchSession[Partition]) -> None: ...
+    def on_fault(self, fault: Exception) -> None:
+        """Somebody who was told of a watermark, or that a leadership ended, raised this."""
 
 
 class Partition(Replica):
@@ -72,11 +74,11 @@ class Partition(Replica):
         """Followers' sessions: told of every append."""
         self.high_watermark_watchers: dict[SessionPartition[Partition], None] = {}
         """Consumers' sessions: told when there is more to read."""
-        self._waiting = OffsetWaiters()
+        self._waiting = OffsetWaiters(host.on_fault)
         self._unflushed: OffsetWaiters | None = None
         """Who waits for a sync with acks=1; made when there is somebody."""
         self._high_watermark_listeners: list[OnHighWatermark] = []
-        self._low_watermark_waiters = LowWatermarkWaiters()
+        self._low_watermark_waiters = LowWatermarkWaiters(host.on_fault)
 
     @property
     def is_leader(self) -> bool:
@@ -246,8 +248,9 @@ class Partition(Replica):
         for watcher in self.append_watchers:
             # Followers learn it with their next answer; as in Kafka it is no reason for one.
             watcher.session.dirty[watcher] = None
-        for listener in self._high_watermark_listeners:
-            listener(mark)
+        listeners = self._high_watermark_listeners
+        if listeners:
+            tell_each((partial(listener, mark) for listener in listeners), self._host.on_fault)
 
     def _reached_code(self) -> ErrorCode:
         leader, log = self.leader, self.log
@@ -267,7 +270,7 @@ class Partition(Replica):
             self._waiting.add(offset, waiter, slot)
             return True
         if self._unflushed is None:
-            self._unflushed = OffsetWaiters()
+            self._unflushed = OffsetWaiters(self._host.on_fault)
         self._unflushed.add(offset, waiter, slot)
         return True
 

@@ -30,7 +30,7 @@ from barnabas.metadata.changes import Changes
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import BROKER, TOPIC, MetadataImage
 from barnabas.metadata.topic import PartitionState, Topic
-from barnabas.ports import Ports
+from barnabas.ports import Ports, raise_soon
 from barnabas.replication.leader import IsrProposal
 from barnabas.replication.sessions import FetchSession, PartitionKey
 from barnabas.types import (
@@ -91,6 +91,7 @@ class ReplicaTable:
         self.wall_ms = ports.clock.wall_ms
         self._surroundings = surroundings
         self.wake = surroundings.wake
+        self.on_fault = partial(raise_soon, ports.wakeups)
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.configs = TopicConfigs(image, surroundings.broker_texts)
         pump = lambda: self.fetchers.pump()  # noqa: E731, PLW0108 - they are attached later

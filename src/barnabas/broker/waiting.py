@@ -3,17 +3,29 @@
 :class:`OffsetWaiters` are settled exactly once each: when the high watermark reaches their offset, or
 when the leadership that they wait for ends. :class:`LowWatermarkWaiters` are asked again whenever the
 low watermark may have moved.
+
+Invariant: each is told whatever others raise. `on_fault` gets that, and not whoever moved the mark: what
+he did stands.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
-from barnabas.ports import call_all
 from barnabas.wire.errors import ErrorCode
+
+OnFault = Callable[[Exception], None]
+
+
+def tell_each(told: Iterable[Callable[[], object]], on_fault: OnFault) -> None:
+    for tell in told:
+        try:
+            tell()
+        except Exception as fault:  # noqa: BLE001 - of whoever is told, and of nobody else's concern
+            on_fault(fault)
 
 
 class Waiter(Protocol):
@@ -26,9 +38,10 @@ class Waiter(Protocol):
 class OffsetWaiters:
     """(offset, waiter, its slot), by offset: appends come in that order."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_on_fault", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, on_fault: OnFault) -> None:
+        self._on_fault = on_fault
         self._waiting: deque[tuple[int, Waiter, int]] = deque()
 
     def __len__(self) -> int:
@@ -47,22 +60,27 @@ class OffsetWaiters:
         return bool(self._waiting) and self._waiting[0][0] <= offset
 
     def settle_to(self, offset: int, code: ErrorCode) -> None:
+        tell_each(self._take_to(offset, code), self._on_fault)
+
+    def _take_to(self, offset: int, code: ErrorCode) -> Iterator[Callable[[], None]]:
         waiting = self._waiting
         while waiting and waiting[0][0] <= offset:
             _, waiter, slot = waiting.popleft()
-            waiter.settle(slot, code)
+            yield partial(waiter.settle, slot, code)
 
     def settle_all(self, code: ErrorCode) -> None:
         waiting, self._waiting = self._waiting, deque()
-        call_all(partial(waiter.settle, slot, code) for _, waiter, slot in waiting)
+        told = (partial(waiter.settle, slot, code) for _, waiter, slot in waiting)
+        tell_each(told, self._on_fault)
 
 
 class LowWatermarkWaiters:
     """Checks that return True once they wait no more."""
 
-    __slots__ = ("_checks",)
+    __slots__ = ("_checks", "_on_fault")
 
-    def __init__(self) -> None:
+    def __init__(self, on_fault: OnFault) -> None:
+        self._on_fault = on_fault
         self._checks: list[Callable[[], bool]] = []
 
     def __bool__(self) -> bool:
@@ -74,4 +92,8 @@ class LowWatermarkWaiters:
     def look(self) -> None:
         if self._checks:
             checks, self._checks = self._checks, []
-            self._checks += [check for check in checks if not check()]
+            tell_each((partial(self._ask, check) for check in checks), self._on_fault)
+
+    def _ask(self, check: Callable[[], bool]) -> None:
+        if not check():
+            self._checks.append(check)

@@ -63,6 +63,9 @@ class Host:
     def wake(self, session: object) -> None:
         raise AssertionError("nobody fetches here")
 
+    def on_fault(self, fault: Exception) -> None:
+        raise fault
+
     def on_log_failed(self, name: TopicPartition, error: OSError) -> None:
         raise AssertionError(f"{name}: {error}")
 

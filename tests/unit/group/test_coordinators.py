@@ -29,6 +29,7 @@ from barnabas.wire.messages.offset_fetch_request import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from barnabas.wire.request import Parked
 from tests.unit.group.world import FakePorts, Pending, World
 
 
@@ -498,3 +499,59 @@ def test_who_raises_when_he_is_refused_leaves_nobody_waiting(resigns: bool) -> N
         else:
             world.settle()
     assert len(answers) == 1
+
+
+def committing(world: World, group: str, done: Callable[[Any], None]) -> None:
+    request = commit(group, {0: 1})
+    world.groups.write(
+        group, lambda machine, at: machine.commit_offsets(request, Caller(), at), done
+    )
+
+
+def fail(*arguments: Any) -> Any:
+    raise RuntimeError("a fault of the program")
+
+
+def test_who_raises_when_he_is_answered_leaves_nobody_waiting() -> None:
+    world, answers = World(), list[Any]()
+    world.held = True
+    for done in (fail, answers.append):
+        committing(world, "g", done)
+    world.settle()
+    with pytest.raises(RuntimeError):
+        world.commit()
+    assert len(answers) == 1
+    assert world.groups.shards[0].describe()["waiting"] == 0
+
+
+def test_who_raises_when_he_is_answered_at_once_leaves_what_is_decided_to_be_written() -> None:
+    """The next turn of the loop writes it, whatever else comes."""
+    world = World()
+    parked = Parked()
+    parked.attach(fail)
+
+    def decide(machine: GroupMachine, at: Instant) -> Outcome:
+        outcome = machine.commit_offsets(commit("g", {0: 1}), Caller(), at)
+        assert outcome.reply is not None
+        outcome.replies.append((parked, outcome.reply))
+        return outcome
+
+    with pytest.raises(RuntimeError):
+        world.groups.write("g", decide)
+    world.settle()
+    assert fetched(world, "g") == {0: 1}
+
+
+def test_an_append_that_fails_by_a_fault_of_the_program_is_undone_and_answered() -> None:
+    world, answers = World(), list[Any]()
+    append = world.logs[0].append
+    world.logs[0].append = fail  # type: ignore[assignment,method-assign]
+    committing(world, "g", answers.append)
+    with pytest.raises(RuntimeError):
+        world.settle()
+    assert [answer.code for answer in answers] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    world.logs[0].append = append  # type: ignore[method-assign]
+    assert fetched(world, "g") == {}
+    committing(world, "g", answers.append)
+    world.settle()
+    assert fetched(world, "g") == {0: 1}

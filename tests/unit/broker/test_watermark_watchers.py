@@ -1,0 +1,138 @@
+"""Who is told that a watermark moved, or that it will not, whatever others do who are told the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.partition import Partition
+from barnabas.log.partition_log import PartitionLog
+from barnabas.record.builder import build_batch
+from barnabas.wire.errors import ErrorCode
+from tests.unit.broker.world import Cluster, values_of
+
+
+def fail(*what: object) -> bool:
+    raise ZeroDivisionError
+
+
+class Waiter:
+    def __init__(self, *, fails: bool = False) -> None:
+        self.codes: list[ErrorCode] = []
+        self._fails = fails
+
+    def settle(self, slot: int, code: ErrorCode) -> None:
+        self.codes.append(code)
+        if self._fails:
+            fail()
+
+
+class Check:
+    def __init__(self, result: bool) -> None:
+        self.asked = 0
+        self._result = result
+
+    def __call__(self) -> bool:
+        self.asked += 1
+        return self._result
+
+
+def append(partition: Partition) -> int:
+    return partition.append_coordinator_records(build_batch([(b"k", b"v")], timestamp_ms=0))
+
+
+@pytest.fixture
+def one() -> Cluster:
+    cluster = Cluster(1)
+    cluster.create_topic("t")
+    return cluster
+
+
+def told_once(cluster: Cluster) -> None:
+    """The world is told of one fault, and of no other."""
+    with pytest.raises(ZeroDivisionError):
+        cluster.run(10)
+    cluster.run(100)
+
+
+def test_one_that_fails_when_the_high_watermark_moves_leaves_the_others_and_the_append(
+    one: Cluster,
+) -> None:
+    partition = one.partition(1)
+    faulty, other, marks = Waiter(fails=True), Waiter(), list[int]()
+    partition.wait_for(1, faulty, 0)
+    partition.wait_for(1, other, 0)
+    partition.on_high_watermark(marks.append)
+    parked = one.ask_later(one.fetch_request(0, max_wait_ms=20_000))
+    one.until(lambda: partition.high_watermark_watchers)
+    assert append(partition) == 1
+    assert (other.codes, marks) == ([ErrorCode.NONE], [1])
+    told_once(one)
+    one.until(lambda: parked.is_there, 1000)
+    assert faulty.codes == [ErrorCode.NONE]
+
+
+def test_a_listener_that_fails_leaves_the_others_and_is_told_each_time(one: Cluster) -> None:
+    partition = one.partition(1)
+    told, marks = list[int](), list[int]()
+
+    def listen(mark: int) -> None:
+        told.append(mark)
+        fail()
+
+    partition.on_high_watermark(listen)
+    partition.on_high_watermark(marks.append)
+    for end in (1, 2):
+        assert append(partition) == end
+        told_once(one)
+    assert told == marks == [1, 2]
+
+
+def test_one_that_fails_when_a_leadership_ends_leaves_the_others(one: Cluster) -> None:
+    partition = one.partition(1)
+    other, check = Waiter(), Check(True)
+    partition.wait_for(9, Waiter(fails=True), 0)
+    partition.wait_for(9, other, 0)
+    partition.when_low_watermark_moves(check)
+    partition.go_offline()
+    assert (other.codes, check.asked) == ([ErrorCode.KAFKA_STORAGE_ERROR], 1)
+    told_once(one)
+
+
+def test_one_that_fails_when_the_low_watermark_moves_leaves_the_others(one: Cluster) -> None:
+    partition = one.partition(1)
+    append(partition)
+    check = Check(False)
+    partition.when_low_watermark_moves(fail)
+    partition.when_low_watermark_moves(check)
+    for start in (0, 1):
+        assert partition.delete_records(start) == start
+    assert check.asked == 2
+    told_once(one)
+
+
+def test_a_fetch_that_fails_is_answered_and_leaves_the_others(
+    one: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.create_topic("u")
+    fetches = [
+        one.ask_later(one.fetch_request(0, topic=topic, max_wait_ms=20_000), purpose=topic)
+        for topic in ("t", "u")
+    ]
+    partitions = [one.partition(1, topic) for topic in ("t", "u")]
+    one.until(lambda: all(partition.high_watermark_watchers for partition in partitions))
+    readable_log = Partition.readable_log
+
+    def of_another(self: Partition, epoch: int, *, leader_only: bool) -> PartitionLog:
+        if self is partitions[0]:
+            fail()
+        return readable_log(self, epoch, leader_only=leader_only)
+
+    monkeypatch.setattr(Partition, "readable_log", of_another)
+    for partition in partitions:
+        append(partition)
+    with pytest.raises(ZeroDivisionError):
+        one.run(100)
+    one.until(lambda: all(fetch.is_there for fetch in fetches), 1000)
+    answers = [fetch.value for fetch in fetches]
+    assert [answer.error_code for answer in answers] == [ErrorCode.UNKNOWN_SERVER_ERROR, 0]
+    assert values_of(answers[1].responses[0].partitions[0]) == [b"v"]
