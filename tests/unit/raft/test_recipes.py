@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from barnabas.ports import Ports, Wakeup
 from barnabas.raft.messages import BeginEpochRequest
 from barnabas.raft.recipes import (
     Change,
@@ -511,3 +513,51 @@ def test_whose_callback_raises_costs_nobody_else_an_answer() -> None:
         quorum.stores[node].put(f"/{number}", b"v", faulty)
     quorum.nodes[leader].kill()
     quorum.run_until(lambda: len(told) == 3)
+
+
+class Counting:
+    """The ports of a store, and when it asked to be woken."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self.wakeups = self
+        self.asked: list[float] = []
+
+    def call_at(self, when_ms: float, callback: Callable[[], None]) -> Wakeup:
+        self.asked.append(when_ms)
+        return self._ports.wakeups.call_at(when_ms, callback)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ports, name)
+
+
+def test_a_store_that_is_closed_ends_its_sessions_and_is_not_woken_any_more() -> None:
+    quorum = StoreQuorum()
+    store = quorum.stores[quorum.leader()]
+    session = quorum.session(quorum.leader(), 300)
+    store.close()
+    quorum.wait(400)
+    assert not session.alive
+    counting = Counting(store.ports)
+    store.ports = counting
+    quorum.wait(1_000)
+    store.on_leader_change(store.replica.node_id, store.replica.epoch)
+    quorum.wait(1_000)
+    assert counting.asked == []
+
+
+@pytest.mark.parametrize("proposed", [False, True])
+def test_what_waits_for_a_store_that_is_closed_is_answered(proposed: bool) -> None:
+    """Before the quorum has it, or once this replica would have to see it."""
+    quorum = StoreQuorum()
+    store = quorum.stores[quorum.leader()]
+    answers: list[Any] = []
+    if proposed:
+        store.create("/a", b"", answers.append)
+    else:
+        store._when_applied(1 << 40, answers.append)
+    store.close()
+    quorum.wait(10)
+    assert [(type(answer), answer.definite) for answer in answers] == [(ProposalError, False)]
+    store.create("/b", b"", answers.append)
+    assert answers[-1].definite

@@ -129,6 +129,12 @@ class SessionClock:
         if leads and self._wakeup is None:
             self._check()
 
+    def close(self) -> None:
+        """Count no more."""
+        self.on_leader(False)
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+
     def touch(self, session: int, on_done: Callable[[Any], None]) -> None:
         """A sign of life; `on_done` gets whether the session lives, or a ``ProposalError``."""
         timeout = self._store.tree.sessions.get(session)

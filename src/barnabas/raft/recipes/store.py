@@ -69,11 +69,14 @@ class Store:
             self._listener = serve(self.ports.network, own, self._on_call)
 
     def close(self) -> None:
-        """Take no part any more; sessions of this store end by their time-outs."""
+        """Take no part any more; what waits is answered, and sessions of this store end by their
+        time-outs."""
         self._closed = True
         if self._listener is not None:
             self._listener.close()
         self._caller.close()
+        self.clock.close()
+        _give_up(self, "the store was closed")
 
     @property
     def replica(self) -> QuorumReplica:
@@ -82,7 +85,7 @@ class Store:
 
     @property
     def leads(self) -> bool:
-        return self._replica is not None and self._replica.is_active
+        return self._replica is not None and self._replica.is_active and not self._closed
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -114,7 +117,7 @@ class Store:
             if isinstance(result, Exception):
                 on_done(result)
             else:
-                self._when_applied(int(result), lambda: on_done(result))
+                self._when_applied(int(result), on_done)
 
         self.propose({"do": "barrier"}, committed)
 
@@ -168,7 +171,10 @@ class Store:
         self.propose(command, answered)
 
     def _forward(self, message: dict[str, Any], on_done: OnDone, timeout_ms: float) -> None:
-        endpoint = None if self._closed else self._peers.get(self.replica.leader_id)
+        if self._closed:
+            on_done(ProposalError("the store is closed", definite=True))
+            return
+        endpoint = self._peers.get(self.replica.leader_id)
         if endpoint is None or self.replica.leader_id == self.replica.node_id:
             on_done(ProposalError("nobody leads at the moment", definite=True))
             return
@@ -279,12 +285,14 @@ class Store:
             lost = ProposalError("another leader took its place", definite=True)
             self.call(waiting.on_done, applied.result if mine else lost)
 
-    def _when_applied(self, offset: int, then: Callable[[], None]) -> None:
+    def _when_applied(self, offset: int, on_done: OnDone) -> None:
         if self.replica.applied_offset > offset:
-            then()
+            on_done(offset)
+        elif self._closed:
+            on_done(ProposalError("the store was closed", definite=False))
         else:
             self.ports.wakeups.call_at(
-                self.ports.clock.now_ms() + 1, lambda: self._when_applied(offset, then)
+                self.ports.clock.now_ms() + 1, lambda: self._when_applied(offset, on_done)
             )
 
     def on_snapshot(self, snapshot: SnapshotReader) -> None:
@@ -297,12 +305,10 @@ class Store:
 
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
         if leader_id != self.replica.node_id:
-            waiting, self._waiting = self._waiting, []
-            for item in waiting:
-                self.call(item.on_done, ProposalError("the leadership was lost", definite=False))
+            _give_up(self, "the leadership was lost")
         if leader_id >= 0:
             self._caller.keep_only(self._peers.get(leader_id))
-        self.clock.on_leader(leader_id == self.replica.node_id)
+        self.clock.on_leader(leader_id == self.replica.node_id and not self._closed)
         for callback in list(self._leader_callbacks):
             self.call(callback, leader_id)
 
@@ -321,6 +327,12 @@ class Store:
             "waiting": len(self._waiting),
             "watches": len(self._watches),
         }
+
+
+def _give_up(store: Store, why: str) -> None:
+    waiting, store._waiting = store._waiting, []
+    for item in waiting:
+        store.call(item.on_done, ProposalError(why, definite=False))
 
 
 def text_of(value: bytes) -> str:
