@@ -294,6 +294,7 @@ class LogDirectories:
                 log.close(clean=False)
         self.futures.on_offline(directory)
         self.old_files.forget(directory)
+        self.files.close_below(directory.path)  # a log that was being opened, or went, has some
         self.on_offline(directory, gone)
 
     def fail_log(self, partition: TopicPartition, error: BaseException) -> None:

@@ -94,6 +94,10 @@ class OpenFiles:
         if file is not None:
             file.close()
 
+    def close_below(self, directory: str) -> None:
+        for path in [path for path in self._files if path.startswith(f"{directory}/")]:
+            self.close(path)
+
     def close_all(self) -> None:
         while self._files:
             self._files.popitem()[1].close()

@@ -58,8 +58,8 @@ class Node:
         if self.config.is_controller:
             self._policies = load_policies(self.config.properties)
         identities = self._identify()
-        self.listeners.bind()
         try:
+            self.listeners.bind()
             self._assemble(identities)
         except BaseException:
             self.listeners.close()
@@ -91,10 +91,14 @@ class Node:
             self.channels,
             self.metadata,
         )
-        if config.is_controller:
-            self._add_controller(meta, endpoints)
-        if config.is_broker:
-            self._add_broker(meta, identities)
+        try:
+            if config.is_controller:
+                self._add_controller(meta, endpoints)
+            if config.is_broker:
+                self._add_broker(meta, identities)
+        except BaseException:
+            self.quorum.close()
+            raise
 
     def _add_controller(self, meta: MetaProperties, endpoints: Mapping[str, Endpoint]) -> None:
         config = self.config

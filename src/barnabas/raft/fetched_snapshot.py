@@ -44,6 +44,9 @@ class FetchedSnapshot:
             file.close()
             self._disk.remove(self._path(snapshot))
             return str(error)
+        except OSError:
+            file.close()
+            raise
         freeze_job(self._disk, self._directory, snapshot, file, self._path(snapshot))()
         return ""
 

@@ -64,8 +64,24 @@ def open_replica(
     disk.make_dirs(path)
     snapshots.remove_leftovers(disk, path)
     known = snapshots.snapshots_in(disk, path)
-    latest = known[-1] if known else None
     log = _open_log(disk, settings, path, known, cut_damage=cut_damage)
+    try:
+        return _opened(disk, settings, path, known, log, cut_damage=cut_damage)
+    except BaseException:
+        log.close(clean=False)
+        raise
+
+
+def _opened(
+    disk: Disk,
+    settings: ReplicaSettings,
+    path: str,
+    known: list[OffsetAndEpoch],
+    log: MetadataLog,
+    *,
+    cut_damage: bool,
+) -> Opened:
+    latest = known[-1] if known else None
     fault = log.fault
     if latest is not None and not log.start_offset <= latest.offset <= log.end_offset:
         log.restart_at(latest.offset)
@@ -178,7 +194,11 @@ def _open_log(
         before_cut=lambda segment, position, end: check(segment.path, position, end),
     )
     active = log.partition_log.active
-    check(active.path, active.size, log.end_offset)  # whole batches are gone without a trace
+    try:
+        check(active.path, active.size, log.end_offset)  # whole batches are gone without a trace
+    except BaseException:
+        log.close(clean=False)
+        raise
     return log
 
 

@@ -109,19 +109,23 @@ class MetadataLog:
             retention_ms=-1,
             max_message_bytes=FOREVER_MS,
         )
-        opened = open_log(
-            disk,
-            files,
-            directory,
-            TopicPartition(METADATA_TOPIC, 0),
-            config,
-            clean=False,
-            recovery_point=recovery_point,
-            log_start_offset=start_offset,
-            has_gaps=False,
-            topic_id=METADATA_TOPIC_ID,
-            before_cut=before_cut,
-        )
+        try:
+            opened = open_log(
+                disk,
+                files,
+                directory,
+                TopicPartition(METADATA_TOPIC, 0),
+                config,
+                clean=False,
+                recovery_point=recovery_point,
+                log_start_offset=start_offset,
+                has_gaps=False,
+                topic_id=METADATA_TOPIC_ID,
+                before_cut=before_cut,
+            )
+        except BaseException:
+            files.close_all()
+            raise
         return cls(disk, files, opened.log, opened.fault)
 
     @property

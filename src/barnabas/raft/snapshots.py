@@ -129,8 +129,10 @@ def freeze_job(
     """Blocking work that syncs a complete part at `path` and renames it to what it is."""
 
     def job() -> None:
-        file.sync()
-        file.close()
+        try:
+            file.sync()
+        finally:
+            file.close()
         disk.rename(path, f"{directory}/{file_name(snapshot)}")
         disk.sync_dir(directory)
 

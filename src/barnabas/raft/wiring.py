@@ -82,7 +82,11 @@ class Member:
         if own is not None:
             table = ApiTable()
             handlers.add_to(table, replica)
-            listener = ports.network.listen(own, RequestServer(ports, LISTENER, table).accept)
+            try:
+                listener = ports.network.listen(own, RequestServer(ports, LISTENER, table).accept)
+            except BaseException:
+                replica.close()
+                raise
         return cls(replica, channels, listener)
 
     def start(self) -> None:

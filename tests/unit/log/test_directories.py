@@ -444,3 +444,23 @@ def test_a_second_log_goes_with_its_directory() -> None:
     world.logs.fail(world.logs.directories[1], "its disk is gone again")
     choose(world.logs, T0, TOPIC_ID)
     assert world.logs.logs[T0].topic_id == OTHER_ID
+
+
+def test_a_directory_that_fails_while_it_is_opened_keeps_no_file_open() -> None:
+    """Its volume may be taken out: the first call fails, the second, ... until none is hit."""
+    failed = 0
+    for number in range(1, 500):
+        world = DirectoriesWorld()
+        for partition, directory in zip((T0, T1), world.logs.directories):
+            fill(world.logs.create(partition, TOPIC_ID, directory.directory_id), 20)
+        world.process.kill()
+        world.disk.fail_call(number, prefix=f"{PATHS[0]}/{T0}")
+        world.start()
+        names = [path for path in world.logs.files._files if path.startswith(PATHS[0])]
+        if not world.disk.fault_was_hit:
+            assert names
+            break
+        if not world.logs.directories[0].is_online:
+            failed += 1
+            assert not names, number
+    assert failed > 10
