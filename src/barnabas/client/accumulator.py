@@ -1,7 +1,7 @@
 """Records on their way: which partition each goes to, and the batches they fill. Sans-IO.
 
 One `Lane` per partition holds its batches in order. A record without a partition goes where its key
-says, without a key to one partition until its batch is full or sent (KIP-794's idea); while a
+says, without a key to one partition until its batch is full or sent (KIP-480, KIP-794); while a
 topic is not known its records wait, in order, until their time is up.
 
 Does not send: :class:`barnabas.client.producer.Producer` does.
@@ -128,9 +128,10 @@ class Accumulator:
         self._unrouted.setdefault(record.topic, []).append((record, stamp, outcome, deadline_ms))
         return outcome
 
-    def move_on(self, topic: str) -> None:
-        """A batch of `topic` left: records without a key may go elsewhere now."""
-        self._sticky.pop(topic, None)
+    def move_on(self, partition: TopicPartition) -> None:
+        """A batch of `partition` left or is full: records without a key, if they go there, go elsewhere."""
+        if self._sticky.get(partition.topic) == partition:
+            del self._sticky[partition.topic]
 
     def last_outcomes(self) -> list[Outcome[Delivery]]:
         """Those after which nothing is under way of what there is now: a lane's batches end in order."""
@@ -183,16 +184,26 @@ class Accumulator:
         stamp: int,
         now_ms: float,
     ) -> Outcome[Delivery]:
+        open_batch = self._open_batch(partition)
+        if open_batch is not None and open_batch.size + size > self._settings.batch_bytes:
+            if record.key is None and record.partition is None:
+                self.move_on(partition)
+                partition = self._route(record) or partition
+                open_batch = self._open_batch(partition)
+            if open_batch is not None and open_batch.size + size > self._settings.batch_bytes:
+                open_batch = None
+        if open_batch is None:
+            open_batch = Batch(partition, now_ms, self._settings)
+            self.lanes[partition].batches.append(open_batch)
+        return open_batch.add(record, size, stamp)
+
+    def _open_batch(self, partition: TopicPartition) -> Batch | None:
+        """The last one of its lane, where that takes records."""
         lane = self.lanes.get(partition)
         if lane is None:
             lane = self.lanes[partition] = Lane()
         batches = lane.batches
-        open_batch = batches[-1] if batches and batches[-1].attempts == 0 else None
-        if open_batch is None or open_batch.size + size > self._settings.batch_bytes:
-            self.move_on(record.topic)
-            open_batch = Batch(partition, now_ms, self._settings)
-            batches.append(open_batch)
-        return open_batch.add(record, size, stamp)
+        return batches[-1] if batches and batches[-1].attempts == 0 else None
 
     def _settle(
         self,

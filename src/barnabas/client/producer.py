@@ -164,7 +164,7 @@ class Producer:
             lane = self._lanes[batch.partition]
             lane.in_flight = True
             if batch.attempts == 0:
-                self._records.move_on(batch.partition.topic)
+                self._records.move_on(batch.partition)
                 if self.settings.idempotent:
                     batch.producer_id, batch.epoch = self._producer_id, self._epoch
                     batch.sequence = lane.next_sequence

@@ -68,6 +68,41 @@ def test_what_is_written_is_read_in_order() -> None:
     assert written == {(r.partition, r.offset) for r in got}
 
 
+def test_records_without_a_key_fill_one_batch_after_the_other() -> None:
+    """They were spread over all partitions first, one record each."""
+    cluster = FakeCluster(partitions=12)
+    producer = Producer(cluster.client(), ProducerSettings(batch_bytes=1000))
+
+    def batches() -> list[int]:
+        return [len(p.batches) for p in cluster.partitions.values() if p.batches]
+
+    write(cluster, producer, 30)
+    cluster.world.run(cluster.world.now + 1000)
+    assert batches() == [1]
+    size = ProducerRecord("t", b"x" * 10).size
+    for _ in range(10 * (1000 // size)):
+        producer.send(ProducerRecord("t", b"x" * 10))
+    cluster.world.run(cluster.world.now + 1000)
+    assert sum(batches()) == 1 + 10
+    assert len(batches()) > 3
+
+
+def test_batches_of_records_with_keys_that_leave_move_nobody_without_one() -> None:
+    cluster = FakeCluster(partitions=12)
+    producer = Producer(cluster.client(), ProducerSettings(linger_ms=10))
+    write(cluster, producer, 1, 11)
+    cluster.world.run(cluster.world.now + 1000)
+    for _ in range(5):
+        keyed = write(cluster, producer, 1, 11)
+        cluster.world.run(cluster.world.now + 6)
+        others = write(cluster, producer, 1)
+        cluster.world.run(cluster.world.now + 6)
+        assert keyed[0].done and not others[0].done
+        others += write(cluster, producer, 1)
+        cluster.world.run(cluster.world.now + 100)
+        assert len({outcome.result().partition for outcome in others}) == 1
+
+
 def test_a_lost_answer_leaves_no_duplicate() -> None:
     cluster = FakeCluster(partitions=1)
     producer = Producer(cluster.client(), ProducerSettings(request_timeout_ms=200))
@@ -435,7 +470,8 @@ def test_an_offset_out_of_range_is_reset_by_policy() -> None:
 
 def test_who_raises_when_there_is_data_reads_on() -> None:
     cluster = FakeCluster(nodes=1)
-    write(cluster, Producer(cluster.client()), 4)
+    for partition in (0, 1):
+        write(cluster, Producer(cluster.client()), 2, partition)
     cluster.world.run(100)
     told: list[int] = []
 
@@ -448,7 +484,8 @@ def test_who_raises_when_there_is_data_reads_on() -> None:
     consumer = Consumer(cluster.client(), on_data=take)
     consumer.assign({T0: EARLIEST, T1: EARLIEST})
     cluster.world.run(1000)
-    write(cluster, Producer(cluster.client()), 4)
+    for partition in (0, 1):
+        write(cluster, Producer(cluster.client()), 2, partition)
     cluster.world.run(3000)
     assert sum(told) == 8
 
