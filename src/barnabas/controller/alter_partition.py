@@ -58,8 +58,8 @@ def alter_partition(
     check_epoch(cluster, request.broker_id, request.broker_epoch)
     results: list[TopicResult] = []
     steps = _steps(cluster, request, results, on_refusal, hold_back, on_fall)
-    size = sum(len(wanted.partitions) for wanted in request.topics)
-    return in_pieces(size, steps, lambda: AlterPartitionResponse(topics=results))
+    names = [(t.topic_id, p.partition_index) for t in request.topics for p in t.partitions]
+    return in_pieces(names, steps, lambda: AlterPartitionResponse(topics=results))
 
 
 def _steps(

@@ -30,7 +30,7 @@ def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[De
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     results: list[DeletableTopicResult] = []
     steps = _steps(cluster, asked, results)
-    return in_pieces(len(asked), steps, lambda: DeleteTopicsResponse(responses=results))
+    return in_pieces(range(len(asked)), steps, lambda: DeleteTopicsResponse(responses=results))
 
 
 def _steps(

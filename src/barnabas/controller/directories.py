@@ -39,9 +39,14 @@ def assign_replicas(
         )
     check_epoch(cluster, request.broker_id, request.broker_epoch)
     answers: list[DirectoryData] = []
-    size = sum(len(topic.partitions) for at in request.directories for topic in at.topics)
+    names = [
+        (topic.topic_id, data.partition_index)
+        for directory in request.directories
+        for topic in directory.topics
+        for data in topic.partitions
+    ]
     steps = _steps(cluster, request, answers, note)
-    return in_pieces(size, steps, lambda: AssignReplicasToDirsResponse(directories=answers))
+    return in_pieces(names, steps, lambda: AssignReplicasToDirsResponse(directories=answers))
 
 
 def _steps(

@@ -5,11 +5,14 @@ the cluster is then; the runtime takes as many steps in one turn of the loop as 
 and others are served in between. The answer follows when the last one is committed. Should this controller
 cease to be active on the way, what was written holds, the asker is told NOT_CONTROLLER, and asking again
 finds it done.
+
+Where a request names something twice, each part is decided on what those before it made: two changes of
+one partition on one state do not go together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -30,14 +33,16 @@ Steps = Iterator[Message | None]
 """Decides the next part with each step: its record, or None where it needs none."""
 
 
-def in_pieces(size: int, steps: Steps, respond: Callable[[], R]) -> Decision[R]:
-    """`size` steps; `respond` makes the response of what they noted. Raises what `steps` raise."""
-    if size <= AT_ONCE:
+def in_pieces(names: Sequence[Hashable], steps: Steps, respond: Callable[[], R]) -> Decision[R]:
+    """A step about each of `names`; `respond` makes the response of what they noted. Raises what `steps`
+    raise."""
+    some_twice = len(set(names)) < len(names)
+    if len(names) <= AT_ONCE and not some_twice:
         records = [record for record in steps if record is not None]
         return Decision(respond(), records)
 
     def pieces() -> Iterator[Decision[None]]:
-        while taken := list(islice(steps, STEP)):
+        while taken := list(islice(steps, 1 if some_twice else STEP)):
             yield Decision(None, [record for record in taken if record is not None])
 
     return Decision(respond(), work=pieces(), then=lambda cluster: Decision(respond()))

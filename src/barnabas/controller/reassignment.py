@@ -79,8 +79,10 @@ def alter_reassignments(
             allow_replication_factor_change=request.allow_replication_factor_change,
         )
 
-    size = sum(len(wanted.partitions) for wanted in request.topics)
-    return in_pieces(size, _steps(cluster, request, answers or {}, responses), respond)
+    names = [
+        (wanted.name, p.partition_index) for wanted in request.topics for p in wanted.partitions
+    ]
+    return in_pieces(names, _steps(cluster, request, answers or {}, responses), respond)
 
 
 def _steps(

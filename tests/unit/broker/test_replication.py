@@ -247,6 +247,24 @@ def test_deleted_records_are_gone_on_every_replica(three: Cluster) -> None:
     assert code(refused.error_code) == "OFFSET_OUT_OF_RANGE"
 
 
+def test_of_a_partition_that_is_named_twice_records_are_deleted_up_to_the_last_offset_named(
+    three: Cluster,
+) -> None:
+    for value in (b"a", b"b", b"c"):
+        three.produce([value])
+    asked = [
+        DeleteRecordsTopic(
+            name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)]
+        )
+        for offset in (3, 1)
+    ]
+    request = DeleteRecordsRequest(topics=asked, timeout_ms=5000)
+    [topic] = three.ask(request, three.leader("t")).topics
+    [answer] = topic.partitions
+    assert (answer.error_code, answer.low_watermark) == (0, 1)
+    assert values_of(three.fetch(1)) == [b"b", b"c"]
+
+
 def test_nobody_deletes_the_records_of_coordinators() -> None:
     """Whatever the policy of their topic: what groups rest on would be gone."""
     cluster = Cluster(1)

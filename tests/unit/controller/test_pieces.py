@@ -181,3 +181,47 @@ def test_ten_thousand_partitions_are_one_batch_and_leave_the_same_image() -> Non
     replayed.on_commit(world.quorum.batches)
     assert holds(replayed.image) == holds(world.image)
     assert {len(topic) for topic in world.image.topics_by_id.values()} == {7000, 4000}
+
+
+def test_who_moves_a_partition_twice_in_one_request_moves_it_to_the_last_target() -> None:
+    """Both were decided on one state: it had the replicas of the second, and 4, which is none of them, was
+    on its way to it for ever."""
+    world = world_of(1)
+    targets = [[1, 2, 3, 4], [1, 2]]
+    request = reassignments.AlterPartitionReassignmentsRequest(
+        topics=[
+            reassignments.ReassignableTopic(
+                name="t0",
+                partitions=[
+                    reassignments.ReassignablePartition(partition_index=0, replicas=replicas)
+                    for replicas in targets
+                ],
+            )
+        ]
+    )
+    [answer] = world.ask(request).responses
+    assert [p.error_code for p in answer.partitions] == [ErrorCode.NONE] * 2
+    topic = world.image.topics_by_name["t0"]
+    assert (topic.replicas[0], topic.isr[0], dict(topic.rare)) == ((1, 2), (1, 2), {})
+
+
+def test_of_two_changes_of_one_isr_in_one_request_the_second_is_of_a_state_that_is_no_more() -> (
+    None
+):
+    world = world_of(1)
+    topic = world.image.topics_by_name["t0"]
+    partitions = [
+        alter.PartitionData(partition_index=0, leader_epoch=0, new_isr=isr, partition_epoch=0)
+        for isr in ([1, 2], [1, 3])
+    ]
+    request = alter.AlterPartitionRequest(
+        broker_id=1,
+        broker_epoch=world.epochs[1],
+        topics=[alter.TopicData(topic_id=topic.id, partitions=partitions)],
+    )
+    [answer] = world.ask(request).topics
+    assert [p.error_code for p in answer.partitions] == [
+        ErrorCode.NONE,
+        ErrorCode.INVALID_UPDATE_VERSION,
+    ]
+    assert (topic.isr[0], topic.partition_epoch[0]) == ((1, 2), 1)

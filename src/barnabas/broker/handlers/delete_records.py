@@ -2,7 +2,8 @@
 
 Behaviour: the leader moves its log start at once; the answer waits until every live replica has moved
 its own there, so that the low watermark it carries is true (KIP-107). Offset -1 means the high
-watermark. Internal topics are closed to clients, whatever their policy.
+watermark; of a partition that is named twice the last offset counts. Internal topics are closed to clients,
+whatever their policy.
 """
 
 from __future__ import annotations
@@ -83,32 +84,39 @@ class _Wait:
         self.parked.complete(self._response)
 
 
+def _asked(request: DeleteRecordsRequest) -> dict[str, dict[int, int]]:
+    """By topic and partition, up to which offset."""
+    asked: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        offsets = asked.setdefault(topic.name, {})
+        offsets.update({p.partition_index: p.offset for p in topic.partitions})
+    return asked
+
+
 def handle(
     request: DeleteRecordsRequest, ctx: RequestContext, broker: Broker
 ) -> DeleteRecordsResponse | Parked:
     response = DeleteRecordsResponse()
     wait = _Wait(response, broker.deadlines)
     topics = []
-    for topic in request.topics:
+    for name, offsets in _asked(request).items():
         answers = []
-        for asked in topic.partitions:
-            answer = DeleteRecordsPartitionResult(
-                partition_index=asked.partition_index, low_watermark=-1
-            )
+        for index, offset in offsets.items():
+            answer = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
             answers.append(answer)
             try:
-                if topic.name in INTERNAL_TOPICS:
+                if name in INTERNAL_TOPICS:
                     raise KafkaError(
                         ErrorCode.INVALID_TOPIC_EXCEPTION,
-                        f"Cannot delete records of internal topic {topic.name}",
+                        f"Cannot delete records of internal topic {name}",
                     )
-                partition, code = broker.replicas.find((topic.name, asked.partition_index))
+                partition, code = broker.replicas.find((name, index))
                 if partition is None:
                     raise KafkaError(code, "no replica here")
-                wait.add(partition, partition.delete_records(asked.offset), answer)
+                wait.add(partition, partition.delete_records(offset), answer)
             except KafkaError as error:
                 answer.error_code = error.code
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+        topics.append(DeleteRecordsTopicResult(name=name, partitions=answers))
     response.topics = topics
     if wait.remaining == 0:
         return response
