@@ -8,7 +8,7 @@ connections are the runtime's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -62,6 +62,7 @@ class Cluster:
         "settings",
         "to_recover",
         "unclean_elections",
+        "voters",
     )
 
     def __init__(
@@ -72,6 +73,7 @@ class Cluster:
         node_id: int = -1,
         next_offset: Callable[[], int] = lambda: 0,
         policies: Policies = NO_POLICIES,
+        voters: Sequence[int] = (),
     ) -> None:
         self.image = image
         self.node_id = node_id
@@ -79,6 +81,8 @@ class Cluster:
         self.settings = settings
         self.properties: Mapping[str, str] = properties or {}
         """The controller's own properties as text: the defaults behind dynamic configuration."""
+        self.voters = voters
+        """Of a static quorum, as the settings say."""
         self.policies = policies
         """The operator's own rules; asked of what passed all others."""
         self.next_offset = next_offset

@@ -150,15 +150,21 @@ def unsupported(cluster: Cluster, name: str, level: int) -> str | None:
         ("Controller", cluster.image.controllers),
     ):
         for node_id in sorted(nodes):
+            if kind == "Controller" and node_id == cluster.node_id:
+                continue  # this process, or one before it
             offered = nodes[node_id].features.get(name)
             if offered is None:
-                if level == 0 or kind == "Controller":
+                if level == 0:
                     continue
                 return f"{kind} {node_id} does not support this feature."
             if level not in offered:
                 return (
                     f"{kind} {node_id} only supports versions {offered.lowest}-{offered.highest}."
                 )
+    if cluster.image.metadata_version >= levels.CONTROLLER_REGISTRATION_SINCE:
+        for voter in cluster.voters:
+            if voter != cluster.node_id and voter not in cluster.image.controllers:
+                return f"Controller {voter} has not registered, and may not support this feature."
     return None
 
 

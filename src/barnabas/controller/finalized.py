@@ -19,16 +19,17 @@ class FinalizedFeatures:
         self._coming: tuple[dict[str, int], int] | None = None
         """What the levels will be, and up to where the log must be committed for that."""
 
-    def on_commit(self, image: MetadataImage, committed_offset: int) -> None:
-        """`image` may be ahead of `committed_offset`."""
-        self.offset = committed_offset
+    def on_commit(self, image: MetadataImage, committed_offset: int) -> bool:
+        """Whether `levels` changed. `image` may be ahead of `committed_offset`."""
+        self.offset, before = committed_offset, self.levels
         while self._coming is not None or image.features != self.levels:
             if self._coming is None:
                 self._coming = dict(image.features), image.offset
             levels, needed = self._coming
             if needed > committed_offset:
-                return
+                break
             self.levels, self._coming = levels, None
+        return self.levels is not before
 
     def on_snapshot(self, image: MetadataImage) -> None:
         """`image` holds nothing but what is committed."""

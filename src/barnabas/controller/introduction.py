@@ -14,6 +14,7 @@ from barnabas.config.listeners import PROTOCOLS
 from barnabas.controller.controllers import register_controller
 from barnabas.controller.recovery import Sender
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, supported
+from barnabas.ports import Wakeup
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.messages.controller_registration_request import (
     ControllerRegistrationRequest,
@@ -42,6 +43,7 @@ class Introduction:
         self.incarnation = Uuid(runtime.ports.rng("controller.incarnation").randbytes(16))
         self._asked = False
         self._retry_ms = RETRY_MS
+        self._retry: Wakeup | None = None
 
     @property
     def done(self) -> bool:
@@ -77,7 +79,7 @@ class Introduction:
     def on_activation(self) -> None:
         """The active controller writes its own registration."""
         runtime = self._runtime
-        if not self.done and runtime.image.metadata_version >= CONTROLLER_REGISTRATION_SINCE:
+        if not self.done and self._is_known:
             runtime.commit(register_controller(runtime.cluster, self.request()))
 
     def on_leader(self) -> None:
@@ -98,6 +100,18 @@ class Introduction:
             purpose="controller registration",
         )
 
+    def on_levels(self) -> None:
+        """Feature levels changed: where this one may ask now what was refused, it does not wait."""
+        if self._retry is not None and self._is_known:
+            self._retry.cancel()
+            self._retry_ms = RETRY_MS
+            self._again()
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the level knows of registrations."""
+        return self._runtime.image.metadata_version >= CONTROLLER_REGISTRATION_SINCE
+
     def _answered(self, response: object) -> None:
         if isinstance(response, ControllerRegistrationResponse) and not response.error_code:
             self._asked = False
@@ -107,8 +121,8 @@ class Introduction:
 
     def _ask_again(self, wait_ms: float) -> None:
         runtime = self._runtime
-        runtime.ports.wakeups.call_at(runtime.now_ms() + wait_ms, self._again)
+        self._retry = runtime.ports.wakeups.call_at(runtime.now_ms() + wait_ms, self._again)
 
     def _again(self) -> None:
-        self._asked = False
+        self._retry, self._asked = None, False
         self.on_leader()

@@ -116,6 +116,7 @@ class ControllerRuntime:
             self.node_id,
             lambda: quorum.log_end_offset,
             policies,
+            [int(voter.node_id) for voter in config.voters],
         )
         self.sessions = Sessions(config.controller.session_timeout_ms)
         self.placement_rng: Rng = ports.rng("controller.placement")
@@ -182,7 +183,8 @@ class ControllerRuntime:
                     image.replay_values(batch.values, *position)
             image.commit_to(last_offset)
             self.committed_offset = max(self.committed_offset, last_offset)
-        self.finalized.on_commit(image, self.committed_offset)
+        if self.finalized.on_commit(image, self.committed_offset):
+            self.introduction.on_levels()
         self._answer_committed()
 
     def on_snapshot_coming(self) -> None:
@@ -195,6 +197,7 @@ class ControllerRuntime:
         self.image.become(image)
         self.committed_offset = self.image.offset
         self.finalized.on_snapshot(self.image)
+        self.introduction.on_levels()
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """The committed state in chunks of values; it stays that of this moment while the log goes

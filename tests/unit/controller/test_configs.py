@@ -23,7 +23,10 @@ from barnabas.wire.messages.alter_partition_request import (
     PartitionData,
     TopicData,
 )
-from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
+from barnabas.wire.messages.controller_registration_request import (
+    ControllerRegistrationRequest,
+    Feature,
+)
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from tests.unit.controller.harness import World, uuid
@@ -539,17 +542,29 @@ def test_a_min_isr_that_a_topic_and_all_brokers_get_at_once_ends_the_elr(world: 
 def test_a_node_that_lags_holds_a_level_back() -> None:
     world = World(bootstrap=bootstrap_records(metadata_version=29))
     world.join(1)
-    world.ask(
-        ControllerRegistrationRequest(
-            controller_id=101, incarnation_id=uuid(1), features=[], listeners=[]
-        )
-    )
+
+    def register(incarnation: int, highest: int) -> None:
+        request = ControllerRegistrationRequest(controller_id=101, incarnation_id=uuid(incarnation))
+        request.features = [
+            Feature(name="metadata.version", min_supported_version=7, max_supported_version=highest)
+        ]
+        assert not world.ask(request).error_code
+
+    register(1, 29)
+    answer = update(world, "metadata.version", 30)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "Controller 101 only supports versions 7-29." in answer.error_message
+    register(2, 30)
+    answer = update(world, "share.version", 0, 2)
+    assert not answer.error_code
+    answer = update(world, "share.version", 1)
+    assert "Controller 101 does not support this feature." in answer.error_message
     assert not update(world, "metadata.version", 30).error_code
     assert world.image.metadata_version == 30
 
 
 def test_controllers_describe_themselves_on_their_listener() -> None:
-    from barnabas.wire.messages.controller_registration_request import Feature, Listener
+    from barnabas.wire.messages.controller_registration_request import Listener
 
     world = World()
     answer = world.ask(

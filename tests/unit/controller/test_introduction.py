@@ -9,10 +9,11 @@ from barnabas.metadata.bootstrap import bootstrap_records, complete_bootstrap
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, METADATA_VERSION
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.types import Endpoint
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
 from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
 from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.unit.controller.harness import World
+from tests.unit.controller.harness import World, uuid
 
 
 class Sent:
@@ -23,10 +24,12 @@ class Sent:
         self.requests.append((target, request, on_done))
 
 
-def another_controller() -> tuple[Sent, World, ControllerRuntime]:
+def another_controller(
+    bootstrap: list[Any] | None = None,
+) -> tuple[Sent, World, ControllerRuntime]:
     """One that has just heard of the leader, and what it has sent."""
     sent = Sent()
-    world = World(sender=sent)
+    world = World(sender=sent, bootstrap=bootstrap)
     standby = world.new_controller()
     standby.node_id = 101
     world.quorum.leader_endpoint = Endpoint("c", 1)
@@ -58,6 +61,46 @@ def test_the_active_controller_is_registered_once_the_level_knows_of_registratio
         answer = world.ask(UpdateFeaturesRequest(feature_updates=[raised], validate_only=dry))
         assert not answer.error_code
     assert world.image.controllers[100].listeners
+
+
+def raised_to(level: int) -> UpdateFeaturesRequest:
+    update = FeatureUpdateKey(feature=METADATA_VERSION, max_version_level=level, upgrade_type=1)
+    return UpdateFeaturesRequest(feature_updates=[update])
+
+
+def test_another_controller_asks_as_soon_as_the_level_knows_of_registrations() -> None:
+    """It had asked in vain for long, and would ask again in half a minute."""
+    bootstrap = bootstrap_records(metadata_version=CONTROLLER_REGISTRATION_SINCE - 2)
+    sent, world, standby = another_controller(bootstrap=bootstrap)
+    refused = ControllerRegistrationResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    for _ in range(10):
+        sent.requests.pop()[2](refused)
+        world.advance(30_000)
+    sent.requests.pop()[2](refused)
+    assert not world.ask(raised_to(CONTROLLER_REGISTRATION_SINCE - 1)).error_code
+    assert not sent.requests
+    assert not world.ask(raised_to(CONTROLLER_REGISTRATION_SINCE)).error_code
+    assert len(sent.requests) == 1
+    assert not world.ask(sent.requests[0][1]).error_code
+    assert standby.introduction.done
+    world.advance(60_000)
+    assert len(sent.requests) == 1
+
+
+def test_no_level_moves_while_a_voter_has_not_said_what_it_supports() -> None:
+    """As in Kafka, where the settings name the voters."""
+    voters = "100@localhost:9093,101@localhost:9094"
+    before = CONTROLLER_REGISTRATION_SINCE - 1
+    bootstrap = bootstrap_records(metadata_version=before)
+    world = World({"controller.quorum.voters": voters}, bootstrap=bootstrap)
+    assert not world.ask(raised_to(CONTROLLER_REGISTRATION_SINCE)).error_code
+    answer = world.ask(raised_to(CONTROLLER_REGISTRATION_SINCE + 1))
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "Controller 101 has not registered" in answer.error_message
+    request = world.controller.introduction.request()
+    request.controller_id, request.incarnation_id = 101, uuid(101)
+    assert not world.ask(request).error_code
+    assert not world.ask(raised_to(CONTROLLER_REGISTRATION_SINCE + 1)).error_code
 
 
 def test_another_controller_asks_until_it_is_registered() -> None:
