@@ -34,7 +34,7 @@ from barnabas.broker.lost_leaders import LostLeaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.repairs import Repairs
-from barnabas.broker.replicas import ReplicaTable, tell_directories
+from barnabas.broker.replicas import ReplicaTable, tell_directories, tell_lost_directories
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.broker.slices import Slices
 from barnabas.config.listeners import PROTOCOLS
@@ -240,7 +240,7 @@ class Broker:
         if changes.topics_deleted:
             self.groups.on_topics_deleted(changes.topics_deleted)
         self.auto_topics.on_metadata(changes)
-        if changes.features or changes.everything:
+        if changes.features or changes.everything or self.node_id in changes.brokers:
             _name_directories(self)
         if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
             self._apply_cordoned()
@@ -300,7 +300,7 @@ class Broker:
     def _on_directory_offline(
         self, directory: LogDirectory, partitions: list[TopicPartition]
     ) -> None:
-        self.replicas.on_directory_offline(partitions)
+        self.replicas.on_directory_offline(directory, partitions)
         self.moves.look()
         if self.is_started:
             self.lifecycle.on_directory_offline(directory.directory_id)
@@ -416,9 +416,11 @@ def _name_directories(broker: Broker) -> None:
     """This process registered at a level that knew nothing of log directories, and the present one does: say
     which there are, and where each replica is, or nobody would hear of one that fails (KIP-858)."""
     known = broker.image.brokers.get(broker.node_id)
-    if known is None or known.incarnation != broker._incarnation or known.directories:
+    if known is None or known.incarnation != broker._incarnation:
         return
-    if broker.image.metadata_version >= DIRECTORIES_SINCE:
+    if known.directories:
+        tell_lost_directories(broker.replicas)  # they leave ISR and leadership only now
+    elif broker.image.metadata_version >= DIRECTORIES_SINCE:
         broker.lifecycle.register_again()
         tell_directories(broker.replicas)
 

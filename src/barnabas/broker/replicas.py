@@ -24,6 +24,7 @@ from barnabas.broker.repairs import Repairs
 from barnabas.broker.replica_changes import Key, ReplicaChanges
 from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.log.directories import LogDirectories, choose
+from barnabas.log.directory import LogDirectory
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition_log import PartitionLog
 from barnabas.metadata.changes import Changes
@@ -81,6 +82,8 @@ class ReplicaTable:
         self.isr_changes: IsrChanges
         self.preferred: dict[TopicPartition, Uuid] = {}
         """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
+        self.lost: dict[Partition, Uuid] = {}
+        """Replicas whose directory failed, which it was."""
         self.repairs: Repairs
         self.on_log_corrupt: Callable[[TopicPartition, CorruptLogError], None]
         self._not_found: set[Key] | None = None
@@ -378,18 +381,22 @@ class ReplicaTable:
         partition.delete()
         del self.by_id[partition.topic_id, partition.index]
         self.by_name.pop((partition.topic, partition.index), None)
+        self.lost.pop(partition, None)
         if led:
             self._tell(partition, None)
         self.logs.delete(partition.name)
 
     # -- directories -----------------------------------------------------------------------------
 
-    def on_directory_offline(self, partitions: Iterable[TopicPartition]) -> None:
+    def on_directory_offline(
+        self, directory: LogDirectory, partitions: Iterable[TopicPartition]
+    ) -> None:
         """The logs of `partitions` are gone with their directory."""
         for topic, index in partitions:
             partition = self.by_name.get((topic, index))
             if partition is None:
                 continue
+            self.lost[partition] = directory.directory_id
             self.fetchers.stop(partition)
             led = partition.is_leader
             partition.go_offline()
@@ -450,6 +457,15 @@ def tell_directories(table: ReplicaTable) -> None:
         topic = table.image.topics_by_id.get(topic_id)
         if topic is not None and topic.has(index) and table.node_id in topic.replicas[index]:
             table._check_directory(partition, topic.partition(index))
+
+
+def tell_lost_directories(table: ReplicaTable) -> None:
+    """Of replicas that are offline: while nobody knew of directories nobody could be told (KIP-858)."""
+    for partition, directory in table.lost.items():
+        topic = table.image.topics_by_id.get(partition.topic_id)
+        if topic is not None and topic.has(partition.index):
+            if topic.partition(partition.index).directory_of(table.node_id) == DIRECTORY_MIGRATING:
+                table._surroundings.on_directory_chosen(partition, directory)
 
 
 def _is_mine(table: ReplicaTable, name: TopicPartition) -> bool:

@@ -73,21 +73,60 @@ def test_a_volume_that_tells_no_space_keeps_nobody_from_the_others() -> None:
     assert not second.topics
 
 
-def test_a_directory_that_fails_after_the_level_came_to_know_of_directories_leads_nothing() -> None:
-    cluster = Cluster(2, directories=2, level=DIRECTORIES_SINCE - 1)
-    cluster.create_topic("t", partitions=8, replication=2)
-    assert not cluster.broker().image.brokers[1].directories
+def raise_level(cluster: Cluster) -> None:
+    """To the one that knows of log directories."""
     raised = FeatureUpdateKey(
         feature=METADATA_VERSION, max_version_level=DIRECTORIES_SINCE, upgrade_type=1
     )
     assert not cluster.ask(UpdateFeaturesRequest(feature_updates=[raised])).error_code
 
-    def is_told(broker: int, at: PartitionState) -> bool:
-        return at.directory_of(broker) in cluster.broker().image.brokers[broker].directories
 
-    cluster.until(lambda: all(is_told(b, state(cluster, i)) for b in (1, 2) for i in range(8)))
-    led = [i for i in range(8) if home(cluster, 2, i) == "/data2" and state(cluster, i).leader == 2]
+def is_told(cluster: Cluster, broker: int, at: PartitionState) -> bool:
+    return at.directory_of(broker) in cluster.broker().image.brokers[broker].directories
+
+
+def led_in(cluster: Cluster, node: int, path: str) -> list[int]:
+    found = [i for i in range(8) if home(cluster, node, i) == path]
+    led = [i for i in found if state(cluster, i).leader == node]
     assert led
+    return led
+
+
+def test_what_was_led_from_a_directory_is_led_elsewhere_once_the_level_knows_of_directories() -> (
+    None
+):
+    """It had failed before, when nobody could be told; the replicas stayed where nobody knew, and it led."""
+    cluster = Cluster(2, directories=2, level=DIRECTORIES_SINCE - 1)
+    cluster.create_topic("t", partitions=8, replication=2)
+    led = led_in(cluster, 2, "/data2")
+    gone = [i for i in range(8) if home(cluster, 2, i) == "/data2"]
+    lost = next(d for d in cluster.broker(2).logs.directories if d.path == "/data2")
+    disk = cluster.sim.nodes[2].machine.disk
+    cluster.produce([b"acknowledged"], index=led[0])
+    disk.fail_call(1, for_good=True, prefix="/data2")
+    cluster.produce([b"x"], index=led[0], acks=1)
+    assert not lost.is_online
+    cluster.run(3000)
+    raise_level(cluster)
+    cluster.until(lambda: all(state(cluster, i).leader == 1 for i in led))
+    cluster.until(lambda: all(state(cluster, i).isr == (1,) for i in gone))
+    assert all(state(cluster, i).directory_of(2) == lost.directory_id for i in gone)
+    assert all(set(state(cluster, i).isr) == {1, 2} for i in range(8) if i not in gone)
+    stop(cluster, 2)
+    disk.fail_call(0)
+    start(cluster, 2)
+    cluster.until(lambda: all(set(state(cluster, i).isr) == {1, 2} for i in range(8)))
+    assert all(is_told(cluster, 2, state(cluster, i)) for i in range(8))
+
+
+def test_a_directory_that_fails_after_the_level_came_to_know_of_directories_leads_nothing() -> None:
+    cluster = Cluster(2, directories=2, level=DIRECTORIES_SINCE - 1)
+    cluster.create_topic("t", partitions=8, replication=2)
+    assert not cluster.broker().image.brokers[1].directories
+    raise_level(cluster)
+    told = [(broker, index) for broker in (1, 2) for index in range(8)]
+    cluster.until(lambda: all(is_told(cluster, b, state(cluster, i)) for b, i in told))
+    led = led_in(cluster, 2, "/data2")
     epochs = {broker: known.epoch for broker, known in cluster.broker().image.brokers.items()}
     cluster.sim.nodes[2].machine.disk.fail_call(1, for_good=True, prefix="/data2")
     cluster.produce([b"x"], index=led[0], acks=1)
