@@ -49,6 +49,7 @@ RELATIVE_MAX = 0x7FFFFFFF
 """The indexes have 32 bits for an offset from the base."""
 PROBES_MAX = 8
 """Headers that are read one by one for a look-up before they are read in pieces."""
+SHORTER = "the file is shorter than what was written to it"
 RECENT_MAX = 128
 """Batches at the end whose positions are kept in memory: what followers and consumers ask for."""
 
@@ -356,7 +357,7 @@ class Segment:
                 ahead = HEADER_SIZE if self._large_batches else SCAN_BYTES
                 start, window, at = position, memoryview(file.read_at(position, ahead)), 0
                 if len(window) < HEADER_SIZE:
-                    return
+                    raise CorruptLogError(self.path, position, SHORTER)
             header = make(unpack(window, at))
             size = header[1] + LENGTH_PREFIX
             try:
@@ -409,7 +410,10 @@ class Segment:
             data = memoryview(data)[: self.trusted_from - position]
         end, next_offset, epoch = check_run(self.path, self.base_offset, position, data)
         if end <= self.size - HEADER_SIZE:
-            following = read_header(self.file().read_at(end, HEADER_SIZE))
+            header = self.file().read_at(end, HEADER_SIZE)
+            if len(header) < HEADER_SIZE:
+                raise CorruptLogError(self.path, end, SHORTER)
+            following = read_header(header)
             bound = following.base_offset
             if following.leader_epoch < epoch:
                 raise CorruptLogError(self.path, end, "the leader epochs descend")
@@ -508,7 +512,10 @@ def _probe(segment: Segment, offset: int) -> int | None:
     for _ in range(PROBES_MAX):
         if segment.size - position < HEADER_SIZE:
             return None
-        header = read_header(file.read_at(position, HEADER_SIZE))
+        data = file.read_at(position, HEADER_SIZE)
+        if len(data) < HEADER_SIZE:
+            return None
+        header = read_header(data)
         if header.magic != MAGIC or header.base_offset > offset or header.last_offset_delta < 0:
             return None
         if not HEADER_SIZE <= header.size <= segment.size - position:

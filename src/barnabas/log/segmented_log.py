@@ -18,7 +18,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.epoch_cache import EpochCache
 from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.log.files import OpenFiles
-from barnabas.log.segment import Segment, check_run
+from barnabas.log.segment import SHORTER, Segment, check_run
 from barnabas.log.timestamps import Stamped
 from barnabas.ports import Disk
 from barnabas.record.batch import (
@@ -103,7 +103,8 @@ class SegmentedLog:
         segment = self.segments[self.segment_index(offset)]
         if segment.base_offset != offset or segment.size < HEADER_SIZE:
             return EPOCH_MAX
-        first = read_header(segment.file().read_at(0, HEADER_SIZE)).leader_epoch
+        header = segment.file().read_at(0, HEADER_SIZE)
+        first = read_header(header).leader_epoch if len(header) == HEADER_SIZE else -1
         return max(first, self.epochs.epoch_of(offset))
 
     # -- by offset -------------------------------------------------------------------------------
@@ -129,7 +130,8 @@ class SegmentedLog:
         segment, start, limit, bound = place
         if limit <= start or not (max_bytes > 0 or at_least_one):
             return EMPTY
-        data = _read_run(segment.reader(block), start, limit, max_bytes, at_least_one)
+        read = segment.reader(block)
+        data = _read_run(read, segment.path, start, limit, max_bytes, at_least_one)
         if not data:
             return None if data is None else EMPTY
         if start < segment.trusted_from:
@@ -154,7 +156,7 @@ class SegmentedLog:
             except FileNotFoundError:
                 return b""
             try:
-                data = _read_run(file.read_at, start, limit, max_bytes, at_least_one) or b""
+                data = _read_run(file.read_at, path, start, limit, max_bytes, at_least_one) or b""
             finally:
                 file.close()
             check_run(path, base, start, data)
@@ -211,12 +213,14 @@ class SegmentedLog:
 
 def _read_run(
     read: Callable[[int, int], Buffer | None],
+    path: str,
     start: int,
     limit: int,
     max_bytes: int,
     at_least_one: bool,
 ) -> Buffer | None:
-    """Bytes from `start` on, below `limit`: at most `max_bytes`, or the first batch whole."""
+    """Bytes from `start` on, below `limit`: at most `max_bytes`, or the first batch whole. Raises
+    :class:`CorruptLogError` where the file ends before."""
     most = limit - start
     if at_least_one and max_bytes < LENGTH_PREFIX:
         max_bytes = LENGTH_PREFIX
@@ -224,10 +228,12 @@ def _read_run(
     if size <= 0:
         return b""
     data = read(start, size)
-    if at_least_one and data:
+    if at_least_one and data and len(data) == size:
         whole = OFFSET_AND_LENGTH.unpack_from(data)[1] + LENGTH_PREFIX
         if whole > most:
             whole = most
         if whole > len(data):
-            data = read(start, whole)
+            data, size = read(start, whole), whole
+    if data is not None and len(data) < size:
+        raise CorruptLogError(path, start + len(data), SHORTER)
     return data

@@ -86,6 +86,16 @@ def test_a_corrupt_batch_is_reported_not_served_and_mended_from_another_replica(
     cluster.produce([b"more"], node=leader)
 
 
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_segment_that_gets_shorter_is_mended(left: int) -> None:
+    cluster, leader = written()
+    sound, log = everything(log_on(cluster, leader)), log_on(cluster, leader)
+    cluster.sim.nodes[leader].machine.disk.file(log.segments[1].path).truncate(left)
+    assert consume(cluster, leader) == [b"record %d" % (at // 3) for at in range(36)]
+    assert everything(log_on(cluster, leader)) == sound
+    assert cluster.broker(leader).replicas.repairs.mended == 1
+
+
 def test_a_segment_that_is_gone_after_a_clean_end_is_mended_before_anybody_reads_it() -> None:
     """Who has its batches yet may be taken away (seed 100665)."""
     cluster, leader = written()

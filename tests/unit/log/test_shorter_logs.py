@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from crc32c import crc32c
@@ -192,3 +193,35 @@ def test_a_checkpoint_that_rotted_takes_nothing_of_a_log() -> None:
     world.disk.file(path).data[:] = text.replace(b" 60\n", b" 58\n")
     world.start(writing=False)
     assert world.logs.logs[T0].log_end_offset == closed.end
+
+
+@pytest.mark.parametrize("interval", [300, 4096], ids=["indexed", "not indexed"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["written by this process", "found"])
+@pytest.mark.parametrize("at", [0, 1, -1], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("left", [0.0, 0.5, 0.99])
+def test_a_file_that_gets_shorter_under_a_running_process_is_told(
+    left: float, at: int, is_known: bool, interval: int
+) -> None:
+    """Readers went on behind it as if nothing had stood there, got a torn batch for ever, or a fault."""
+    world = DirectoriesWorld()
+    world.config = replace(world.config, index_interval_bytes=interval)
+    log = world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id)
+    fill(log, 30)
+    if not is_known:
+        world.stop()
+        world.start()
+        log = world.logs.logs[T0]
+        log.move_high_watermark(log.log_end_offset)
+    segment = log.segments[at]
+    file = world.disk.file(segment.path)
+    file.truncate(int(len(file.data) * left))
+    offset = 0
+    with pytest.raises(CorruptLogError, match="shorter") as error:
+        while offset < log.log_end_offset:
+            read = log.read(offset, 1)
+            assert read is not None
+            (batch,) = iterate(read.records, crc=True)
+            assert batch.header.base_offset == offset
+            offset = batch.header.next_offset
+    assert error.value.path == segment.path
+    assert segment.base_offset <= offset < 30 and (left == 0) == (offset == segment.base_offset)
