@@ -198,10 +198,13 @@ def _owes_news(m: Machine, state: Leader) -> bool:
 
 
 def on_tick(m: Machine, event: on.Tick) -> None:
-    """Tell the high watermark to those who wait and do not know it."""
+    """Tell the high watermark to those who wait and do not know it; at the start, who is remembered to
+    lead."""
     if isinstance(m.state, Leader):
         for parked in _uninformed(m, m.state):
             _answer_parked(m, m.state, parked)
+    elif m.told[1] < 0 and m.leader_endpoint is not None:
+        m.tell_leader()
 
 
 def owes_news(m: Machine) -> bool:

@@ -45,6 +45,25 @@ def test_a_killed_leader_is_replaced_in_well_under_a_second(seed: int) -> None:
         assert node.journal.values == [b"before", b"after"]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_voters_that_were_restarted_know_their_leader_and_notice_its_death(seed: int) -> None:
+    """In its epoch, which goes on: they remember who leads."""
+    quorum = Quorum(seed)
+    quorum.start()
+    quorum.commit(b"before")
+    leader = quorum.elect()
+    others = [node for node in quorum.nodes.values() if node is not leader]
+    for node in others:
+        node.kill()
+        quorum.world.run(quorum.world.now_ms + 100)
+        node.start()
+        quorum.settle()
+    assert quorum.active() is leader
+    assert [node.journal.leader[0] for node in others] == [leader.id, leader.id]
+    leader.kill()
+    assert quorum.run_until(lambda: quorum.active() is not None) < 300
+
+
 @pytest.mark.parametrize("power_loss", [False, True])
 def test_a_whole_cluster_that_restarts_keeps_what_was_committed(power_loss: bool) -> None:
     quorum = Quorum(3)
