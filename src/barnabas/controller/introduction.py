@@ -83,7 +83,11 @@ class Introduction:
             runtime.commit(register_controller(runtime.cluster, self.request()))
 
     def on_leader(self) -> None:
-        """Somebody else leads: ask to be registered, unless that is done or under way."""
+        """Somebody else leads: ask to be registered, unless that is done or under way. What another one
+        has refused, or did not answer, is asked anew at once."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry, self._asked, self._retry_ms = None, False, RETRY_MS
         runtime = self._runtime
         endpoint = runtime.quorum.leader_endpoint
         if self.done or self._asked or runtime.is_active:
@@ -103,9 +107,7 @@ class Introduction:
     def on_levels(self) -> None:
         """Feature levels changed: where this one may ask now what was refused, it does not wait."""
         if self._retry is not None and self._is_known:
-            self._retry.cancel()
-            self._retry_ms = RETRY_MS
-            self._again()
+            self.on_leader()
 
     @property
     def _is_known(self) -> bool:

@@ -120,6 +120,21 @@ def test_another_controller_asks_until_it_is_registered() -> None:
     assert not sent.requests
 
 
+def test_a_new_leader_is_asked_at_once_what_another_one_refused() -> None:
+    sent, world, standby = another_controller()
+    refused = ControllerRegistrationResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    for _ in range(10):
+        sent.requests.pop()[2](refused)
+        world.advance(30_000)
+    sent.requests.pop()[2](refused)
+    world.quorum.leader_endpoint = Endpoint("d", 1)
+    standby.on_leader_change(102, 2)
+    assert [target for target, _, _ in sent.requests] == [Endpoint("d", 1)]
+    sent.requests.pop()[2](refused)
+    world.advance(300)
+    assert len(sent.requests) == 1, "and it is asked as often as the first one was"
+
+
 def test_who_does_not_know_where_the_leader_is_asks_when_it_does() -> None:
     sent, world, _ = another_controller()
     failed = sent.requests.pop()[2]
