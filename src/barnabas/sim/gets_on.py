@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.partition import Partition
 from barnabas.client.channels import ChannelError
+from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, DIRECTORIES_SINCE
+from barnabas.metadata.image import MetadataImage
 from barnabas.sim.cluster import SimNode
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.errors import KafkaError
@@ -32,6 +34,40 @@ def _partitions(run: Run) -> Iterator[tuple[SimNode, Partition]]:
         if broker is not None:
             for partition in broker.replicas.by_id.values():
                 yield node, partition
+
+
+def untold(run: Run) -> str:
+    """As far as the level knows of them: every controller is registered, every broker with the log
+    directories that it has, and it is known in which of them each replica is."""
+    image = run.faults.budget.image()
+    if image is None:
+        return "nobody has the newest metadata"
+    for node in run.cluster.up():
+        assert node.node is not None
+        broker, controller = node.node.broker, node.node.controller
+        if controller is not None and image.metadata_version >= CONTROLLER_REGISTRATION_SINCE:
+            registered = image.controllers.get(node.id)
+            if registered is None or registered.incarnation != controller.introduction.incarnation:
+                return f"controller {node.id} is known as {registered}"
+        if broker is not None and image.metadata_version >= DIRECTORIES_SINCE:
+            known = image.brokers.get(node.id)
+            online = {d.directory_id for d in broker.logs.directories if d.is_online}
+            if known is None or online != {*known.directories}:
+                return f"broker {node.id} is known as {known}"
+    if image.metadata_version < DIRECTORIES_SINCE:
+        return ""
+    return next((str(p.name) for node, p in _partitions(run) if _is_astray(image, node, p)), "")
+
+
+def _is_astray(image: MetadataImage, node: SimNode, partition: Partition) -> bool:
+    """Whether the metadata have the replica in another log directory than it is in."""
+    assert node.node is not None and node.node.broker is not None
+    home = node.node.broker.logs.directory_of(partition.name)
+    topic = image.topics_by_id.get(partition.topic_id)
+    if home is None or topic is None or not topic.has(partition.index):
+        return False
+    state = topic.partition(partition.index)
+    return node.id in state.replicas and state.directory_of(node.id) != home.directory_id
 
 
 def silent_coordinator(run: Run) -> str:

@@ -154,6 +154,8 @@ class Run:
         self._until(partial(self._none, gets_on.late_on_remade), "readers of topics made anew")
         if self.swarm.restarts:
             self._restart_cleanly()
+        if gets_on.untold(self):
+            self._until(partial(self._none, gets_on.untold), "what the controllers are not told")
         self._read_everything()
         if self.swarm.cuts:
             cuts = gets_on.Cuts(self)
