@@ -148,7 +148,7 @@ def _appended(m: Machine, state: Leader) -> None:
     """The others get it before it is synced here, so that they sync it meanwhile."""
     parked = state.board.parked
     for ticket in list(parked):
-        _answer_fetch(m, ticket, parked.pop(ticket).request)
+        _answer_fetch(m, state, ticket, parked.pop(ticket).request)
     m.out.append(do.SYNC if m.votes_alone else do.SYNC_AFTER_ANSWERS)
 
 
@@ -183,16 +183,24 @@ def _tell_high_watermark_soon(m: Machine, state: Leader) -> None:
         m.out.append(do.TickSoon())
 
 
+def _known_high_watermark(m: Machine, state: Leader) -> int:
+    """What is told of it: nothing (-1) before a record of this epoch is committed. What this replica knew as
+    a follower may be less than others were told, and Apache Kafka's end where a leader's goes back."""
+    offset = m.high_watermark
+    return offset if offset > state.start_offset else -1
+
+
 def _uninformed(m: Machine, state: Leader) -> list[Parked]:
     """Who waits and does not know the high watermark."""
-    parked = state.board.parked.values()
-    return [one for one in parked if one.request.high_watermark < m.high_watermark]
+    parked, known = state.board.parked.values(), _known_high_watermark(m, state)
+    return [one for one in parked if one.request.high_watermark < known]
 
 
 def _owes_news(m: Machine, state: Leader) -> bool:
     """Whether there is anybody."""
+    known = _known_high_watermark(m, state)
     for one in state.board.parked.values():  # noqa: SIM110 - asked after each event: no generator
-        if one.request.high_watermark < m.high_watermark:
+        if one.request.high_watermark < known:
             return True
     return False
 
@@ -252,19 +260,19 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
     if request.replica.id >= 0:
         state.board.on_contact(request.replica, m.now)
     if verdict.fit is Fit.DIVERGING:
-        m.reply(ticket, _answer(m)._replace(diverging=verdict.at))
+        m.reply(ticket, _answer(m, state)._replace(diverging=verdict.at))
     else:
-        m.reply(ticket, _answer(m)._replace(snapshot=verdict.at))
+        m.reply(ticket, _answer(m, state)._replace(snapshot=verdict.at))
 
 
-def _answer(m: Machine, records: bytes | ReadLog = b"") -> FetchResponse:
+def _answer(m: Machine, state: Leader, records: bytes | ReadLog = b"") -> FetchResponse:
     """What every answer of a leader says."""
     return FetchResponse(
         ErrorCode.NONE,
         m.epoch,
         m.me.id,
         m.own_endpoint,
-        high_watermark=m.high_watermark,
+        high_watermark=_known_high_watermark(m, state),
         log_start_offset=m.log.start_offset,
         records=records,
     )
@@ -285,7 +293,7 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
         if m.change is not None:
             membership.on_progress(m, state, replica)
     if log.end_offset > request.offset or request.max_wait_ms == 0:
-        _answer_fetch(m, ticket, request)
+        _answer_fetch(m, state, ticket, request)
         return
     deadline_ms = m.now + min(request.max_wait_ms, WAIT_MS_MAX)
     board.parked[ticket] = Parked(ticket, request, deadline_ms)
@@ -296,16 +304,16 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
 
 def _answer_parked(m: Machine, state: Leader, parked: Parked) -> None:
     state.board.parked.pop(parked.ticket, None)
-    _answer_fetch(m, parked.ticket, parked.request)
+    _answer_fetch(m, state, parked.ticket, parked.request)
 
 
-def _answer_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
+def _answer_fetch(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
     """With what is behind the offset that was asked for, where there is anything."""
     end = m.log.end_offset
     records: bytes | ReadLog = b""
     if end > request.offset:
         records = ReadLog(request.offset, end, min(request.max_bytes, FETCH_BYTES_MAX))
-    m.reply(ticket, _answer(m, records))
+    m.reply(ticket, _answer(m, state, records))
 
 
 def on_gone(m: Machine, event: on.Gone) -> None:
@@ -357,7 +365,7 @@ def on_describe(m: Machine, ticket: int, request: DescribeRequest) -> None:
             m.epoch,
             m.me.id,
             m.leader_endpoint,
-            m.high_watermark,
+            _known_high_watermark(m, state),
             voters,
             observers,
         ),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from barnabas.raft import events as on
 from barnabas.raft import messages
 from barnabas.raft.batches import data_batch
 from barnabas.raft.election_state import FILE_NAME, ElectionState
@@ -23,6 +24,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_response import VoteResponse
 from barnabas.wire.schema import Message
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
+from tests.unit.raft.script import Script
 
 STATE = f"/data/{DIRECTORY}/{FILE_NAME}"
 
@@ -98,6 +100,42 @@ def test_nothing_is_said_of_a_vote_before_it_is_on_disk() -> None:
         done(job())
     assert answers[0].granted and saved(node).epoch == 5
     assert later[0].error is ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_new_leader_tells_no_high_watermark_before_it_knows_one(synced: bool) -> None:
+    """It may know less than its followers were told by the last leader, and those of Apache Kafka end where
+    a leader's high watermark goes back."""
+    script = Script()
+    before = "> voters 1 2 3\n> start 1 2 3\n> run 3000\n> propose 1 2\n> run 100\n"
+    script.run(before + "> disk 2 slow\n> disk 3 slow\n> die 1\n> run 3000\n")
+    node = next(n for n in script.nodes.values() if n.machine and n.machine.leader_id == n.settings.node_id)
+    machine = node.machine
+    assert machine is not None and 0 < machine.high_watermark < machine.log.end_offset
+    if synced:
+        script.run("> disk 2 fast\n> disk 3 fast\n> run 1000\n")
+        assert machine.high_watermark == machine.log.end_offset
+
+    def ask(request: messages.Request) -> list[messages.Response]:
+        answers: list[messages.Response] = []
+        node.tickets[999] = answers.append
+        script._step(node, on.Asked(999, request))
+        return answers
+
+    known = machine.high_watermark if synced else -1
+    asker = ReplicaKey(9, Uuid(b"9" * 16))
+    from_start = messages.FetchRequest(machine.epoch, asker, 0, 0, 500, 1 << 20, high_watermark=-1)
+    (fetched,) = ask(from_start)
+    assert isinstance(fetched, messages.FetchResponse)
+    assert fetched.error is ErrorCode.NONE and fetched.high_watermark == known
+    (described,) = ask(messages.DescribeRequest())
+    assert isinstance(described, messages.DescribeResponse) and described.high_watermark == known
+    at_end = from_start._replace(offset=machine.log.end_offset, last_epoch=machine.epoch)
+    waiting = ask(at_end)
+    script._step(node, on.Tick())
+    assert [a.high_watermark for a in waiting if isinstance(a, messages.FetchResponse)] == (
+        [known] if synced else []
+    )
 
 
 def test_a_log_that_contradicts_an_installed_snapshot_is_dropped() -> None:
