@@ -348,23 +348,23 @@ class Admin:
     # -- groups ----------------------------------------------------------------------------------
 
     async def list_groups(self) -> list[GroupListing]:
-        """All groups of all brokers, by id."""
-        cluster = self._client.cluster
-        await cluster.refresh()
+        """All groups of all brokers, by id. Where one does not answer all are asked again, as they are then:
+        the groups of a broker that died are others' by the time the metadata have forgotten it."""
+        client = self._client
 
         async def of(node: int) -> list[GroupListing]:
-            async def attempt() -> Any:
-                response = await self._client.ask_node(node, ListGroupsRequest())
-                raise_for(response.error_code)
-                return response
-
-            response = await self._client.retry(attempt)
+            response = await client.ask_node(node, ListGroupsRequest())
+            raise_for(response.error_code)
             return [
                 GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type)
                 for g in response.groups
             ]
 
-        found = await self._client.tasks.gather([of(node) for node in sorted(cluster.brokers)])
+        async def attempt() -> list[list[GroupListing]]:
+            await client.cluster.refresh()
+            return await client.tasks.gather([of(node) for node in sorted(client.cluster.brokers)])
+
+        found = await client.retry(attempt)
         return sorted((group for groups in found for group in groups), key=lambda g: g.group_id)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
