@@ -382,17 +382,21 @@ class Shard(Generic[M]):
 
     def on_deadline(self, at: Instant) -> None:
         """Give up what waited too long, and do what the machine has to do by now."""
-        while self._waiting and self._waiting[0].deadline_ms <= at.now_ms:
-            late = KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, "the records were not replicated in time"
-            )
-            self._settle(self._waiting.popleft(), late, at)
+        call_all(self._take_late(at))
         while self.active:
             self.machine.expect(self.next_offset)
             outcome = self.machine.take_due(at)
             if outcome is None:
                 return
             self.take(outcome, None, at)
+
+    def _take_late(self, at: Instant) -> Iterator[Callable[[], None]]:
+        waiting = self._waiting
+        while waiting and waiting[0].deadline_ms <= at.now_ms:
+            late = KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, "the records were not replicated in time"
+            )
+            yield partial(self._settle, waiting.popleft(), late, at)
 
     def resign(self, at: Instant) -> None:
         """Another broker leads the partition: tell all who wait."""

@@ -52,6 +52,7 @@ __all__ = [
     "partition_of",
 ]
 
+AFTER_FAULT_MS = 1_000.0
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[M, Instant], Outcome]
 
@@ -227,12 +228,12 @@ class Coordinators(Generic[M]):
             )
         return shard
 
-    def _after(self, shard: Shard[M]) -> None:
-        """See to it that what was decided is appended and what is due is done."""
+    def _after(self, shard: Shard[M], earliest_ms: float = 0.0) -> None:
+        """See to it that what was decided is appended and what is due is done, not before `earliest_ms`."""
         if shard.unflushed and not self._flush_due:
             self._flush_due = True
             self._ports.wakeups.call_soon(self._flush)
-        self._arm(shard.deadline_ms())
+        self._arm(max(shard.deadline_ms(), earliest_ms))
 
     def _flush(self) -> None:
         self._flush_due = False
@@ -257,13 +258,14 @@ class Coordinators(Generic[M]):
         self._wakeup, self._wakeup_ms = None, math.inf
         at = self._instant()
         shards = [shard for _, shard in sorted(self._shards.items())]
+        earliest_ms = at.now_ms + AFTER_FAULT_MS  # what failed may be due still
         try:
-            for shard in shards:
-                if shard.deadline_ms() <= at.now_ms:
-                    shard.on_deadline(at)
+            due = (shard for shard in shards if shard.deadline_ms() <= at.now_ms)
+            call_all(partial(shard.on_deadline, at) for shard in due)
+            earliest_ms = 0.0
         finally:
             for shard in shards:
-                self._after(shard)
+                self._after(shard, earliest_ms)
 
     def _unload(self, partition: int) -> None:
         shard = self._shards.pop(partition)

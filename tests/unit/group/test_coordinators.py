@@ -221,6 +221,38 @@ def test_a_fault_in_one_coordinator_leaves_the_others_their_deadlines(
     assert not machines[1].table.group("g").members
 
 
+def test_a_coordinator_that_fails_each_time_holds_up_nobody_and_is_not_asked_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(partitions=2)
+    of = {world.groups.partition_for(group): group for group in ("g", "h")}
+    for group in of.values():
+        joined = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        world.send(joined, 2)
+    machines = [world.groups.shards[index].machine for index in range(2)]
+    take_due, asked = GroupMachine.take_due, list[float]()
+
+    def fail(machine: GroupMachine, at: Instant) -> Outcome | None:
+        if machine is machines[0] and machine.deadline_ms() <= at.now_ms:
+            asked.append(at.now_ms)
+            raise RuntimeError("a fault of the program")
+        return take_due(machine, at)
+
+    monkeypatch.setattr(GroupMachine, "take_due", fail)
+    end = world.ports.now + 20_000
+    while world.ports.now < end and len(asked) < 100:
+        with suppress(RuntimeError):
+            world.advance(end - world.ports.now)
+    assert not machines[1].table.group(of[1]).members
+    assert 1 < len(asked) < 30
+
+
 def test_expiry_larger_than_a_batch_is_written_in_parts() -> None:
     world = World(offsets_retention_minutes="30")
     world.topic("t", 200)
