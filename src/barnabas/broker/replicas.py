@@ -23,6 +23,7 @@ from barnabas.broker.partition import Partition, leave_readers_by_name, on_start
 from barnabas.broker.repairs import Repairs
 from barnabas.broker.replica_changes import Key, ReplicaChanges
 from barnabas.broker.topic_configs import TopicConfigs
+from barnabas.broker.waiting import tell_each
 from barnabas.log.directories import LogDirectories, choose
 from barnabas.log.directory import LogDirectory
 from barnabas.log.errors import CorruptLogError
@@ -415,8 +416,8 @@ class ReplicaTable:
                 callback(partition, partition.leader.epoch)
 
     def _tell(self, partition: Partition, epoch: int | None) -> None:
-        for callback in self._listeners.get(partition.topic, ()):
-            callback(partition, epoch)
+        listeners = self._listeners.get(partition.topic, ())
+        tell_each((partial(callback, partition, epoch) for callback in listeners), self.on_fault)
 
     # -- upkeep ----------------------------------------------------------------------------------
 

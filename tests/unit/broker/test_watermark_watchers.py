@@ -1,4 +1,4 @@
-"""Who is told that a watermark moved, or that it will not, whatever others do who are told the same."""
+"""Who is told that a watermark moved, or that it will not, or who leads, whatever others do who are told."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from barnabas.broker.partition import Partition
 from barnabas.log.partition_log import PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from tests.unit.broker.world import Cluster, values_of
 
 
@@ -136,3 +142,39 @@ def test_a_fetch_that_fails_is_answered_and_leaves_the_others(
     answers = [fetch.value for fetch in fetches]
     assert [answer.error_code for answer in answers] == [ErrorCode.UNKNOWN_SERVER_ERROR, 0]
     assert values_of(answers[1].responses[0].partitions[0]) == [b"v"]
+
+
+def test_one_that_fails_when_a_leadership_ends_keeps_nobody_from_following() -> None:
+    """The partition had no fetcher, and stayed out of the ISR until its leader changed again."""
+    cluster = Cluster(2)
+    cluster.create_topic("t", 4, 2)
+    leader = cluster.leader("t")
+    other = next(node for node in cluster.ids if node != leader)
+    epochs: list[int | None] = []
+    table = cluster.broker(leader).replicas
+
+    def listen(partition: Partition, epoch: int | None) -> None:
+        epochs.append(epoch)
+        if epoch is None:
+            fail()
+
+    table.on_leadership("t", listen)
+    led = [index for index in range(4) if cluster.leader("t", index) == leader]
+    asked = [
+        ReassignablePartition(partition_index=index, replicas=[other, leader]) for index in led
+    ]
+    topic = ReassignableTopic(name="t", partitions=asked)
+    cluster.ask(AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=5_000), other)
+    preferred = ElectLeadersRequest(
+        election_type=0, topic_partitions=[TopicPartitions(topic="t", partitions=led)]
+    )
+    cluster.ask_later(preferred, other)
+    with pytest.raises(ZeroDivisionError):
+        cluster.run(3000)
+    for _ in led[1:]:
+        told_once(cluster)
+    assert epochs.count(None) == len(led)
+    for index in led:
+        assert cluster.produce([b"x"], index=index).error_code == 0
+        log = cluster.partition(leader, index=index).log
+        assert log is not None and log.log_end_offset == 1
