@@ -561,3 +561,31 @@ def test_what_waits_for_a_store_that_is_closed_is_answered(proposed: bool) -> No
     assert [(type(answer), answer.definite) for answer in answers] == [(ProposalError, False)]
     store.create("/b", b"", answers.append)
     assert answers[-1].definite
+
+
+def fail(answer: Any) -> None:
+    raise ZeroDivisionError
+
+
+def test_who_raises_when_a_session_is_confirmed_leaves_the_others_their_answers() -> None:
+    quorum = StoreQuorum()
+    store, told = quorum.stores[quorum.leader()], list[Any]()
+    session = quorum.session(quorum.leader(), 5_000)
+    for on_done in (fail, told.append):
+        store.touch(session.id, on_done, timeout_ms=1_000)
+    with pytest.raises(ZeroDivisionError):
+        quorum.wait(1_000)
+    assert told == [True]
+
+
+def test_who_raises_when_a_connection_ends_leaves_the_others_their_answers() -> None:
+    quorum = StoreQuorum()
+    store, told = quorum.stores[quorum.follower()], list[Any]()
+    voter = quorum.leader()
+    for on_done in (fail, told.append):
+        store.ask_epoch(voter, on_done, 1_000)
+    store._when_applied(1 << 40, told.append)
+    with pytest.raises(ZeroDivisionError):
+        store.close()
+    quorum.wait(10)
+    assert told[0] is None and isinstance(told[1], ProposalError)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from barnabas.ports import Connection, Listener, Network, Ports
+from barnabas.ports import Connection, Listener, Network, Ports, call_all
 from barnabas.types import Endpoint
 
 FRAME_BYTES_MAX = 1024 * 1024
@@ -139,8 +140,7 @@ class _Asking(_Frames):
         self._on_end()
         self._held.clear()
         waiting, self.waiting = self.waiting, {}
-        for on_answer in waiting.values():
-            on_answer(None)
+        call_all(partial(on_answer, None) for on_answer in waiting.values())
 
 
 class Caller:

@@ -10,8 +10,10 @@ second at most, and only while sessions are confirmed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from barnabas.ports import call_all
 from barnabas.raft.recipes.calling import Answer, ProposalError
 
 if TYPE_CHECKING:
@@ -42,8 +44,8 @@ class Confirmation:
         waiting, self._next = self._next, []
         replica = self._store.replica
         if not self._store.leads:  # the others would confirm an epoch that is another's
-            for on_done in waiting:
-                on_done(ProposalError("this node does not lead any more", definite=True))
+            lost = ProposalError("this node does not lead any more", definite=True)
+            call_all(partial(on_done, lost) for on_done in waiting)
             return
         _Round(replica.epoch, replica.node_id, sorted(replica.voter_endpoints()), waiting).begin(
             self._store
@@ -79,5 +81,4 @@ class _Round:
 
     def _finish(self, result: Any) -> None:
         waiting, self._waiting = self._waiting, []
-        for on_done in waiting:
-            on_done(result)
+        call_all(partial(on_done, result) for on_done in waiting)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from barnabas.ports import Listener, Ports
+from barnabas.ports import Listener, Ports, call_all
 from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.recipes.calling import (
     RETRY_MS,
@@ -74,9 +75,9 @@ class Store:
         self._closed = True
         if self._listener is not None:
             self._listener.close()
-        self._caller.close()
-        self.clock.close()
-        _give_up(self, "the store was closed")
+        call_all(
+            (self._caller.close, self.clock.close, partial(_give_up, self, "the store was closed"))
+        )
 
     @property
     def replica(self) -> QuorumReplica:
