@@ -145,12 +145,14 @@ async def commit(
     *,
     timeout_ms: float = API_TIMEOUT_MS,
 ) -> None:
-    """Commit for a group. Raises `KafkaError` of the first partition that was refused."""
-    await client.cluster.ensure({tp.topic: None for tp in offsets})
+    """Commit for a group, each partition once: whoever commits more of it meanwhile is not undone while
+    others are tried again. Raises the `KafkaError` of one that was refused."""
+    left = dict(offsets)
+    await client.cluster.ensure({tp.topic: None for tp in left})
 
     def request() -> OffsetCommitRequest:
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for tp, committed in offsets.items():
+        for tp, committed in left.items():
             topics.setdefault(tp.topic, []).append(
                 OffsetCommitRequestPartition(
                     partition_index=tp.partition,
@@ -173,10 +175,18 @@ async def commit(
         )
 
     def check(response: Any) -> None:
+        refused: KafkaError | None = None
         for topic in response.topics:
+            name = topic.name or client.cluster.name_of(topic.topic_id)
             for told in topic.partitions:
-                _learn_id(client, told.error_code, topics_of(offsets))
-                raise_for(told.error_code, f"commit of group {who.group_id}")
+                if not told.error_code:
+                    left.pop(TopicPartition(name or "", told.partition_index), None)
+                elif refused is None or refused.retriable:
+                    _learn_id(client, told.error_code, topics_of(left))
+                    text = f"commit of group {who.group_id}"
+                    refused = KafkaError(code_of(told.error_code), text)
+        if refused is not None:
+            raise refused
 
     await client.ask_coordinator(GROUP, who.group_id, request, check, timeout_ms=timeout_ms)
 
