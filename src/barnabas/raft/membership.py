@@ -221,7 +221,9 @@ def on_update_voter(m: Machine, ticket: int, request: UpdateVoterRequest) -> Non
     if voters == m.voters:
         _answer(m, ticket, ErrorCode.NONE)
         return
-    m.change = VoterChange(ticket, voters, None, m.now + UPDATE_TIMEOUT_MS)
+    # Apache Kafka's voters fetch nothing before the answer: it does not wait for what they have to commit.
+    deadline = m.now + UPDATE_TIMEOUT_MS
+    m.change = VoterChange(ticket, voters, None, deadline, ack_when_committed=False)
 
 
 def _note_static_voter(m: Machine, ticket: int, request: UpdateVoterRequest) -> None:

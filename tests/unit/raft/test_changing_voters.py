@@ -299,6 +299,30 @@ def test_a_voter_that_moved_is_found_at_its_new_endpoint() -> None:
     quorum.settle()
 
 
+def test_a_voter_that_moved_is_answered_before_its_new_endpoint_is_committed() -> None:
+    """A follower of Apache Kafka fetches nothing while it waits for that answer: where nothing commits
+    without it, neither would come."""
+    quorum = Quorum(voters=2, first_voters=2)
+    quorum.start()
+    quorum.commit(b"1")
+    leader = quorum.elect().replica
+    assert leader is not None
+    waits = next(node for node in quorum.nodes.values() if node.replica is not leader)
+    waits.kill()
+    key, moved = quorum.voter(waits.id).key, {LISTENER: Endpoint("elsewhere", 9)}
+    update = messages.UpdateVoterRequest(leader.epoch, key, moved, (0, 1))
+    answer = quorum.ask(update, limit_ms=1_000)
+    assert answer.error is ErrorCode.NONE and answer.leader_id == leader.machine.me.id
+    assert leader.machine.voters.endpoint(waits.id, LISTENER) == moved[LISTENER]
+    assert leader.high_watermark < leader.machine.log.end_offset
+    again = quorum.ask(update, limit_ms=1_000)
+    assert again.error is ErrorCode.REQUEST_TIMED_OUT
+    waits.settings = replace(waits.settings, listeners=moved)
+    waits.start()
+    quorum.run_until(lambda: leader.high_watermark == leader.machine.log.end_offset)
+    assert leader.machine.change is None
+
+
 def move(node: QuorumNode) -> None:
     """It will be started elsewhere."""
     node.kill()

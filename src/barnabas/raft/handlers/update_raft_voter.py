@@ -1,7 +1,8 @@
 """UpdateRaftVoter: a voter tells its endpoints and the levels of kraft.version it supports (KIP-853).
 
-Behaviour: the leader of the named epoch only. In a dynamic quorum what differs is written as a new voter
-set; in a static one it is remembered, so that the quorum can become dynamic.
+Behaviour: the leader of the named epoch only. In a dynamic quorum what differs is appended as a new voter
+set, and answered before that is committed; in a static one it is remembered, so that the quorum can
+become dynamic.
 Version notes: v0 only.
 """
 
