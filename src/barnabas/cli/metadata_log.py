@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from barnabas.cli.failure import Failure
+from barnabas.client.client import raise_for
 from barnabas.client.connection import ChannelError
 from barnabas.host.client import Connected
 from barnabas.metadata.events import Event, EventReader
@@ -25,7 +26,7 @@ from barnabas.raft.voters import ReplicaKey
 from barnabas.raft.wire_form import request_to_wire, response_from_wire
 from barnabas.record.batch import HEADER
 from barnabas.types import METADATA_TOPIC, Buffer, Endpoint
-from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_quorum_request import (
     DescribeQuorumRequest,
     PartitionData,
@@ -65,8 +66,10 @@ def find_quorum(connected: Connected) -> Quorum:
         return DescribeQuorumRequest(topics=[topic])
 
     def check(response: Any) -> None:
-        if response.error_code:
-            raise KafkaError(code_of(response.error_code), response.error_message or "")
+        raise_for(response.error_code, response.error_message)
+        for topic in response.topics:
+            for partition in topic.partitions:
+                raise_for(partition.error_code, partition.error_message)
 
     told = connected.call(connected.client.ask_any(request, check))
     part = told.topics[0].partitions[0]

@@ -309,11 +309,14 @@ def test_voters_of_another_cluster_are_refused_with_a_sentence(quorum: Quorum) -
         assert "another" in answer.error_message and CLUSTER in answer.error_message
 
 
-def test_a_follower_does_not_describe(quorum: Quorum) -> None:
+@pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_QUORUM))
+def test_a_follower_does_not_describe(quorum: Quorum, version: int) -> None:
     follower = next(n for n in quorum.up() if n is not quorum.elect())
     assert follower.replica is not None
-    answer = ask(follower.replica, describe_request(), 2)
-    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    answer = ask(follower.replica, describe_request(), version)
+    assert answer.error_code == ErrorCode.NONE and answer.topics[0].topic_name == METADATA_TOPIC
+    [part] = answer.topics[0].partitions
+    assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("max_bytes", [-1, 0, 2**31 - 1])

@@ -109,7 +109,9 @@ def test_a_new_leader_tells_no_high_watermark_before_it_knows_one(synced: bool) 
     script = Script()
     before = "> voters 1 2 3\n> start 1 2 3\n> run 3000\n> propose 1 2\n> run 100\n"
     script.run(before + "> disk 2 slow\n> disk 3 slow\n> die 1\n> run 3000\n")
-    node = next(n for n in script.nodes.values() if n.machine and n.machine.leader_id == n.settings.node_id)
+    node = next(
+        n for n in script.nodes.values() if n.machine and n.machine.leader_id == n.settings.node_id
+    )
     machine = node.machine
     assert machine is not None and 0 < machine.high_watermark < machine.log.end_offset
     if synced:

@@ -1,7 +1,7 @@
 """DescribeQuorum: who votes, who observes, how far each is.
 
-Behaviour: the leader only; the others say NOT_LEADER_OR_FOLLOWER. Asked with our tagged field
-``IncludeMetrics`` it adds what it measures of itself.
+Behaviour: the leader only; the others say NOT_LEADER_OR_FOLLOWER of the partition. Asked with our tagged
+field ``IncludeMetrics`` it adds what it measures of itself.
 Version notes: v1 has the times of the last fetch and of having been caught up; v2 directory ids, error
 messages and the voters' listeners (KIP-853).
 """
@@ -47,10 +47,13 @@ def handle(
         return _unknown_partitions(request)
 
     def encode(response: messages.Response) -> DescribeQuorumResponse:
-        full = _encode(cast(messages.DescribeResponse, response), role)
+        answer = cast(messages.DescribeResponse, response)
+        if answer.error:
+            return _refused(answer)
+        full = _encode(answer, role)
         if ctx.api_version < LISTENERS_SINCE:
             full.nodes = []
-        if request.include_metrics and not full.error_code:
+        if request.include_metrics:
             full.metrics = [
                 QuorumMetric(name=name, value=str(value))
                 for name, value in role.metrics.describe(role.ports.clock.now_ms()).items()
@@ -80,11 +83,13 @@ def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumRespons
     )
 
 
+def _refused(answer: messages.DescribeResponse) -> DescribeQuorumResponse:
+    why = f"node {answer.leader_id} leads the quorum"
+    part = PartitionData(partition_index=0, error_code=answer.error, error_message=why)
+    return DescribeQuorumResponse(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[part])])
+
+
 def _encode(answer: messages.DescribeResponse, role: QuorumReplica) -> DescribeQuorumResponse:
-    if answer.error:
-        return DescribeQuorumResponse(
-            error_code=answer.error, error_message=f"node {answer.leader_id} leads the quorum"
-        )
     part = PartitionData(
         partition_index=0,
         leader_id=answer.leader_id,

@@ -52,6 +52,8 @@ def voters(s: Strike) -> bool:
         if told.error_code or not told.topics or not told.topics[0].partitions:
             return None
         quorum = told.topics[0].partitions[0]
+        if quorum.error_code:
+            return None
         present = {v.replica_id: v.replica_directory_id for v in quorum.current_voters}
         controllers = s.cluster.topology.controller_ids
         others = {
