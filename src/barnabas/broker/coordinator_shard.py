@@ -188,6 +188,7 @@ class Shard(Generic[M]):
         "_waiting",
         "_write_timeout_ms",
         "active",
+        "codec",
         "committed",
         "failed",
         "leader_epoch",
@@ -206,8 +207,10 @@ class Shard(Generic[M]):
         leader_epoch: int,
         machine: M,
         write_timeout_ms: int,
+        codec: int,
     ) -> None:
         self.partition = partition
+        self.codec = codec
         self.log = log
         self.leader_epoch = leader_epoch
         self.machine = machine
@@ -314,7 +317,7 @@ class Shard(Generic[M]):
         self._batch, self._batch_events, self._batch_bytes = [], [], 0
         try:
             self._check_undisturbed()
-            end = self._append(build_batch(records, timestamp_ms=at.wall_ms))
+            end = self._append(self._built(records, at.wall_ms))
         except KafkaError as error:
             self._give_up(events, error, at)
             return error
@@ -330,6 +333,12 @@ class Shard(Generic[M]):
         self.machine.revert_to(self.written)
         self.written = self.next_offset = max(self.written, self.log.log_end_offset)
         call_all(partial(self._settle, event, error, at) for event in events)
+
+    def _built(self, records: list[tuple[bytes, bytes | None]], wall_ms: int) -> bytes:
+        batch = build_batch(records, timestamp_ms=wall_ms, codec=self.codec)
+        if self.codec and len(batch) > self.log.batch_bytes_max:  # it did not shrink
+            return build_batch(records, timestamp_ms=wall_ms)
+        return batch
 
     def _append(self, batch: bytes) -> int:
         self._appending = True

@@ -37,6 +37,7 @@ from barnabas.broker.coordinator_shard import (
     answer_of,
 )
 from barnabas.ports import Ports, Wakeup, call_all
+from barnabas.record.compression import Codec
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 __all__ = [
@@ -85,15 +86,18 @@ class Coordinators(Generic[M]):
         *,
         write_timeout_ms: int,
         load_bytes: int,
+        codec: int = Codec.NONE,
     ) -> None:
         """`make_machine` gives an empty machine; `partition_count` is that of the topic, also before
         it exists. A write that is not committed within `write_timeout_ms` is answered
-        COORDINATOR_NOT_AVAILABLE. `load_bytes` are read at a time."""
+        COORDINATOR_NOT_AVAILABLE. `load_bytes` are read at a time; what is written is
+        packed with `codec`."""
         self.topic = topic
         self._ports = ports
         self._make_machine = make_machine
         self._partition_count = partition_count
         self._write_timeout_ms = write_timeout_ms
+        self._codec = codec
         self._loader = Loader[M](ports, load_bytes, make_machine, self._is_current, self._on_loaded)
         self._shards: dict[int, Shard[M]] = {}
         self._on_end: dict[int, Callable[[], None]] = {}
@@ -176,7 +180,9 @@ class Coordinators(Generic[M]):
             self._unload(partition)
         if on_end is not None:
             self._on_end[partition] = on_end
-        shard = Shard(partition, log, leader_epoch, self._make_machine(), self._write_timeout_ms)
+        shard = Shard(
+            partition, log, leader_epoch, self._make_machine(), self._write_timeout_ms, self._codec
+        )
         shard.machine.commit_to(shard.committed)
         self._shards[partition] = shard
         self._loader.add(shard)

@@ -39,6 +39,7 @@ class GroupCoordinators(Coordinators[GroupMachine]):
             partition_count or (lambda: offsets.topic_partitions),
             write_timeout_ms=offsets.commit_timeout_ms,
             load_bytes=offsets.load_bytes,
+            codec=offsets.topic_compression,
         )
 
     def on_topics_deleted(self, deleted: Mapping[Uuid, str]) -> None:

@@ -305,6 +305,9 @@ def _check_values(
     _check_at_most(values, "replica.fetch.wait.max.ms", "replica.socket.timeout.ms")
     _check_at_most(values, "group.min.session.timeout.ms", "group.max.session.timeout.ms")
     _check_at_most(values, "broker.heartbeat.interval.ms", "broker.session.timeout.ms")
+    codec = "offsets.topic.compression.codec"
+    if not 0 <= _int(values, codec) <= 4:
+        raise ConfigError(codec, values[codec], "it must be the number of a codec, 0 to 4")
     if values["remote.log.storage.system.enable"]:
         raise ConfigError(
             "remote.log.storage.system.enable", "true", "this version has no remote tier"

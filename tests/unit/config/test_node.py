@@ -142,6 +142,7 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"controller.quorum.voters": "1@a:1,1@b:1"}, "it names voter 1 twice"),
         ({"replica.fetch.wait.max.ms": "60000"}, "it must not exceed replica.lag.time.max.ms"),
         ({"remote.log.storage.system.enable": "true"}, "no remote tier"),
+        ({"offsets.topic.compression.codec": "5"}, "it must be the number of a codec, 0 to 4"),
         ({"num.partitions": "0"}, "num.partitions: '0' is not allowed; it must be at least 1"),
     ],
 )

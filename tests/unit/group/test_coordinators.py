@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from barnabas.group.machine import GroupMachine
 from barnabas.group.offsets import expire_offsets
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.limits import SLICE_MS
+from barnabas.record.batch import iterate
+from barnabas.record.builder import build_batch
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
@@ -67,6 +70,27 @@ def fetched(world: World, group: str) -> dict[int, int]:
         for topic in only.topics
         for part in topic.partitions
     }
+
+
+@pytest.mark.parametrize("codec", ["1", "2", "3", "4"])
+def test_records_are_packed_with_the_codec_that_is_configured(codec: str) -> None:
+    """offsets.topic.compression.codec; who coordinates next reads them."""
+    world = World(offsets_topic_compression_codec=codec)
+    world.topic("t", 100)
+    assert code(world.send(commit("g", dict.fromkeys(range(100), 5)), 9)) is ErrorCode.NONE
+    [batch] = world.logs[0].batches
+    assert [view.header.codec for view in iterate(batch)] == [int(codec)]
+    world.elect()
+    world.settle()
+    assert fetched(world, "g") == dict.fromkeys(range(100), 5)
+
+
+def test_records_that_do_not_shrink_stay_as_they_are() -> None:
+    world = World(offsets_topic_compression_codec="1")
+    record = (b"key", Random(2).randbytes(500))
+    world.logs[0].batch_bytes_max = len(build_batch([record], timestamp_ms=0))
+    [view] = iterate(world.groups.shards[0]._built([record], 0))
+    assert view.header.codec == 0
 
 
 def test_commits_of_one_turn_are_one_batch() -> None:

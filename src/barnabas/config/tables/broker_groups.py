@@ -25,7 +25,7 @@ offsets.topic.num.partitions | int | 50 | 1.. | read-only | high
 offsets.topic.segment.bytes | int | 104857600 | 1.. | read-only | high
     Segment size of the offsets topic.
 offsets.topic.compression.codec | int | 0 | any | read-only | high
-    Codec number of the offsets topic.
+    Codec with which coordinators write to the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 group.coordinator.cached.buffer.max.bytes | int | 1048588 | 524288.. | cluster-wide | medium
     The largest buffer that a coordinator keeps for its next write.
 offset.metadata.max.bytes | int | 4096 | any | read-only | high
