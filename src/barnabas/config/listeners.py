@@ -119,5 +119,19 @@ def parse_voters(items: Sequence[str]) -> tuple[Voter, ...]:
     return tuple(voters[node] for node in sorted(voters))
 
 
+def parse_address_limits(text: str) -> dict[str, int]:
+    """``max.connections.per.ip.overrides``: ``address:number`` entries, where an address may be a name.
+    Raises :class:`ConfigError`."""
+    key = "max.connections.per.ip.overrides"
+    found: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        address, _, number = item.rpartition(":")
+        address = address.strip().removeprefix("[").removesuffix("]")
+        if not address or not number.strip().isdecimal():
+            raise ConfigError(key, item, "each entry must be address:number")
+        found[address] = int(number)
+    return found
+
+
 def _or(words: Sequence[str]) -> str:
     return " or ".join(words)

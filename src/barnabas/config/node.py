@@ -18,6 +18,7 @@ from barnabas.config.listeners import (
     ListenerSpec,
     Voter,
     check_ports_differ,
+    parse_address_limits,
     parse_endpoint,
     parse_listeners,
     parse_protocol_map,
@@ -52,6 +53,8 @@ class NodeConfig:
     voters: tuple[Voter, ...]
     """By id; empty where the quorum is dynamic (KIP-853)."""
     bootstrap_controllers: tuple[Endpoint, ...]
+    connections_of_addresses: Mapping[str, int]
+    """How many those may have that have a number of their own."""
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
     rack: str | None
@@ -182,6 +185,7 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         bootstrap_controllers=tuple(
             parse_endpoint("controller.quorum.bootstrap.servers", server) for server in servers
         ),
+        connections_of_addresses=_address_limits(values),
         log_dirs=log_dirs,
         metadata_log_dir=cast("str | None", values["metadata.log.dir"]) or log_dirs[0],
         rack=cast("str | None", values["broker.rack"]),
@@ -312,6 +316,15 @@ def _check_values(
         raise ConfigError(
             "remote.log.storage.system.enable", "true", "this version has no remote tier"
         )
+
+
+def _address_limits(values: Mapping[str, ConfigValue]) -> dict[str, int]:
+    found = parse_address_limits(cast(str, values["max.connections.per.ip.overrides"]))
+    if not found and not values["max.connections.per.ip"]:
+        raise ConfigError(
+            "max.connections.per.ip", 0, "max.connections.per.ip.overrides must say who may connect"
+        )
+    return found
 
 
 def _check_at_most(values: Mapping[str, ConfigValue], low: str, high: str) -> None:

@@ -158,6 +158,7 @@ class SocketSettings(Settings):
     connections_idle_ms_max: int = _key("connections.max.idle.ms")
     connections_max: int = _key("max.connections")
     connections_per_ip_max: int = _key("max.connections.per.ip")
+    connections_per_second_max: int = _key("max.connection.creation.rate")
     queued_requests_max: int = _key("queued.max.requests")
     queued_bytes_max: int = _key("queued.max.request.bytes")
     setup_timeout_ms: int = _key("socket.connection.setup.timeout.ms")

@@ -11,8 +11,8 @@ import errno
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from barnabas import limits
 from barnabas.host.background import HostBackground
@@ -28,32 +28,50 @@ V4_MAPPED = "::ffff:"
 ACCEPT_PAUSE_S = 0.2
 """How long accepting rests when the process has no descriptor left."""
 
+UNBOUNDED = 0x7FFFFFFF
+AS_THE_SYSTEM_SAYS = -1
+
 _Address = tuple[int, Any]
 """(family, address as the socket module wants it)."""
 Log = Callable[..., None]
 
 
+class SocketOptions(NamedTuple):
+    """What a node's configuration says of its sockets."""
+
+    connections_max: int = limits.CONNECTIONS_MAX
+    per_address_max: int = limits.CONNECTIONS_MAX
+    own_max: Mapping[str, int] = {}
+    """Of addresses that have a number of their own."""
+    per_second_max: int = UNBOUNDED
+    """How many connections are accepted in a second; more wait in the backlog."""
+    for_nodes: frozenset[Endpoint] = frozenset()
+    """Listeners that only nodes of the cluster come to: clients take no room from them."""
+    backlog: int = limits.LISTEN_BACKLOG
+    send_bytes: int = AS_THE_SYSTEM_SAYS
+    receive_bytes: int = AS_THE_SYSTEM_SAYS
+    connect_timeout_ms: float = limits.CONNECT_TIMEOUT_MS
+
+
 class HostNetwork:
-    """``ports.Network`` over the loop. `connections_max` bounds what is accepted, in all and per
-    peer's address; what exceeds it is closed at once."""
+    """``ports.Network`` over the loop. Connections beyond what `options` allow, in all or of one peer's
+    address, are closed at once."""
 
     def __init__(
         self,
         loop: Loop,
         background: HostBackground,
         log: Log,
-        *,
-        connections_max: int = limits.CONNECTIONS_MAX,
-        connections_per_ip_max: int = limits.CONNECTIONS_MAX,
-        backlog: int = limits.LISTEN_BACKLOG,
+        options: SocketOptions = SocketOptions(),  # noqa: B008 - it does not change
     ) -> None:
         self.loop = loop
         self.traffic = Traffic()
         self.log = log
-        self.connections_max = min(connections_max, limits.CONNECTIONS_MAX)
-        self.connections_per_ip_max = connections_per_ip_max
-        self.backlog = backlog
+        self.options = options
         self.accepted: Counter[str] = Counter()
+        self._allowed = 1.0
+        """Connections that may be accepted now."""
+        self._allowed_at_s = loop.time()
         self._background = background
         self._connections: dict[HostConnection, None] = {}
         self._listeners: dict[HostListener, None] = {}
@@ -73,12 +91,16 @@ class HostNetwork:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6 and not endpoint.host:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            if self.options.receive_bytes > 0:  # who is accepted inherits it
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.options.receive_bytes)
             sock.bind(address)
-            sock.listen(self.backlog)
+            sock.listen(self.options.backlog)
         except OSError as error:
             sock.close()
             raise OSError(error.errno, _listen_problem(endpoint, error)) from error
-        listener = HostListener(self, sock, endpoint, accept)
+        listener = HostListener(
+            self, sock, endpoint, accept, for_nodes=endpoint in self.options.for_nodes
+        )
         self._listeners[listener] = None
         return listener
 
@@ -113,6 +135,31 @@ class HostNetwork:
             attempt.abort()
         for connection in list(self._connections):
             connection.abort()
+
+    def refusal(self, host: str, *, for_nodes: bool) -> str | None:
+        """The key by which another connection from `host` is too many, if it is."""
+        options = self.options
+        room = limits.CONNECTIONS_OF_NODES if for_nodes else 0
+        most = min(options.connections_max, limits.CONNECTIONS_MAX) + room
+        if self.accepted.total() >= most:
+            return "max.connections"
+        if host in options.own_max:
+            if self.accepted[host] >= options.own_max[host]:
+                return "max.connections.per.ip.overrides"
+        elif self.accepted[host] >= options.per_address_max:
+            return "max.connections.per.ip"
+        return None
+
+    def wait_s(self) -> float:
+        """How long until the next connection may be accepted; `note_accepted` says that one was."""
+        rate = max(self.options.per_second_max, 1)
+        now_s = self.loop.time()
+        self._allowed = min(self._allowed + (now_s - self._allowed_at_s) * rate, float(rate))
+        self._allowed_at_s = now_s
+        return max(1 - self._allowed, 0) / rate
+
+    def note_accepted(self) -> None:
+        self._allowed -= 1
 
     def adopt(
         self,
@@ -166,10 +213,13 @@ class HostListener:
         sock: socket.socket,
         endpoint: Endpoint,
         accept: Callable[[], Receiver],
+        *,
+        for_nodes: bool,
     ) -> None:
         self._network = network
         self._socket = sock
         self._accept = accept
+        self._for_nodes = for_nodes
         self._endpoint = Endpoint(endpoint.host, sock.getsockname()[1])
         self._open = True
         network.loop.add_reader(sock.fileno(), self._on_readable)
@@ -193,6 +243,9 @@ class HostListener:
         for _ in range(ACCEPTS_PER_TURN):
             if not self._open:
                 return
+            if not self._for_nodes and (wait_s := self._network.wait_s()):
+                self._pause(wait_s)
+                return
             try:
                 sock, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -200,23 +253,23 @@ class HostListener:
             except OSError as error:
                 self._rest(error)
                 return
+            if not self._for_nodes:
+                self._network.note_accepted()
             self._on_accepted(sock, _peer_at(address))
 
     def _on_accepted(self, sock: socket.socket, peer: Endpoint) -> None:
         network = self._network
         accepted = network.accepted
-        too_many = accepted.total() >= network.connections_max
-        if too_many or accepted[peer.host] >= network.connections_per_ip_max:
+        reason = network.refusal(peer.host, for_nodes=self._for_nodes)
+        if reason is not None:
             sock.close()
             network.log(
-                "warning",
-                "connection.refused",
-                listener=self._endpoint,
-                peer=peer,
-                reason="max.connections" if too_many else "max.connections.per.ip",
+                "warning", "connection.refused", listener=self._endpoint, peer=peer, reason=reason
             )
             return
         sock.setblocking(False)
+        if network.options.send_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, network.options.send_bytes)
         receiver = self._accept()
         accepted[peer.host] += 1
 
@@ -229,10 +282,12 @@ class HostListener:
 
     def _rest(self, error: OSError) -> None:
         """No descriptor or memory left: those who wait are served once others have gone."""
-        network = self._network
-        network.log("error", "listener.accept_failed", listener=self._endpoint, error=error)
-        network.loop.remove_reader(self._socket.fileno())
-        network.loop.call_later(ACCEPT_PAUSE_S, self._go_on)
+        self._network.log("error", "listener.accept_failed", listener=self._endpoint, error=error)
+        self._pause(ACCEPT_PAUSE_S)
+
+    def _pause(self, seconds: float) -> None:
+        self._network.loop.remove_reader(self._socket.fileno())
+        self._network.loop.call_later(seconds, self._go_on)
 
     def _go_on(self) -> None:
         if self._open:
@@ -271,7 +326,7 @@ class _Attempt:
             self._network.note_attempt(self)
             self._loop.add_writer(sock.fileno(), self._on_writable)
             self._timeout = self._loop.call_later(
-                limits.CONNECT_TIMEOUT_MS / 1000, self._on_timeout
+                self._network.options.connect_timeout_ms / 1000, self._on_timeout
             )
         else:
             self._fail(OSError(code, os.strerror(code)))
@@ -316,6 +371,11 @@ class _Attempt:
             self.begin()
         else:
             self._loop.call_soon(self._receiver.on_closed, error)
+
+
+def addresses_of(host: str) -> list[str]:
+    """The addresses that a host has, as a peer's is told. Raises ``OSError``. Blocks where it is a name."""
+    return list(dict.fromkeys(_peer_at(address).host for _, address in _resolve(Endpoint(host, 0))))
 
 
 def machine_name() -> str:

@@ -18,7 +18,13 @@ from barnabas.host.disk import HostDisk
 from barnabas.host.helper import HelperProcess
 from barnabas.host.journal import Journal
 from barnabas.host.loop import Loop, Timer
-from barnabas.host.network import HostNetwork
+from barnabas.host.network import (
+    AS_THE_SYSTEM_SAYS,
+    HostNetwork,
+    Log,
+    SocketOptions,
+    addresses_of,
+)
 from barnabas.ports import Rng
 
 if TYPE_CHECKING:
@@ -60,6 +66,36 @@ def connections_that_fit() -> int:
     return max(descriptors - limits.DESCRIPTORS_KEPT, descriptors // 2)
 
 
+def socket_options(config: NodeConfig, log: Log) -> SocketOptions:
+    """Buffers only where the file has the key: by itself the system finds better sizes than Kafka's
+    defaults, which are from a time when it did not."""
+    sockets = config.sockets
+    nodes_only = set(config.controller_listener_names)
+    if len(config.broker_listeners) > 1:
+        nodes_only.add(config.inter_broker_listener_name)
+    own: dict[str, int] = {}
+    for name, most in config.connections_of_addresses.items():
+        try:
+            own.update(dict.fromkeys(addresses_of(name), most))
+        except OSError as error:
+            log("warning", "config.unknown_address", address=name, error=error)
+    return SocketOptions(
+        connections_max=min(sockets.connections_max, connections_that_fit()),
+        per_address_max=sockets.connections_per_ip_max,
+        own_max=own,
+        per_second_max=sockets.connections_per_second_max,
+        for_nodes=frozenset(x.endpoint for x in config.listeners if x.name in nodes_only),
+        backlog=sockets.listen_backlog,
+        send_bytes=_if_said(config, "socket.send.buffer.bytes"),
+        receive_bytes=_if_said(config, "socket.receive.buffer.bytes"),
+        connect_timeout_ms=max(sockets.setup_timeout_ms, 1),
+    )
+
+
+def _if_said(config: NodeConfig, key: str) -> int:
+    return AS_THE_SYSTEM_SAYS if config.text(key) is None else config.int_value(key)
+
+
 class HostPorts:
     """``ports.Ports`` of one node. `settings` gives the socket limits; without it the widest hold."""
 
@@ -79,17 +115,8 @@ class HostPorts:
         self.journal = journal
         self.times = loop.times
         self._seed = os.urandom(16).hex()
-        if config is None:
-            self.network = HostNetwork(loop, self._resolver, self.log)
-        else:
-            self.network = HostNetwork(
-                loop,
-                self._resolver,
-                self.log,
-                connections_max=min(config.sockets.connections_max, connections_that_fit()),
-                connections_per_ip_max=config.sockets.connections_per_ip_max,
-                backlog=max(config.sockets.listen_backlog, 1),
-            )
+        options = SocketOptions() if config is None else socket_options(config, self.log)
+        self.network = HostNetwork(loop, self._resolver, self.log, options)
 
     def rng(self, concern: str) -> Rng:
         return random.Random(f"{self._seed}/{concern}")

@@ -143,6 +143,8 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"replica.fetch.wait.max.ms": "60000"}, "it must not exceed replica.lag.time.max.ms"),
         ({"remote.log.storage.system.enable": "true"}, "no remote tier"),
         ({"offsets.topic.compression.codec": "5"}, "it must be the number of a codec, 0 to 4"),
+        ({"max.connections.per.ip.overrides": "10.0.0.1"}, "each entry must be address:number"),
+        ({"max.connections.per.ip": "0"}, "max.connections.per.ip.overrides must say who may"),
         ({"num.partitions": "0"}, "num.partitions: '0' is not allowed; it must be at least 1"),
     ],
 )

@@ -9,16 +9,18 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from barnabas import limits
+from barnabas.config.node import NodeConfig
 from barnabas.host import network
 from barnabas.host.background import HostBackground
 from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
-from barnabas.host.network import HostNetwork
-from barnabas.host.ports import HostPorts, connections_that_fit
+from barnabas.host.network import AS_THE_SYSTEM_SAYS, HostNetwork, SocketOptions
+from barnabas.host.ports import HostPorts, connections_that_fit, socket_options
 from barnabas.ports import Connection
 from barnabas.types import Buffer, Endpoint
 from tests.unit.host.running import PATIENCE_S, run_until
@@ -33,12 +35,15 @@ class World:
         self.loop = new_loop()
         self.background = HostBackground(self.loop)
         self.lines: list[tuple[str, str]] = []
+        self.reasons: list[str] = []
         self.network = HostNetwork(self.loop, self.background, self.log)
         self.faults: list[str] = []
         self.loop.set_exception_handler(lambda message, _: self.faults.append(message))
 
     def log(self, level: str, event: str, **fields: object) -> None:
         self.lines.append((level, event))
+        if "reason" in fields:
+            self.reasons.append(str(fields["reason"]))
 
     def until(self, condition: Callable[[], bool]) -> None:
         run_until(self.loop, condition)
@@ -340,7 +345,7 @@ def test_a_receiver_without_room_loses_its_stream_only(world: World) -> None:
 
 
 def test_connections_above_the_limit_are_closed_and_room_returns(world: World) -> None:
-    world.network.connections_per_ip_max = 1
+    world.network.options = SocketOptions(per_address_max=1)
     servers: list[Recorder] = []
 
     def accept() -> Recorder:
@@ -359,6 +364,90 @@ def test_connections_above_the_limit_are_closed_and_room_returns(world: World) -
     world.until(lambda: bool(servers[0].ends))
     world.network.connect(listener.endpoint, third)
     world.until(lambda: len(servers) == 2)
+
+
+def test_an_address_may_have_a_number_of_its_own(world: World) -> None:
+    """max.connections.per.ip.overrides."""
+    world.network.options = SocketOptions(per_address_max=0, own_max={"127.0.0.1": 2})
+    listener = world.network.listen(LOOPBACK, Recorder)
+    clients = [Recorder() for _ in range(3)]
+    for client in clients:
+        world.network.connect(listener.endpoint, client)
+    world.until(lambda: any(client.ends for client in clients))
+    assert world.network.accepted["127.0.0.1"] == 2
+    assert world.reasons == ["max.connections.per.ip.overrides"]
+
+
+def test_clients_take_no_room_from_the_clusters_nodes(world: World) -> None:
+    """As on Kafka's listener between brokers, where clients have another one, and on that of controllers."""
+    with socket.socket() as free:
+        free.bind(LOOPBACK)
+        own = Endpoint(*free.getsockname())
+    world.network.options = SocketOptions(connections_max=0, for_nodes=frozenset({own}))
+    common, apart = world.network.listen(LOOPBACK, Recorder), world.network.listen(own, Recorder)
+    client, node = Recorder(), Recorder()
+    world.network.connect(common.endpoint, client)
+    world.until(lambda: bool(client.ends))
+    assert world.reasons == ["max.connections"]
+    world.network.connect(apart.endpoint, node)
+    world.until(lambda: world.network.accepted.total() == 1)
+    assert world.reasons == ["max.connections"]
+
+
+def test_connections_come_as_slowly_as_they_are_configured_to(world: World) -> None:
+    """max.connection.creation.rate: who is too quick waits and is not refused."""
+    world.network.options = SocketOptions(per_second_max=20)
+    listener = world.network.listen(LOOPBACK, Recorder)
+    began_s = world.loop.time()
+    for _ in range(5):
+        world.network.connect(listener.endpoint, Recorder())
+    world.until(lambda: world.network.accepted.total() == 5)
+    assert world.loop.time() - began_s >= 3 / 20  # some were saved up since the network is there
+    assert not world.lines
+
+
+def test_buffers_have_the_size_that_is_configured(world: World) -> None:
+    """Linux doubles it for its own needs."""
+    world.network.options = SocketOptions(send_bytes=9_000, receive_bytes=7_000)
+    taken: list[socket.socket] = []
+    adopt = world.network.adopt
+
+    def keep(sock: socket.socket, *rest: Any) -> None:
+        taken.append(sock)
+        adopt(sock, *rest)
+
+    world.network.adopt = keep  # type: ignore[assignment, method-assign]
+    listener = world.network.listen(LOOPBACK, Recorder)
+    with socket.create_connection(listener.endpoint):
+        world.until(lambda: bool(taken))
+    assert taken[0].getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 18_000
+    assert taken[0].getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 14_000
+
+
+def test_what_a_file_says_of_sockets_holds() -> None:
+    given = {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@h:9093",
+        "listeners": "PLAINTEXT://:9092,BROKERS://:9094,CONTROLLER://:9093",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+        "log.dirs": "/d",
+        "max.connections.per.ip.overrides": "10.0.0.1:5, ::1:6,localhost:7,no-such-host.invalid:8",
+        "max.connection.creation.rate": "9",
+        "socket.send.buffer.bytes": "1000",
+        "socket.connection.setup.timeout.ms": "2000",
+    }
+    lines: list[str] = []
+    options = socket_options(
+        NodeConfig.from_properties(given), lambda level, event, **fields: lines.append(event)
+    )
+    assert options.own_max.items() >= {"10.0.0.1": 5, "127.0.0.1": 7}.items()
+    assert lines == ["config.unknown_address"]
+    assert options.for_nodes == {Endpoint("", 9093), Endpoint("", 9094)}
+    assert (options.send_bytes, options.receive_bytes) == (1000, AS_THE_SYSTEM_SAYS)
+    assert (options.per_second_max, options.connect_timeout_ms) == (9, 2000)
 
 
 def test_a_reset_by_the_peer_is_an_error(world: World) -> None:

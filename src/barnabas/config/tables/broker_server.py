@@ -15,7 +15,7 @@ request.timeout.ms | int | 30000 | any | read-only | high
 socket.connection.setup.timeout.ms | long | 10000 | any | read-only | medium
     How long an outgoing connection may take to be made.
 socket.connection.setup.timeout.max.ms | long | 30000 | any | read-only | medium
-    The most that the set-up time-out grows to after failures.
+    Accepted for Kafka's sake: the set-up time-out does not grow after failures here.
 config.providers | list | "" | list | cluster-wide | low
     Names of plug-ins that resolve variables in values; none are supported.
 authorizer.class.name | string | "" | any | read-only | low
@@ -49,9 +49,9 @@ advertised.listeners | list | null | nonempty list | read-only | high
 listener.security.protocol.map | string | SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT | any | per-broker | low
     Which security protocol each listener name speaks.
 socket.send.buffer.bytes | int | 102400 | any | read-only | high
-    Size of a socket's send buffer; -1 leaves it to the system.
+    Size of an accepted connection's send buffer; -1, or where it is not set, leaves it to the system.
 socket.receive.buffer.bytes | int | 102400 | any | read-only | high
-    Size of a socket's receive buffer; -1 leaves it to the system.
+    Size of an accepted connection's receive buffer; -1, or where it is not set, leaves it to the system.
 socket.request.max.bytes | int | 104857600 | 1.. | read-only | high
     The largest request that is read; a larger one ends its connection.
 socket.listen.backlog.size | int | 50 | 1.. | read-only | medium
@@ -59,11 +59,11 @@ socket.listen.backlog.size | int | 50 | 1.. | read-only | medium
 max.connections.per.ip | int | 2147483647 | 0.. | cluster-wide | medium
     Connections that one address may have open.
 max.connections.per.ip.overrides | string | "" | any | cluster-wide | medium
-    Addresses with a limit of their own, as address:number entries.
+    Addresses or hosts with a limit of their own, as address:number entries.
 max.connections | int | 2147483647 | 0.. | cluster-wide | medium
-    Connections that all clients together may have open.
+    Connections that all clients together may have open; nodes have room beyond it on listeners of their own.
 max.connection.creation.rate | int | 2147483647 | 0.. | cluster-wide | medium
-    New connections that are accepted per second.
+    New connections of clients that are accepted per second; others wait.
 connections.max.idle.ms | long | 600000 | any | read-only | medium
     How long a connection may be silent before it is closed.
 connection.failed.authentication.delay.ms | int | 100 | 0.. | read-only | low
