@@ -120,7 +120,8 @@ class PartitionChange:
     # -- steps -----------------------------------------------------------------------------------
 
     def _complete_reassignment(self) -> None:
-        """Finish where every added replica is in sync and enough remain (KIP-455)."""
+        """Finish where every added replica is in sync and enough remain (KIP-455); where there are to be
+        fewer replicas, all of them."""
         if not self.adding and not self.removing:
             return
         removing = self.removing
@@ -129,6 +130,8 @@ class PartitionChange:
         if not isr or any(r not in isr for r in self.adding):
             return
         if len(isr) < self.rules.effective_min_isr(len(replicas)):
+            return
+        if len(self.adding) < len(removing) and any(r not in isr for r in replicas):
             return
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
         if self.strategy is elections.keep_or_offline:
