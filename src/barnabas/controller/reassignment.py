@@ -131,7 +131,7 @@ def begin(
     check_assignment(cluster, wanted, None)
     rare = topic.rare.get(index, ORDINARY)
     replicas = topic.replicas[index]
-    factor = len(replicas) - len(rare.adding)
+    factor = len(replicas) - len(rare.removing)  # of the target, where one is under way already
     if not allow_factor_change and len(wanted) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,

@@ -310,16 +310,19 @@ class Script:
             self.world.advance(2000)
         return said(told.replica_election_results[0].partition_result[0]) or "NONE"
 
-    def do_reassign(self, partition: str, target: str) -> str:
-        return self._reassign(partition, numbers(target))
+    def do_reassign(self, partition: str, target: str, factor: str = "") -> str:
+        return self._reassign(partition, numbers(target), keep_factor=factor == "keep-factor")
 
     def do_cancel(self, partition: str) -> str:
         return self._reassign(partition, None)
 
-    def _reassign(self, partition: str, replicas: list[int] | None) -> str:
+    def _reassign(
+        self, partition: str, replicas: list[int] | None, *, keep_factor: bool = False
+    ) -> str:
         name, _, index = partition.rpartition("-")
         answer = self.world.start(
             reassign.AlterPartitionReassignmentsRequest(
+                allow_replication_factor_change=not keep_factor,
                 topics=[
                     reassign.ReassignableTopic(
                         name=name,
