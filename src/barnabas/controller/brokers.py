@@ -137,6 +137,7 @@ def _check_features(cluster: Cluster, request: BrokerRegistrationRequest) -> Non
         )
     finalized = dict(cluster.image.features)
     finalized.setdefault(levels.METADATA_VERSION, cluster.image.metadata_version)
+    finalized[levels.KRAFT_VERSION] = cluster.kraft_version()
     for name, level in sorted(finalized.items()):
         offered = ranges.get(name)
         if offered is None:

@@ -55,6 +55,7 @@ class Cluster:
         "departing",
         "elr_elections",
         "image",
+        "kraft_version",
         "next_offset",
         "node_id",
         "policies",
@@ -74,6 +75,7 @@ class Cluster:
         next_offset: Callable[[], int] = lambda: 0,
         policies: Policies = NO_POLICIES,
         voters: Sequence[int] = (),
+        kraft_version: Callable[[], int] = lambda: 0,
     ) -> None:
         self.image = image
         self.node_id = node_id
@@ -83,6 +85,8 @@ class Cluster:
         """The controller's own properties as text: the defaults behind dynamic configuration."""
         self.voters = voters
         """Of a static quorum, as the settings say."""
+        self.kraft_version = kraft_version
+        """The level that the quorum keeps itself."""
         self.policies = policies
         """The operator's own rules; asked of what passed all others."""
         self.next_offset = next_offset

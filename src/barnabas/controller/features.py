@@ -122,6 +122,16 @@ def _update(
     return [*_elr_records(cluster, name, level), record]
 
 
+def check_kraft_version(cluster: Cluster, update: FeatureUpdateKey) -> None:
+    """What the quorum, whose level it is, does not know of the nodes. Raises INVALID_UPDATE_VERSION."""
+    name, level = update.feature, update.max_version_level
+    problem = unsupported(cluster, name, level)
+    if problem is None and level > cluster.kraft_version() and update.upgrade_type != UPGRADE:
+        problem = "Can't downgrade to a newer version."
+    if problem:
+        raise _invalid(name, level, problem)
+
+
 def _check_metadata_version(present: int, level: int, kind: int) -> None:
     if level >= present or not levels.loses_metadata(present, level):
         return
@@ -141,7 +151,7 @@ def _check_metadata_version(present: int, level: int, kind: int) -> None:
 def unsupported(cluster: Cluster, name: str, level: int) -> str | None:
     """Which node cannot serve the level, or None: this one, a broker, a controller."""
     own = levels.supported().get(name)
-    if own is None or name == levels.KRAFT_VERSION:
+    if own is None:
         return f"Local controller {cluster.node_id} does not support this feature."
     if not own[0] <= level <= own[1]:
         return f"Local controller {cluster.node_id} only supports versions {own[0]}-{own[1]}."

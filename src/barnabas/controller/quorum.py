@@ -29,6 +29,10 @@ class Quorum(Protocol):
     def log_end_offset(self) -> int:
         """Offset that the next appended record gets."""
 
+    @property
+    def kraft_version(self) -> int:
+        """The level that the quorum keeps: 1 where its log says who votes."""
+
     def append(self, values: Sequence[Buffer], /) -> int:
         """Append records that commit all or none; returns the last one's offset."""
 

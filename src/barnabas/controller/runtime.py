@@ -117,6 +117,7 @@ class ControllerRuntime:
             lambda: quorum.log_end_offset,
             policies,
             [int(voter.node_id) for voter in config.voters],
+            lambda: quorum.kraft_version,
         )
         self.sessions = Sessions(config.controller.session_timeout_ms)
         self.placement_rng: Rng = ports.rng("controller.placement")

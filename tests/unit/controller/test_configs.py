@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.metadata.features import supported
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs_request as legacy
+from barnabas.wire.messages import broker_registration_request as registration
 from barnabas.wire.messages import describe_configs_request as describe
 from barnabas.wire.messages import incremental_alter_configs_request as incremental
 from barnabas.wire.messages import update_features_request as features
@@ -458,6 +460,31 @@ def test_the_quorums_own_level_is_raised_last(world: World) -> None:
     )
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert world.quorum.kraft_version == 0
+
+
+def test_the_quorums_own_level_is_raised_where_every_node_supports_it(world: World) -> None:
+    def features_of(highest: int | None) -> list[registration.Feature]:
+        levels = {n: h for n, (_, h) in supported().items()} | {"kraft.version": highest}
+        return [
+            registration.Feature(name=n, min_supported_version=0, max_supported_version=h)
+            for n, h in levels.items()
+            if h is not None
+        ]
+
+    assert "newer version" in update(world, "kraft.version", 1, 2).error_message
+    older = world.registration(9, 1009)
+    older.features = features_of(None)
+    assert not world.ask(older).error_code
+    answer = update(world, "kraft.version", 1)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "Broker 9 does not support this feature." in answer.error_message
+    assert world.quorum.kraft_version == 0
+    older.features = features_of(1)
+    assert not world.ask(older).error_code
+    assert not update(world, "kraft.version", 1).error_code
+    for highest in (None, 0):
+        older.features = features_of(highest)
+        assert world.ask(older).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_elr_on_and_off_keeps_what_it_rests_on(world: World) -> None:

@@ -9,7 +9,7 @@ Version notes: version 0 knows `allow_downgrade` only; from 2 on the answer has 
 from __future__ import annotations
 
 from barnabas.controller.asking import with_asker
-from barnabas.controller.features import results, update_features
+from barnabas.controller.features import check_kraft_version, results, update_features
 from barnabas.controller.parking import then
 from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.features import KRAFT_VERSION
@@ -35,6 +35,8 @@ def handle(
     role.require_active()
     quorums = [u for u in request.feature_updates if u.feature == KRAFT_VERSION]
     others = [u for u in request.feature_updates if u.feature != KRAFT_VERSION]
+    if quorums:
+        check_kraft_version(role.cluster, quorums[-1])
     if not quorums:
         return _decide(request, ctx, role)
     if not others:
