@@ -143,12 +143,13 @@ def alter_resource(
     check_values(cluster, kind, name, after)
     check_existence(cluster, kind, name)
     named = {change.key: after.get(change.key) for change in changes}
+    # A broker's key is told again where it stays as it is: what it names, a key store, may have changed.
     changed = {k: v for k, v in named.items() if kind == BROKER or v != before.get(k)}
     check_changed_configs(cluster.policies, kind, name, changed)
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=after.get(key))
         for key in [*before, *(k for k in after if k not in before)]
-        if before.get(key) != after.get(key)
+        if key in changed or key not in after
     ]
 
 
@@ -193,7 +194,8 @@ def check_existence(cluster: Cluster, kind: int, name: str) -> None:
         )
     if kind == BROKER and name:
         node = broker_id(name)
-        if node not in image.brokers and node not in (*image.controllers, cluster.node_id):
+        controllers = (*image.controllers, cluster.node_id, *cluster.voters)
+        if node not in image.brokers and node not in controllers:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
 
 
@@ -215,18 +217,17 @@ def _apply(kind: int, values: dict[str, str], change: Change, cluster: Cluster) 
         return
     if value is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {key}")
-    if len(value) > VALUE_BYTES_MAX:
+    if operation in (APPEND, SUBTRACT):
+        value = _listed(kind, values, change, cluster)
+    elif operation != SET:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {operation}")
+    if len(value.encode()) > VALUE_BYTES_MAX:  # no record with more could be read
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"The configuration value for {key} cannot be added because it exceeds the maximum"
             f" value size of {VALUE_BYTES_MAX} bytes.",
         )
-    if operation == SET:
-        values[key] = value
-    elif operation in (APPEND, SUBTRACT):
-        values[key] = _listed(kind, values, change, cluster)
-    else:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {operation}")
+    values[key] = value
 
 
 def _listed(kind: int, values: Mapping[str, str], change: Change, cluster: Cluster) -> str:

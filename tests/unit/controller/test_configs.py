@@ -75,6 +75,26 @@ def test_set_append_subtract_delete(world: World) -> None:
     assert world.image.config(TOPIC, "t") == {}
 
 
+def test_no_list_grows_beyond_what_a_record_may_hold(world: World) -> None:
+    key, half = "leader.replication.throttled.replicas", ",".join(f"{n}:1" for n in range(3000))
+    assert not alter(world, TOPIC, "t", (key, SET, half)).error_code
+    answer = alter(world, TOPIC, "t", (key, APPEND, half.replace(":1", ":2")))
+    assert answer.error_code == ErrorCode.INVALID_CONFIG and "maximum" in answer.error_message
+    assert world.image.config(TOPIC, "t") == {key: half}
+
+
+def test_a_brokers_key_is_told_again_where_it_stays_as_it_is(world: World) -> None:
+    def written(kind: int, name: str, key: str) -> int:
+        assert not alter(world, kind, name, (key, SET, "5")).error_code
+        before = world.quorum.log_end_offset
+        assert not alter(world, kind, name, (key, SET, "5")).error_code
+        return world.quorum.log_end_offset - before
+
+    assert written(BROKER, "1", "log.cleaner.threads") == 1
+    assert written(BROKER, "", "log.cleaner.threads") == 1
+    assert written(TOPIC, "t", "flush.ms") == 0
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "change", "code"),
     [
