@@ -30,6 +30,7 @@ from barnabas.controller.cluster import MIN_ISR, STRATEGY, Cluster
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions import PartitionChange
 from barnabas.controller.policies import check_changed_configs
+from barnabas.metadata import features as levels
 from barnabas.metadata.image import (
     BROKER,
     BROKER_LOGGER,
@@ -47,6 +48,7 @@ from barnabas.wire.messages import incremental_alter_configs_response as increme
 from barnabas.wire.schema import Message
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+CORDONED = "cordoned.log.dirs"
 VALUE_BYTES_MAX = 32767
 STRATEGIES = ("none", "balanced", "aggressive")
 
@@ -140,6 +142,7 @@ def alter_resource(
     for key in dropped:
         after.pop(key, None)
     _check_elr(cluster, kind, name, before, after)
+    _check_cordoned(cluster, kind, before, after)
     check_values(cluster, kind, name, after)
     check_existence(cluster, kind, name)
     named = {change.key: after.get(change.key) for change in changes}
@@ -321,6 +324,19 @@ def _check_elr(
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.",
+        )
+
+
+def _check_cordoned(
+    cluster: Cluster, kind: int, before: Mapping[str, str], after: Mapping[str, str]
+) -> None:
+    """Below its level no record says which directories are cordoned: nothing would come of it."""
+    known = cluster.image.metadata_version >= levels.CORDONED_SINCE
+    if kind == BROKER and not known and before.get(CORDONED) != after.get(CORDONED):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The {CORDONED} configuration value cannot be set because it requires metadata.version >="
+            f" {levels.metadata_version_name(levels.CORDONED_SINCE)}",
         )
 
 

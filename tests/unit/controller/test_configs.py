@@ -83,6 +83,15 @@ def test_no_list_grows_beyond_what_a_record_may_hold(world: World) -> None:
     assert world.image.config(TOPIC, "t") == {key: half}
 
 
+def test_directories_are_cordoned_where_the_level_knows_of_it() -> None:
+    world = World(bootstrap=bootstrap_records(metadata_version=29))
+    world.join(1)
+    answer = alter(world, BROKER, "1", ("cordoned.log.dirs", SET, "/data"))
+    assert answer.error_code == ErrorCode.INVALID_CONFIG and "4.3-IV0" in answer.error_message
+    assert not update(world, "metadata.version", 30).error_code
+    assert not alter(world, BROKER, "1", ("cordoned.log.dirs", SET, "/data")).error_code
+
+
 def test_a_brokers_key_is_told_again_where_it_stays_as_it_is(world: World) -> None:
     def written(kind: int, name: str, key: str) -> int:
         assert not alter(world, kind, name, (key, SET, "5")).error_code
@@ -629,3 +638,13 @@ def test_controllers_describe_themselves_on_their_listener() -> None:
     assert [(b.broker_id, b.host, b.port) for b in cluster.brokers] == [(100, "c", 1)]
     wrong = world.ask(DescribeClusterRequest(endpoint_type=1))
     assert wrong.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    wrong = world.ask(DescribeClusterRequest(), version=0)
+    assert wrong.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_controllers_do_not_describe_themselves_below_their_level() -> None:
+    world = World(bootstrap=bootstrap_records(metadata_version=14))
+    cluster = world.ask(DescribeClusterRequest(endpoint_type=2))
+    assert cluster.error_code == ErrorCode.UNSUPPORTED_VERSION
+    ours = world.ask(DescribeClusterRequest(endpoint_type=2, refusals_after=-1))
+    assert not ours.error_code and ours.cluster_id == "castle"

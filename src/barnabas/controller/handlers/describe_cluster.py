@@ -5,6 +5,8 @@ Behaviour: the controllers with the endpoints they advertise for this listener, 
 tagged field ``RefusalsAfter`` it adds what this controller refused since the refusal of that number
 (-1: all it remembers), which no record tells. Asked with ``IncludeMetrics`` it adds what it counts.
 
+Below metadata.version 15 no controller says where it is: who asks for nothing of ours is told so.
+
 Version notes: 1 adds the endpoint type, 2 fenced brokers.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 from barnabas.controller.metrics import count_then
 from barnabas.controller.refusals import RefusalNote
 from barnabas.controller.runtime import ControllerRuntime
+from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
@@ -42,9 +45,17 @@ API = Api(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, error_response, "clus
 def handle(
     request: DescribeClusterRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> DescribeClusterResponse | Parked:
+    told_more = request.refusals_after != NOT_ASKED or request.include_metrics
+    if role.image.metadata_version < CONTROLLER_REGISTRATION_SINCE and not told_more:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "Direct-to-controller communication is not supported with the current MetadataVersion.",
+        )
     if request.endpoint_type != CONTROLLERS:
         raise KafkaError(
-            ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            ErrorCode.INVALID_REQUEST
+            if not ctx.api_version
+            else ErrorCode.MISMATCHED_ENDPOINT_TYPE
             if request.endpoint_type == 1
             else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             f"The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of"
