@@ -17,7 +17,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from barnabas.metadata.features import METADATA_VERSION
+from barnabas.metadata.features import KRAFT_VERSION, METADATA_VERSION
+from barnabas.metadata.known_configs import is_kept
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
@@ -532,6 +533,9 @@ def _set(image: MetadataImage, table: dict[Any, Any], key: Any, value: Any) -> N
 
 
 def _config(image: MetadataImage, record: ConfigRecord) -> None:
+    if not is_kept(record.resource_type, record.name):
+        image.ignored += 1
+        return
     resource = (record.resource_type, record.resource_name)
     entries = dict(image.configs.get(resource, {}))
     if record.value is None:
@@ -545,6 +549,9 @@ def _config(image: MetadataImage, record: ConfigRecord) -> None:
 
 
 def _feature(image: MetadataImage, record: FeatureLevelRecord) -> None:
+    if record.name == KRAFT_VERSION:  # the quorum's; older releases of Kafka wrote it here as well
+        image.ignored += 1
+        return
     gone = record.feature_level == 0 and record.name != METADATA_VERSION
     _set(image, image.features, record.name, ABSENT if gone else record.feature_level)
     if image.changes is not None:

@@ -332,7 +332,7 @@ class Script:
                             )
                         ],
                     )
-                ]
+                ],
             )
         )
         return said(answered(self.world, answer).responses[0].partitions[0]) or "NONE"

@@ -111,7 +111,7 @@ records = st.one_of(
         ConfigRecord,
         resource_type=st.sampled_from((2, 4)),
         resource_name=names,
-        name=st.sampled_from(("k", "l")),
+        name=st.sampled_from(("retention.ms", "flush.ms")),
         value=st.one_of(st.none(), st.text(max_size=3)),
     ),
     registrations(),

@@ -11,6 +11,7 @@ from barnabas.metadata.hot import reason_tag
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
+from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.end_transaction_record import EndTransactionRecord
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
@@ -273,6 +274,21 @@ def test_unknown_partitions_are_counted_and_change_nothing() -> None:
     image.replay(PartitionChangeRecord(partition_id=9, topic_id=TOPIC, leader=2))
     image.replay(PartitionChangeRecord(partition_id=0, topic_id=Uuid(bytes(16)), leader=2))
     assert image.ignored == 2
+
+
+def test_nothing_is_kept_of_what_this_software_does_not_know() -> None:
+    def told(kind: int, name: str) -> ConfigRecord:
+        return ConfigRecord(resource_type=kind, resource_name="1", name=name, value="3.0")
+
+    kraft = FeatureLevelRecord(name="kraft.version", feature_level=1)
+    gone = [told(2, "message.format.version"), told(16, "x"), told(32, "x"), told(8, "root"), kraft]
+    image = make(*gone, told(2, "retention.ms"), told(4, "listener.name.a.b"))
+    assert image.ignored == len(gone)
+    assert image.features == {"metadata.version": 30}
+    assert image.configs == {
+        (2, "1"): {"retention.ms": "3.0"},
+        (4, "1"): {"listener.name.a.b": "3.0"},
+    }
 
 
 def test_changes_name_what_moved_since_they_were_taken() -> None:
