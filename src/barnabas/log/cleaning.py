@@ -22,7 +22,7 @@ from barnabas.log.config import FOREVER_MS
 from barnabas.log.directory import LogDirectory
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition_log import PartitionLog
-from barnabas.ports import HasHelper, HelperDied, Ports, Wakeup
+from barnabas.ports import HasHelper, HelperDied, Ports, Wakeup, raise_soon
 from barnabas.types import TopicPartition
 
 T = TypeVar("T")
@@ -171,6 +171,9 @@ class LogCleaner:
             except OSError as error:
                 self._logs.fail(directory, f"{partition}: {error}")
                 continue
+            except Exception as error:  # noqa: BLE001 - a fault of this program: told as one, and others go on
+                raise_soon(self._ports.wakeups, error)
+                continue
             if plan.is_due and (best is None or plan.dirty_ratio > best.plan.dirty_ratio):
                 best = Round(log, directory, plan)
         if best is not None:
@@ -312,7 +315,7 @@ class LogCleaner:
                 return
             try:
                 done(result)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - told there as what it is
                 self._on_error(work, error)
 
         self._ports.background.run(f"clean {work.directory.path}", job, finish)

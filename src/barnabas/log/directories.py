@@ -27,7 +27,7 @@ from barnabas.log.future_logs import FutureLogs
 from barnabas.log.old_files import OldFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.recovery import open_log
-from barnabas.ports import Ports, Wakeup
+from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.types import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 
@@ -397,19 +397,7 @@ class LogDirectories:
     def apply_retention(self) -> None:
         """Take out what ``retention.*`` does not keep, in every log."""
         wall = self.ports.clock.wall_ms()
-        for partition, log in sorted(self.logs.items()):
-            directory = self._home.get(partition)
-            if directory is None:
-                continue
-            try:
-                old = log.delete_old_segments(wall)
-            except OSError as error:
-                self.fail(directory, f"deleting old segments of {partition} failed: {error}")
-                continue
-            if old:
-                self.ports.log("info", "log.retention", partition=str(partition), segments=len(old))
-                self.remove_later(log)
-                self.on_start_moved(partition)
+        call_all(partial(_retain, self, log, wall) for _, log in sorted(self.logs.items()))
 
     def remove_later(self, log: PartitionLog) -> None:
         """Its files that are named ``.deleted`` go after ``file.delete.delay.ms``."""
@@ -421,9 +409,8 @@ class LogDirectories:
     def _flush_due(self) -> None:
         """``flush.ms``."""
         now = self.ports.clock.now_ms()
-        for log in list(self.logs.values()):
-            if log.unsynced_messages and now - log.last_sync_ms >= log.config.flush_ms:
-                self.sync(log)
+        due = [log for log in self.logs.values() if now - log.last_sync_ms >= log.config.flush_ms]
+        call_all(partial(self.sync, log) for log in due if log.unsynced_messages)
 
     def _expire_producers(self) -> None:
         wall = self.ports.clock.wall_ms()
@@ -493,6 +480,21 @@ class LogDirectories:
                 for directory in self.directories
             },
         }
+
+
+def _retain(logs: LogDirectories, log: PartitionLog, wall_ms: int) -> None:
+    directory = logs.directory_of(log.partition)
+    if directory is None:
+        return
+    try:
+        old = log.delete_old_segments(wall_ms)
+    except OSError as error:
+        logs.fail(directory, f"deleting old segments of {log.partition} failed: {error}")
+        return
+    if old:
+        logs.ports.log("info", "log.retention", partition=str(log.partition), segments=len(old))
+        logs.remove_later(log)
+        logs.on_start_moved(log.partition)
 
 
 def _keep_one(

@@ -214,6 +214,46 @@ def test_retention_takes_old_segments_out_and_their_files_go_later() -> None:
     assert not any(name.endswith(".deleted") for name in world.disk.names)
 
 
+@pytest.mark.parametrize("what", ["delete_old_segments", "sync_job"])
+def test_a_log_whose_upkeep_fails_each_time_keeps_no_other_from_its_own(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those behind it, in the order of names, were never retained, or flushed in time."""
+    world = DirectoriesWorld()
+    world.config = replace(world.config, retention_bytes=3000, flush_ms=1000)
+    logs = [world.logs.create(partition, TOPIC_ID) for partition in (T0, T1)]
+    for log in logs:
+        fill(log, 3)
+    sound = getattr(PartitionLog, what)
+
+    def fail(log: PartitionLog, *arguments: Any) -> Any:
+        if log is logs[0]:
+            raise ZeroDivisionError
+        return sound(log, *arguments)
+
+    monkeypatch.setattr(PartitionLog, what, fail)
+    if what == "sync_job":
+        faults = upkeep(world, 70_000)
+        assert logs[1].recovery_point == logs[1].log_end_offset
+    else:
+        for log in logs:
+            fill(log, 40)
+        faults = upkeep(world, 320_000)
+        assert logs[1].log_start_offset > 0
+    assert faults and logs[0].log_start_offset == 0
+
+
+def upkeep(world: DirectoriesWorld, ms: float) -> int:
+    """How often it fails in this time."""
+    faults, end = 0, world.world.now_ms + ms
+    while world.world.now_ms < end:
+        try:
+            world.run_ms(min(end - world.world.now_ms, 5_000))
+        except ZeroDivisionError:
+            faults += 1
+    return faults
+
+
 def test_checkpoints_are_written_in_time() -> None:
     world = DirectoriesWorld()
     log = world.logs.create(T0, TOPIC_ID)

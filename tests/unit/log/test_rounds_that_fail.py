@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from errno import ENOSPC
+from typing import Any
 
 import pytest
 
@@ -16,18 +17,17 @@ from barnabas.log.recovery import open_log
 from barnabas.types import TopicPartition
 from tests.model.log.test_compaction import Compacted
 from tests.unit.log.directories_world import PATHS, DirectoriesWorld
-from tests.unit.log.test_checkpoints_on_their_way import create
 from tests.unit.log.test_compaction import again
-from tests.unit.log.test_directories import T0, TOPIC_ID, fill, values
+from tests.unit.log.test_directories import T0, T1, TOPIC_ID, fill, upkeep, values
 from tests.unit.log.test_future_logs import copy_all
 
 HERE = f"{PATHS[0]}/{T0}"
 
 
-def dirty(world: DirectoriesWorld) -> PartitionLog:
+def dirty(world: DirectoriesWorld, partition: TopicPartition = T0) -> PartitionLog:
     """A log of which nearly all can go, which the next round may take."""
     world.config = replace(world.config, cleanup_policy=("compact",), segment_bytes=1500)
-    log = create(world, TOPIC_ID)
+    log = world.logs.create(partition, TOPIC_ID, world.logs.directories[0].directory_id)
     fill(log, 40, b"k")
     log.flush()
     log.compactable_to, log.high_watermark = log.recovery_point, log.log_end_offset
@@ -72,6 +72,26 @@ def test_what_is_sound_and_cannot_be_compacted_is_tried_twice() -> None:
         monkeypatch.setattr(cleaner, "build_map", refuse)
         world.run_ms(200_000)
     assert tried == 2 and list(world.logs.cleaner.uncleanable) == [T0]
+
+
+@pytest.mark.parametrize("step", ["make_plan", "groups_of", "swap"])
+def test_a_log_that_cannot_be_compacted_for_a_fault_of_the_program_keeps_no_other_from_it(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was compacted any more: it was tried first each time, or its round did not end."""
+    world = DirectoriesWorld(settings={"log.cleaner.backoff.ms": "100"})
+    logs = [dirty(world, partition) for partition in (T0, T1)]
+    sound = getattr(cleaner, step)
+
+    def fail(*arguments: Any) -> Any:
+        if any(logs[0] is it or getattr(it, "directory", "") == HERE for it in arguments):
+            raise ZeroDivisionError
+        return sound(*arguments)
+
+    monkeypatch.setattr(cleaner, step, fail)
+    assert upkeep(world, 200_000)
+    assert list(world.logs.cleaner.uncleanable) == ([] if step == "make_plan" else [T0])
+    assert len(values(logs[1])) < 10
 
 
 @pytest.mark.parametrize("how", ["pause", "forget"])
