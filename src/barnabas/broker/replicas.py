@@ -424,20 +424,24 @@ class ReplicaTable:
     def check_isrs(self) -> int:
         """Ask to drop lagging members everywhere; how many partitions asked. A replica that was
         about to join and has fallen behind does not hold up the high watermark any longer."""
-        asked = 0
-        for partition in list(self.by_id.values()):
-            if partition.leader is not None:
-                asked += partition.maybe_shrink_isr()
+        asked: list[Partition] = []
+
+        def check(partition: Partition) -> None:
+            try:
+                if partition.maybe_shrink_isr():
+                    asked.append(partition)
+            finally:
                 partition.on_isr_changed()
-        return asked
+
+        tell_each([partial(check, partition) for partition in self.leaders()], self.on_fault)
+        return len(asked)
 
     def expand_isrs(self) -> None:
         """A broker's state changed: ask to take in who may join now, and wait no longer for who may
         not."""
-        for partition in self.by_id.values():
-            leader = partition.leader
-            if leader is not None and len(leader.isr) < len(leader.replicas):
-                partition.on_isr_changed()
+        leaders = [(partition, partition.leader) for partition in self.by_id.values()]
+        small = [p for p, leader in leaders if leader and len(leader.isr) < len(leader.replicas)]
+        tell_each([partition.on_isr_changed for partition in small], self.on_fault)
 
     def describe(self) -> dict[str, object]:
         leading = sum(partition.is_leader for partition in self.by_id.values())

@@ -178,3 +178,30 @@ def test_one_that_fails_when_a_leadership_ends_keeps_nobody_from_following() -> 
         assert cluster.produce([b"x"], index=index).error_code == 0
         log = cluster.partition(leader, index=index).log
         assert log is not None and log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("what", ["maybe_shrink_isr", "on_isr_changed"])
+def test_a_partition_that_fails_when_isrs_are_checked_keeps_no_other_from_it(
+    one: Cluster, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.create_topic("u", 3)
+    table, checked = one.broker().replicas, list[Partition]()
+
+    def check(partition: Partition) -> bool:
+        checked.append(partition)
+        return fail() if partition is checked[0] else False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Partition, what, check)
+        table.check_isrs()
+        assert checked == table.leaders()
+        told_once(one)
+        if what == "on_isr_changed":
+            checked.clear()
+            small = list(table.leaders())[:2]
+            for partition in small:
+                assert partition.leader is not None
+                partition.leader.replicas = (1, 2)
+            table.expand_isrs()
+            assert checked == small
+            told_once(one)
