@@ -336,8 +336,12 @@ class Shard(Generic[M]):
 
     def _built(self, records: list[tuple[bytes, bytes | None]], wall_ms: int) -> bytes:
         batch = build_batch(records, timestamp_ms=wall_ms, codec=self.codec)
-        if self.codec and len(batch) > self.log.batch_bytes_max:  # it did not shrink
-            return build_batch(records, timestamp_ms=wall_ms)
+        room = self.log.batch_bytes_max
+        if self.codec and len(batch) > room:  # it did not shrink
+            batch = build_batch(records, timestamp_ms=wall_ms)
+        if len(batch) > room:
+            text = f"{len(records)} records of one decision are larger than a batch may be"
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
         return batch
 
     def _append(self, batch: bytes) -> int:
@@ -426,21 +430,19 @@ class Shard(Generic[M]):
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         sizes = [len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in encoded]
         room = self.log.batch_bytes_max - HEADER_SIZE
-        if outcome.atomic and sum(sizes) > room:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{len(encoded)} records of one decision are larger than a batch may be",
-            )
         if outcome.atomic and self._batch_bytes + sum(sizes) > room:
             self._make_room(at)
         for record, pair, size in zip(outcome.records, encoded, sizes):
-            if self._batch_bytes + size > room:
+            if not outcome.atomic and self._batch_bytes + size > room:
                 self._make_room(at)
             if outcome.replay:
                 self.machine.replay(self.next_offset, -1, record)
             self._batch.append(pair)
             self._batch_bytes += size
             self.next_offset += 1
+        if self._batch_bytes > room:
+            # It goes by itself: packed it may be small enough, and nobody else is refused with it.
+            self._make_room(at)
 
     def _make_room(self, at: Instant) -> None:
         """What was decided after records that are lost is lost with them."""

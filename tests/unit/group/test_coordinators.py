@@ -166,6 +166,37 @@ def test_one_decision_larger_than_a_batch_is_refused_and_leaves_nothing() -> Non
     assert code(world.send(commit("g", {0: 1}), 9)) is ErrorCode.NONE
 
 
+def test_a_decision_that_is_a_batch_only_when_it_is_packed_is_one_by_itself() -> None:
+    """A commit of more partitions than a batch holds was refused though it packs well."""
+    world = World(offsets_topic_compression_codec="1")
+    world.topic("t", 200)
+    log = world.logs[0]
+    log.batch_bytes_max = 2000
+    before = unsettled(world, commit("small", {0: 7}))
+    large = unsettled(world, commit("g", dict.fromkeys(range(100), 1)))
+    after = unsettled(world, commit("small", {1: 8}))
+    world.settle()
+    assert [code(each) for each in (before, large, after)] == [ErrorCode.NONE] * 3
+    views = [view.header for batch in log.batches for view in iterate(batch)]
+    assert [view.last_offset_delta + 1 for view in views] == [1, 100, 1]
+    world.elect()
+    assert fetched(world, "g") == dict.fromkeys(range(100), 1)
+    assert fetched(world, "small") == {0: 7, 1: 8}
+
+
+def test_a_decision_that_is_too_large_refuses_no_other_of_its_turn() -> None:
+    world = World()
+    world.topic("t", 200)
+    world.logs[0].batch_bytes_max = 2000
+    before = unsettled(world, commit("g", {0: 7}))
+    large = unsettled(world, commit("g", dict.fromkeys(range(100), 1)))
+    after = unsettled(world, commit("g", {1: 8}))
+    world.settle()
+    told = [code(each) for each in (before, large, after)]
+    assert told == [ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+    assert fetched(world, "g") == {0: 7, 1: 8}
+
+
 def test_a_group_that_no_record_can_name_leaves_nothing() -> None:
     """It could not be deleted either, and no offset beside it expired any more."""
     world = World(offsets_retention_minutes="30")
