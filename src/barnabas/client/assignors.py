@@ -23,19 +23,25 @@ from barnabas.wire.messages.consumer_protocol_subscription import (
 )
 
 Subscriptions = Mapping[str, Iterable[str]]
-"""Member to topics."""
+"""Member to topics; the members in the order in which they are served (`in_turn`)."""
 Assignment = dict[str, list[TopicPartition]]
 Assignor = Callable[[Subscriptions, Mapping[str, int]], Assignment]
 _VERSION = Struct(">h")
 PROTOCOL_TYPE = "consumer"
 
 
+def in_turn(instances: Mapping[str, str | None]) -> list[str]:
+    """The members (with the instance ids of static ones) as every leader of a group has them: static ones
+    first, by instance id, so that one that comes back under another id finds what it had."""
+    return sorted(instances, key=lambda m: (instances[m] is None, instances[m] or m))
+
+
 def assign_range(subscriptions: Subscriptions, partitions: Mapping[str, int]) -> Assignment:
-    """Per topic, a run of partitions for each of its members in order of their ids."""
+    """Per topic, a run of partitions for each of its members in their order."""
     given: Assignment = {member: [] for member in subscriptions}
     topics = _members_by_topic(subscriptions)
     for topic in sorted(topics):
-        members, count = sorted(topics[topic]), partitions.get(topic, 0)
+        members, count = topics[topic], partitions.get(topic, 0)
         share, rest = divmod(count, len(members))
         start = 0
         for index, member in enumerate(members):
@@ -49,7 +55,7 @@ def assign_round_robin(subscriptions: Subscriptions, partitions: Mapping[str, in
     """All partitions of all topics in turn over the members that want them."""
     given: Assignment = {member: [] for member in subscriptions}
     wanted = {member: set(topics) for member, topics in subscriptions.items()}
-    turn = cycle(sorted(subscriptions))
+    turn = cycle(subscriptions)
     for topic in sorted(_members_by_topic(subscriptions)):
         for partition in range(partitions.get(topic, 0)):
             member = next(m for m in turn if topic in wanted[m])
@@ -62,8 +68,8 @@ ASSIGNORS: dict[str, Assignor] = {"range": assign_range, "roundrobin": assign_ro
 
 def _members_by_topic(subscriptions: Subscriptions) -> dict[str, list[str]]:
     topics: dict[str, list[str]] = {}
-    for member in sorted(subscriptions):
-        for topic in subscriptions[member]:
+    for member, wanted in subscriptions.items():
+        for topic in wanted:
             topics.setdefault(topic, []).append(member)
     return topics
 

@@ -19,6 +19,7 @@ from typing import Any
 from barnabas.client.assignors import (
     ASSIGNORS,
     PROTOCOL_TYPE,
+    in_turn,
     read_assignment,
     read_subscription,
     write_assignment,
@@ -232,7 +233,9 @@ class GroupMember:
         self._on_assigned(assigned)
 
     async def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        subscriptions = {m.member_id: read_subscription(bytes(m.metadata)) for m in joined.members}
+        said = {m.member_id: read_subscription(bytes(m.metadata)) for m in joined.members}
+        order = in_turn({m.member_id: m.group_instance_id for m in joined.members})
+        subscriptions = {member: said[member] for member in order}
         topics = sorted({topic for wanted in subscriptions.values() for topic in wanted})
         await self._client.cluster.refresh(topics)
         known = self._client.cluster.topics
