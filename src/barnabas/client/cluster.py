@@ -2,7 +2,7 @@
 
 One refresh is under way at a time and serves all who wait. The view changes only as a whole per
 topic and never back to an older leader epoch of the same topic id (KIP-320, KIP-951). Bootstrap
-endpoints are tried in turn, and again when every known broker is gone (KIP-899).
+endpoints are tried in turn, and again when every known broker is gone (KIP-899) or one says so (KIP-1102).
 """
 
 from __future__ import annotations
@@ -225,6 +225,9 @@ class ClusterView:
                     failure = error
                     self.avoid(endpoint)
                 else:
+                    if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                        self.brokers = {}
+                        break
                     self._answered = endpoint
                     self._avoided.pop(endpoint, None)
                     return response
