@@ -30,6 +30,7 @@ RETRY_MS = 50.0
 POSITION_TIMEOUT_MS = 5_000.0
 """How long one leader is asked where its partitions begin, before others may be theirs, and a coordinator
 for a group's offsets, before topics may be gone."""
+RESET_POLICIES = ("earliest", "latest", "none")
 _new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
@@ -42,6 +43,10 @@ class ConsumerSettings:
     fetch: FetchSettings = field(default_factory=FetchSettings)
     buffered_bytes_max: int = 64 * 1024 * 1024
     group: GroupSettings = field(default_factory=GroupSettings)
+
+    def __post_init__(self) -> None:
+        if self.auto_offset_reset not in RESET_POLICIES:
+            raise ValueError(f"there is no auto_offset_reset {self.auto_offset_reset!r}")
 
 
 class _Reading:
@@ -343,7 +348,7 @@ class Consumer:
             self._client.tasks.on_lost(fault)
 
     def _on_lookup_failed(self, readings: list[_Reading], error: KafkaError | ChannelError) -> None:
-        if isinstance(error, KafkaError) and not error.retriable:
+        if isinstance(error, KafkaError) and not _passes(error):
             self._fail(error)
         else:
             self._put_off(readings, error)
@@ -451,12 +456,17 @@ class Consumer:
                 start = self._reset_to(run.partition)
                 reading.seek_end(start)
                 self._client.tasks.start(self._find_position({run.partition: start}))
-        elif run.error.retriable:
+        elif _passes(run.error):
             if not run.moved:
                 stale[run.partition.topic] = None
                 self._put_off([reading], run.error)
         else:
             self._fail(run.error)
+
+
+def _passes(error: KafkaError) -> bool:
+    """Whether to ask again. A fault within a broker says nothing of what is asked."""
+    return error.retriable or error.code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _missing(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, None]:
