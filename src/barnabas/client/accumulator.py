@@ -30,6 +30,7 @@ class ProducerSettings:
 
     acks: int = -1
     idempotent: bool = True
+    """Only where `acks` is -1 (all)."""
     linger_ms: float = 5.0
     batch_bytes: int = 512 * 1024
     """A batch is sent when it has this many bytes, whatever `linger_ms` says."""

@@ -51,6 +51,8 @@ class Producer:
     def __init__(self, client: Client, settings: ProducerSettings | None = None) -> None:
         self.settings = settings = settings or ProducerSettings()
         self._client = client
+        self._idempotent = settings.idempotent and settings.acks == -1
+        """What a leader loses that has acknowledged it alone would be a gap in the sequence."""
         self._records = Accumulator(client, settings)
         self._lanes = self._records.lanes
         self._producer_id = self._epoch = -1
@@ -118,7 +120,7 @@ class Producer:
         self._expire(now_ms)
         if not self._records:
             return
-        if self.settings.idempotent and self._producer_id < 0:
+        if self._idempotent and self._producer_id < 0:
             self._ask_id()
         else:
             self._dispatch(now_ms)
@@ -136,6 +138,8 @@ class Producer:
             if leader is None:
                 self._stale.add(partition.topic)
                 continue
+            if not self._client.cluster.is_fresh(partition.topic):
+                self._stale.add(partition.topic)  # there may be more partitions by now
             by_leader.setdefault(leader, []).append(lane.batches[0])
         for leader in sorted(by_leader):
             request: list[Batch] = []
@@ -165,7 +169,7 @@ class Producer:
             lane.in_flight = True
             if batch.attempts == 0:
                 self._records.move_on(batch.partition)
-                if self.settings.idempotent:
+                if self._idempotent:
                     batch.producer_id, batch.epoch = self._producer_id, self._epoch
                     batch.sequence = lane.next_sequence
                     lane.next_sequence += len(batch.records)
@@ -376,7 +380,7 @@ class Producer:
     def _fail(self, lane: Lane, batch: Batch, error: Exception) -> None:
         self._remove(batch)
         lost = isinstance(error, KafkaError) and error.code in IDENTITY_LOST
-        if self.settings.idempotent and batch.attempts and (lost or batch.sequence >= 0):
+        if self._idempotent and batch.attempts and (lost or batch.sequence >= 0):
             # Its sequence numbers are now a gap: go on under another identity.
             self._producer_id = -1
         for outcome in batch.outcomes:
