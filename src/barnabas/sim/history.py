@@ -102,6 +102,9 @@ class History:
         """Whether somebody deleted the groups' topic: their generations count from 1 again."""
         self.owners: dict[tuple[str, int], dict[Place, str]] = defaultdict(dict)
         """Group and generation → which member was given what."""
+        self.expired: set[str] = set()
+        """Groups that were forgotten once. What a member was given before that it may learn when the next one
+        of the name is in the same generation; coordinators are judged by themselves all along."""
         self.generations: dict[str, int] = defaultdict(lambda: -1)
         """The newest one of each group that a member learned of."""
 
@@ -136,7 +139,7 @@ class History:
         owners = self.owners[group, generation]
         for place in places:
             other = owners.setdefault(place, member)
-            if other != member and not self.is_lost:
+            if other != member and not self.is_lost and group not in self.expired:
                 raise Violation(
                     f"group {group}, generation {generation}: {other} and {member} were both given"
                     f" {place[0]}-{place[1]}"
@@ -144,6 +147,7 @@ class History:
 
     def on_group_expired(self, group: str) -> None:
         """One of its name begins with the first generation again."""
+        self.expired.add(group)
         for key in [key for key in self.owners if key[0] == group]:
             del self.owners[key]
         self.generations.pop(group, None)

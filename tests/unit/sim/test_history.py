@@ -135,3 +135,11 @@ def test_two_owners_of_one_generation() -> None:
     history.on_assigned("g", 4, "m2", [("t", 0)])
     with pytest.raises(Violation, match="generation 3: m1 and m2 were both given t-1"):
         history.on_assigned("g", 3, "m2", [("t", 1)])
+
+
+def test_what_was_given_before_a_group_was_forgotten_may_be_learned_late() -> None:
+    """Its answer waited for the high watermark (seed 200415)."""
+    history = History()
+    history.on_group_expired("g")
+    history.on_assigned("g", 1, "of the former group", [("t", 0)])
+    history.on_assigned("g", 1, "of the new one", [("t", 0)])
