@@ -315,9 +315,9 @@ class Broker:
 
     # -- what handlers ask -----------------------------------------------------------------------
 
-    def finish_produce(self, response: ProduceResponse) -> None:
-        """A produce request waited and failed in part: say who leads now."""
-        add_produce_leaders(self, response)
+    def finish_produce(self, listener: str, response: ProduceResponse) -> None:
+        """A produce request of `listener` waited and failed in part: say who leads now."""
+        add_produce_leaders(self, response, listener)
 
     def controller_for_clients(self, view: ClusterView) -> int:
         """A broker to send administration to: the active controller's own where it is one that the

@@ -56,7 +56,7 @@ COLD_READ_QUEUES = 4
 """Per log directory."""
 RECHECK_MS = 5.0
 """A fetch with a larger min_bytes is looked at again this often at most."""
-LEADERS_SINCE = 12
+LEADERS_SINCE = 16
 AT_ONCE = 100
 """Partitions that are named, or told of in full, in one turn; of more, `STEP` at a time."""
 ANSWERED_MAX = 300
@@ -101,6 +101,7 @@ class ParkedFetch:
         "committed",
         "deadline_ms",
         "leader_only",
+        "listener",
         "max_bytes",
         "min_bytes",
         "parked",
@@ -112,7 +113,12 @@ class ParkedFetch:
     )
 
     def __init__(
-        self, service: FetchService, session: Session, request: FetchRequest, version: int
+        self,
+        service: FetchService,
+        session: Session,
+        request: FetchRequest,
+        version: int,
+        listener: str,
     ) -> None:
         self.service = service
         self.session = session
@@ -131,6 +137,7 @@ class ParkedFetch:
         self.max_bytes = min(request.max_bytes, service.response_bytes_max)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.version = version
+        self.listener = listener
         self.whole = session.id == NO_SESSION or request.session_epoch <= INITIAL_EPOCH
         """A full fetch: its answer names every partition."""
 
@@ -151,7 +158,7 @@ class FetchService:
         deadlines: Deadlines,
         slices: Slices,
         limits: FetchLimits,
-        add_leaders: Callable[[FetchResponse, int, dict[PartitionKey, Partition]], None],
+        add_leaders: Callable[[FetchResponse, str, dict[PartitionKey, Partition | None]], None],
         throttle: ReplicationThrottle | None = None,
     ) -> None:
         """`add_leaders` completes errors about leadership with who leads now (KIP-951)."""
@@ -170,7 +177,9 @@ class FetchService:
 
     # -- a request -------------------------------------------------------------------------------
 
-    def fetch(self, request: FetchRequest, version: int) -> FetchResponse | Parked:
+    def fetch(
+        self, request: FetchRequest, version: int, listener: str = ""
+    ) -> FetchResponse | Parked:
         """Answer, or park until there is enough to tell."""
         sessions = self._sessions
         session = sessions.begin(request, version)
@@ -178,11 +187,11 @@ class FetchService:
             return FetchResponse(error_code=session)
         self._end_parked(session)
         if sum([len(topic.partitions) for topic in request.topics]) > AT_ONCE:
-            return self._follow_in_slices(session, request, version)
+            return self._follow_in_slices(session, request, version, listener)
         sessions.update(session, request.topics)
         sessions.forget(session, request.forgotten_topics_data)
         sessions.settle(session, request)
-        fetch = ParkedFetch(self, session, request, version)
+        fetch = ParkedFetch(self, session, request, version, listener)
         now_ms = self._ports.clock.now_ms()
         if session.is_follower:
             progress = Progress(session, request.replica_state.replica_epoch, now_ms)
@@ -200,9 +209,11 @@ class FetchService:
 
     # -- requests and answers of hundreds of partitions ---------------------------------------------
 
-    def _follow_in_slices(self, session: Session, request: FetchRequest, version: int) -> Parked:
+    def _follow_in_slices(
+        self, session: Session, request: FetchRequest, version: int, listener: str
+    ) -> Parked:
         """What a request names takes effect a part per turn of the loop; then it is looked at."""
-        fetch = ParkedFetch(self, session, request, version)
+        fetch = ParkedFetch(self, session, request, version, listener)
         fetch.parked = Working(holds=False)
         fetch.busy = fetch.busy_with_request = True
         session.parked = fetch
@@ -382,10 +393,10 @@ class FetchService:
     def _answer(self, fetch: ParkedFetch, round: Round) -> FetchResponse:
         """The response, and what the session remembers of it."""
         session = fetch.session
-        refused: dict[PartitionKey, Partition] = {}
+        refused: dict[PartitionKey, Partition | None] = {}
         for watched, data in round.answers:
             remember(session, watched, data)
-            if data.error_code in LEADERSHIP and watched.partition is not None:
+            if data.error_code in LEADERSHIP:
                 refused[watched.key] = watched.partition
         if round.throttled and self._throttle is not None:
             self._throttle.sent(round.throttled)
@@ -394,7 +405,7 @@ class FetchService:
             for watched in session.partitions.values():
                 self._sessions.unbind(watched)
         if refused and fetch.version >= LEADERS_SINCE:
-            self._add_leaders(response, fetch.version, refused)
+            self._add_leaders(response, fetch.listener, refused)
         return response
 
     # -- waking ----------------------------------------------------------------------------------

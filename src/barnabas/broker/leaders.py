@@ -1,15 +1,17 @@
 """Who leads now, for clients that asked the wrong broker (KIP-951).
 
 An answer NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH carries the leader this broker knows of and
-where it listens, so that the client need not ask for metadata first.
+where it is reached by the listener that the client uses, so that it need not ask for metadata first.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.partition import Partition
 from barnabas.replication.sessions import PartitionKey
+from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import fetch_response, produce_response
 from barnabas.wire.messages.fetch_response import FetchResponse
@@ -19,67 +21,74 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 LEADERSHIP = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-FETCH_ENDPOINTS_SINCE = 16
 
 
 def add_fetch_leaders(
-    broker: Broker, response: FetchResponse, version: int, refused: dict[PartitionKey, Partition]
+    broker: Broker,
+    response: FetchResponse,
+    listener: str,
+    refused: dict[PartitionKey, Partition | None],
 ) -> None:
-    """Name the leaders of `refused` in their answers."""
+    """Name the leaders of `refused` (None: no replica is here) in their answers."""
     wanted: dict[int, None] = {}
     for topic in response.responses:
         for data in topic.partitions:
-            partition = refused.get((topic.topic_id, data.partition_index)) or refused.get(
-                (topic.topic, data.partition_index)
-            )
-            if partition is None or data.error_code not in LEADERSHIP:
+            if data.error_code not in LEADERSHIP:
                 continue
-            data.current_leader = fetch_response.LeaderIdAndEpoch(
-                leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
+            index = data.partition_index
+            partition = refused.get((topic.topic_id, index)) or refused.get((topic.topic, index))
+            leader = (
+                _known_leader(broker, topic.topic, topic.topic_id, index)
+                if partition is None
+                else (partition.leader_id, partition.leader_epoch)
             )
-            wanted[partition.leader_id] = None
-    if version >= FETCH_ENDPOINTS_SINCE:
-        response.node_endpoints = [
-            fetch_response.NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
-            for node, host, port, rack in _endpoints(broker, wanted)
-        ]
+            if leader is not None:
+                data.current_leader = fetch_response.LeaderIdAndEpoch(
+                    leader_id=leader[0], leader_epoch=leader[1]
+                )
+                wanted[leader[0]] = None
+    response.node_endpoints = [
+        fetch_response.NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
+        for node, host, port, rack in _endpoints(broker, listener, wanted)
+    ]
 
 
-def add_produce_leaders(broker: Broker, response: ProduceResponse) -> None:
+def add_produce_leaders(broker: Broker, response: ProduceResponse, listener: str) -> None:
     """Name the leaders of the partitions that were refused for leadership."""
-    image = broker.image
     wanted: dict[int, None] = {}
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code not in LEADERSHIP:
                 continue
-            known = (
-                image.topics_by_name.get(topic.name)
-                if topic.name
-                else image.topics_by_id.get(topic.topic_id)
-            )
-            if known is None or not known.has(answer.index):
-                continue
-            leader = known.leader[answer.index]
-            answer.current_leader = produce_response.LeaderIdAndEpoch(
-                leader_id=leader, leader_epoch=known.leader_epoch[answer.index]
-            )
-            wanted[leader] = None
+            leader = _known_leader(broker, topic.name, topic.topic_id, answer.index)
+            if leader is not None:
+                answer.current_leader = produce_response.LeaderIdAndEpoch(
+                    leader_id=leader[0], leader_epoch=leader[1]
+                )
+                wanted[leader[0]] = None
     response.node_endpoints = [
         produce_response.NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
-        for node, host, port, rack in _endpoints(broker, wanted)
+        for node, host, port, rack in _endpoints(broker, listener, wanted)
     ]
 
 
-def _endpoints(broker: Broker, nodes: dict[int, None]) -> list[tuple[int, str, int, str | None]]:
-    """Where the brokers `nodes` serve clients. The listener is the inter-broker one unless the
-    brokers' other listeners are all that is known."""
+def _known_leader(broker: Broker, name: str, topic_id: Uuid, index: int) -> tuple[int, int] | None:
+    """(leader, its epoch) by the metadata."""
+    image = broker.image
+    topic = image.topics_by_name.get(name) if name else image.topics_by_id.get(topic_id)
+    if topic is None or not topic.has(index):
+        return None
+    return topic.leader[index], topic.leader_epoch[index]
+
+
+def _endpoints(
+    broker: Broker, listener: str, nodes: dict[int, None]
+) -> list[tuple[int, str, int, str | None]]:
+    """Where those of the brokers `nodes` that live serve the clients of `listener`."""
+    view = ClusterView(broker.image, listener)
     found = []
     for node in nodes:
-        known = broker.image.brokers.get(node)
-        if known is None:
-            continue
-        at = known.endpoint(broker.config.inter_broker_listener_name)
+        at = view.endpoint(node)
         if at is not None:
-            found.append((node, at.host, at.port, known.rack))
+            found.append((node, at.host, at.port, broker.image.brokers[node].rack))
     return found

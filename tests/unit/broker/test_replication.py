@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
+from barnabas.broker.handlers import fetch, produce
+from barnabas.metadata.registrations import ListenerEndpoint
 from barnabas.record.batch import MAGIC_AT
 from barnabas.types import DEBUGGING_REPLICA
+from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -21,6 +25,7 @@ from barnabas.wire.messages.incremental_alter_configs_request import (
 )
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
+from barnabas.wire.request import RequestContext
 from tests.unit.broker.world import Cluster, code, values_of
 
 
@@ -190,6 +195,38 @@ def test_the_wrong_broker_names_the_right_one(three: Cluster) -> None:
     assert [(e.node_id, e.host) for e in response.node_endpoints] == [(leader, f"n{leader}")]
     old = three.ask(three.produce_request([b"a"]), wrong, 9)
     assert code(old.responses[0].partition_responses[0].error_code) == "NOT_LEADER_OR_FOLLOWER"
+
+
+def test_the_right_one_is_named_where_the_clients_listener_reaches_it(three: Cluster) -> None:
+    wrong, leader = followers(three)[0], three.leader("t")
+    broker = three.broker(wrong)
+    outside = ListenerEndpoint("outside", 19092)
+    broker.image.brokers[leader].listeners["EXTERNAL"] = outside
+    asked: list[tuple[Any, ApiKey, int, Any]] = [
+        (three.produce_request([b"a"]), ApiKey.PRODUCE, 12, produce.handle),
+        (three.fetch_request(), ApiKey.FETCH, 10, fetch.handle),
+        (three.fetch_request(leader_epoch=0), ApiKey.FETCH, 18, fetch.handle),
+    ]
+    for request, api_key, version, handle in asked:
+        if version == 18:  # fenced: this broker knows the epoch behind that one
+            broker.replicas.by_name["t", 0].leader_epoch = 1
+        ctx = RequestContext(api_key=api_key, api_version=version, listener="EXTERNAL")
+        response = handle(request, ctx, broker)
+        named = [(e.node_id, e.host, e.port) for e in response.node_endpoints]
+        assert named == ([] if version == 10 else [(leader, *outside[:2])])
+
+
+def test_the_leader_is_named_by_a_broker_without_a_replica() -> None:
+    cluster = Cluster(2)
+    cluster.create_topic("t", 1, 1)
+    leader = cluster.leader("t")
+    other = next(n for n in cluster.ids if n != leader)
+    cluster.until(lambda: "t" in cluster.broker(other).image.topics_by_name)
+    response = cluster.ask(cluster.fetch_request(), other, 18)
+    answer = response.responses[0].partitions[0]
+    assert code(answer.error_code) == "NOT_LEADER_OR_FOLLOWER"
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (leader, 0)
+    assert [e.node_id for e in response.node_endpoints] == [leader]
 
 
 def test_consumers_may_read_from_followers_to_the_high_watermark(three: Cluster) -> None:

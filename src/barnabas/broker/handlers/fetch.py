@@ -48,4 +48,4 @@ API = Api(ApiKey.FETCH, FetchRequest, error_response, "topic", "read")
 
 
 def handle(request: FetchRequest, ctx: RequestContext, broker: Broker) -> FetchResponse | Parked:
-    return broker.fetches.fetch(request, ctx.api_version)
+    return broker.fetches.fetch(request, ctx.api_version, ctx.listener)

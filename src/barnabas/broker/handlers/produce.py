@@ -14,6 +14,7 @@ Version notes: 8 names bad records, 10 the new leader (KIP-951), 13 topics by id
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.auto_topics import INTERNAL_TOPICS
@@ -170,7 +171,9 @@ def _append_all(
                         waiting = ProduceWait(
                             response,
                             broker.deadlines,
-                            broker.finish_produce if ctx.api_version >= LEADERS_SINCE else None,
+                            partial(broker.finish_produce, ctx.listener)
+                            if ctx.api_version >= LEADERS_SINCE
+                            else None,
                         )
                     waiting.add(partition, reached, answer, acks)
             answers.append(answer)
@@ -195,7 +198,7 @@ def _outcome(
     # All that waited may have been settled, by another leadership, while the rest was appended.
     refused = refused or (waiting is not None and waiting.failed)
     if refused and ctx.api_version >= LEADERS_SINCE:
-        add_produce_leaders(broker, response)
+        add_produce_leaders(broker, response, ctx.listener)
     return response
 
 
