@@ -8,7 +8,9 @@ here survives a change of the controller: the next one begins afresh.
 
 Replicas are asked by ListOffsets as a debugging replica (id -2, timestamp latest): Apache Kafka
 brokers answer that from a follower with log end offset and epoch, while they answer
-OffsetForLeaderEpoch as leaders only.
+OffsetForLeaderEpoch as leaders only. The epoch that they tell is the partition's in the metadata, not their
+log's, and would beat whoever tells his log's: where nobody leads it is one in which nobody ever wrote, and
+tells who it was. Among such answers the offset alone decides.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ class Position(NamedTuple):
 class Inquiry:
     """One partition under recovery."""
 
-    __slots__ = ("answers", "asked", "deadline_ms", "epochs", "key", "then", "waiting")
+    __slots__ = ("answers", "asked", "deadline_ms", "epochs", "key", "then", "untold", "waiting")
 
     def __init__(
         self,
@@ -87,7 +89,16 @@ class Inquiry:
         """Broker epochs of those asked: what a former process had, the present one may have lost."""
         self.waiting = dict.fromkeys(asked)
         self.answers: dict[int, Position] = {}
+        self.untold = False
+        """Somebody did not tell the epoch of his log."""
         self.deadline_ms = deadline_ms
+
+    def settle(self) -> None:
+        """All has been said: where somebody's epoch is unknown nobody's counts, but that one rotted."""
+        if self.untold:
+            self.answers = {
+                broker: Position(min(at.epoch, 0), at.offset) for broker, at in self.answers.items()
+            }
 
 
 def furthest(
@@ -276,8 +287,11 @@ class Recovery:
             inquiry.waiting.pop(broker, None)
             position = told.get((at[0].name, at[1]))
             if position is not None:
-                if position.epoch > at[0].leader_epoch[at[1]]:  # nobody has led in it: it rotted
+                epoch = at[0].leader_epoch[at[1]]
+                if position.epoch > epoch:  # nobody has led in it: it rotted
                     position = Position(-1, position.offset)
+                elif position.epoch == epoch and at[0].leader[at[1]] == NO_LEADER:
+                    inquiry.untold = True
                 inquiry.answers[broker] = position
             if not inquiry.waiting:
                 complete.append(inquiry)
@@ -288,6 +302,7 @@ class Recovery:
         for inquiry in inquiries:
             del self._inquiries[inquiry.key]
             self._forget_former(inquiry)
+            inquiry.settle()
             if inquiry.then is not None:
                 inquiry.then(inquiry)
                 continue

@@ -65,6 +65,18 @@ def test_an_unclean_election_on_request_is_counted_once() -> None:
     assert topic.leader[0] == 2 and world.controller.cluster.unclean_elections == 1
 
 
+def test_who_tells_an_epoch_in_which_nobody_led_is_believed_his_offset_alone() -> None:
+    """Apache Kafka's brokers tell the partition's epoch, whatever their log has."""
+    sender = ScriptSender()
+    world = leaderless(sender, UNCLEAN)
+    topic = world.image.topics_by_name["t"]
+    assert topic.leader[0] == -1
+    sender.positions = {1: (topic.leader_epoch[0], 3), 2: (0, 100)}
+    world.advance(1600)
+    world.advance(1000)
+    assert topic.leader[0] == 2
+
+
 def elect_uncleanly(*indexes: int) -> ElectLeadersRequest:
     asked = [TopicPartitions(topic="t", partitions=list(indexes))]
     return ElectLeadersRequest(election_type=1, topic_partitions=asked)
