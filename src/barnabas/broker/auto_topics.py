@@ -2,7 +2,8 @@
 
 Metadata for a topic that does not exist creates it (`auto.create.topics.enable`), and the internal
 topics of coordinators are created when the first client looks for its coordinator. The client is told
-to ask again; the creation goes to the controller once, however many ask.
+to ask again; the creation goes to the controller once, however many ask. How many partitions and replicas
+a client's topic has this broker's properties say, else the controller's.
 
 Behaviour: Kafka's DefaultAutoTopicCreationManager.
 """
@@ -95,7 +96,15 @@ class AutoTopics:
                  MIN_ISR: transactions.topic_min_isr, "compression.type": "uncompressed",
                  "unclean.leader.election.enable": "false"},
             )  # fmt: skip
-        return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+        # What this broker's own properties do not say is the controller's to say.
+        given, broker = self._config.properties, self._config.broker
+        return CreatableTopic(
+            name=name,
+            num_partitions=broker.num_partitions if "num.partitions" in given else -1,
+            replication_factor=(
+                broker.default_replication_factor if "default.replication.factor" in given else -1
+            ),
+        )
 
     def _on_answer(
         self, names: list[str], ctx: RequestContext, response: EnvelopeResponse | KafkaError

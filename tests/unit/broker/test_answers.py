@@ -126,6 +126,21 @@ class TestDescribeTopicPartitions:
             )
         assert seen == [(name, index) for name in ("a", "b", "c") for index in range(3)]
 
+    def test_a_page_that_is_full_at_a_topics_end_names_the_next_topic(self, three: Cluster) -> None:
+        request = DescribeTopicPartitionsRequest(
+            topics=[TopicRequest(name=n) for n in ("a", "b")], response_partition_limit=3
+        )
+        response = three.ask(request)
+        assert [(t.name, len(t.partitions)) for t in response.topics] == [("a", 3)]
+        cursor = response.next_cursor
+        assert (cursor.topic_name, cursor.partition_index) == ("b", 0)
+
+    def test_a_cursor_names_a_topic_that_is_asked_for(self, three: Cluster) -> None:
+        request = DescribeTopicPartitionsRequest(
+            topics=[TopicRequest(name="b")], cursor=Cursor(topic_name="a", partition_index=0)
+        )
+        assert [code(t.error_code) for t in three.ask(request).topics] == ["INVALID_REQUEST"]
+
     def test_topics_that_do_not_exist(self, three: Cluster) -> None:
         request = DescribeTopicPartitionsRequest(
             topics=[TopicRequest(name="none"), TopicRequest(name="in/valid")]
@@ -234,3 +249,14 @@ def test_ends_of_leader_epochs(three: Cluster, version: int) -> None:
     assert ask(0, current=7)[0] == "UNKNOWN_LEADER_EPOCH"
     other = next(n for n in three.ids if n != leader)
     assert ask(0, node=other)[0] == "NOT_LEADER_OR_FOLLOWER"
+
+
+def test_a_topic_made_for_a_client_is_as_this_brokers_properties_say() -> None:
+    """A controller of its own may have others."""
+
+    def asked(cluster: Cluster) -> tuple[int, int]:
+        topic = cluster.broker().auto_topics._topic("t")
+        return topic.num_partitions, topic.replication_factor
+
+    assert asked(Cluster(1)) == (-1, 1)  # the simulator's nodes say how many replicas
+    assert asked(Cluster(1, num_partitions="3", default_replication_factor="2")) == (3, 2)
