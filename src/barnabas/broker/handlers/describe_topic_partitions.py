@@ -1,7 +1,8 @@
 """DescribeTopicPartitions.
 
 Behaviour: topics in the order of their names, partition by partition, with ELR and last known ELR; at
-most as many partitions as client and broker allow, then a cursor to go on from (KIP-966).
+most as many partitions as client and broker allow, then a cursor to go on from (KIP-966), which names a topic
+of those that are asked for. A partition without a leader is no error.
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ def handle(
     cursor = request.cursor
     if cursor is not None and cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's partition is negative")
+    if cursor is not None and request.topics:
+        if all(topic.name != cursor.topic_name for topic in request.topics):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"{cursor.topic_name} of the cursor is not asked for"
+            )
     names = {topic.name for topic in request.topics} or set(image.topics_by_name)
     left = min(
         max(request.response_partition_limit, 1), broker.config.broker.request_partitions_max
@@ -63,6 +69,8 @@ def handle(
     for name in sorted(names):
         if cursor is not None and name < cursor.topic_name:
             continue
+        if not left:
+            return _page(topics, name, 0)
         topic = image.topics_by_name.get(name)
         if topic is None:
             topics.append(_missing(name))
@@ -72,10 +80,17 @@ def handle(
         topics.append(_describe(view, topic, first, last))
         left -= max(last - first, 0)
         if last < len(topic):
-            return DescribeTopicPartitionsResponse(
-                topics=topics, next_cursor=Cursor(topic_name=name, partition_index=last)
-            )
+            return _page(topics, name, last)
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=None)
+
+
+def _page(
+    topics: list[DescribeTopicPartitionsResponseTopic], name: str, index: int
+) -> DescribeTopicPartitionsResponse:
+    """`topics`, and where the next page begins."""
+    return DescribeTopicPartitionsResponse(
+        topics=topics, next_cursor=Cursor(topic_name=name, partition_index=index)
+    )
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
@@ -100,7 +115,6 @@ def _describe(
         rare = topic.rare.get(index, ORDINARY)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
-                error_code=found.code,
                 partition_index=index,
                 leader_id=found.leader,
                 leader_epoch=found.leader_epoch,
