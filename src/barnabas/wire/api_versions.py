@@ -6,8 +6,8 @@ connection keeps the client's software name and version. Features come from a ca
 supported ranges of this program, the finalized levels of the cluster's metadata with their epoch.
 
 Version notes: version 3 names the client's software; features stand from version 3 on; before
-version 4 a feature whose lowest level is 0 is told as from 1, as older clients refuse a zero
-(KIP-584). The response header is version 0 always, as the client cannot know before it.
+version 4 a feature whose lowest level is 0 is left out, as older clients refuse a zero
+(KAFKA-17492). The response header is version 0 always, as the client cannot know before it.
 Produce is advertised from version 0 and refused below 3 (KAFKA-18659).
 """
 
@@ -105,9 +105,7 @@ def advertised(table: ApiTable) -> list[ApiVersion]:
 
 def _supported(features: Features, version: int) -> list[SupportedFeatureKey]:
     return [
-        SupportedFeatureKey(
-            name=name, min_version=1 if low == 0 and version < 4 else low, max_version=high
-        )
+        SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in sorted(features.supported.items())
-        if high > 0
+        if high > 0 and (low > 0 or version >= 4)
     ]
