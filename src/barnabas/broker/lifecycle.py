@@ -204,10 +204,15 @@ class Lifecycle:
         if self.broker_epoch >= 0:
             self._hurry()
 
+    @property
+    def cordoned(self) -> tuple[Uuid, ...]:
+        """Directories that take no new replicas, by this broker's present configuration."""
+        return self._cordoned or ()
+
     def set_cordoned(self, directories: Sequence[Uuid]) -> None:
         """Directories that take no new replicas (KIP-1066)."""
         wanted = tuple(sorted(directories))
-        if wanted != (self._cordoned or ()):
+        if wanted != self.cordoned:
             self._cordoned = wanted
             self._hurry()
 

@@ -147,6 +147,9 @@ def test_refusals_are_kafkas() -> None:
     assert move(cluster, "/no/such/directory") == "LOG_DIR_NOT_FOUND"
     assert move(cluster, other(cluster).path, topic="unknown") == "REPLICA_NOT_AVAILABLE"
     target = other(cluster)
+    cluster.broker().lifecycle.set_cordoned([target.directory_id])
+    assert move(cluster, target.path) == "INVALID_REPLICA_ASSIGNMENT"
+    cluster.broker().lifecycle.set_cordoned([])
     cluster.broker().logs.fail(target, "the test says so")
     assert move(cluster, target.path) == "KAFKA_STORAGE_ERROR"
 

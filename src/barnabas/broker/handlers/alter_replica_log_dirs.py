@@ -5,7 +5,8 @@ DescribeLogDirs shows how far the copies have come. A replica that is there alre
 elsewhere is called off. For a replica that is not here yet the directory is remembered until it comes, and
 the answer is REPLICA_NOT_AVAILABLE. LOG_DIR_NOT_FOUND: ``log.dirs`` has no such directory;
 KAFKA_STORAGE_ERROR: it is offline, the replica is, or another directory is that may hold an older copy;
-INVALID_TOPIC_EXCEPTION: the copy's name would be too long (KIP-113, KAFKA-4893).
+INVALID_TOPIC_EXCEPTION: the copy's name would be too long (KIP-113, KAFKA-4893);
+INVALID_REPLICA_ASSIGNMENT: the directory is cordoned (KIP-1066).
 
 Version notes: 2 is flexible.
 """
@@ -67,6 +68,8 @@ def _move(broker: Broker, name: TopicPartition, path: str) -> None:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
     if not directory.is_online:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+    if directory.directory_id in broker.lifecycle.cordoned:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {path} is cordoned")
     broker.moves.move(name, directory)
 
 
