@@ -57,6 +57,8 @@ COLD_READ_QUEUES = 4
 RECHECK_MS = 5.0
 """A fetch with a larger min_bytes is looked at again this often at most."""
 LEADERS_SINCE = 16
+STORAGE_SINCE = 6
+"""Older clients do not know KAFKA_STORAGE_ERROR, and would not try again."""
 AT_ONCE = 100
 """Partitions that are named, or told of in full, in one turn; of more, `STEP` at a time."""
 ANSWERED_MAX = 300
@@ -396,6 +398,8 @@ class FetchService:
         refused: dict[PartitionKey, Partition | None] = {}
         for watched, data in round.answers:
             remember(session, watched, data)
+            if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and fetch.version < STORAGE_SINCE:
+                data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if data.error_code in LEADERSHIP:
                 refused[watched.key] = watched.partition
         if round.throttled and self._throttle is not None:

@@ -212,11 +212,17 @@ def note_registration(session: Session, broker_epoch: int, named: set[PartitionK
 
 def note_first(watched: Watched, partition: Partition) -> None:
     """The replica was found, or this leadership began, after the follower had named the
-    partition: its place stands in the session. Raises NOT_LEADER_OR_FOLLOWER where it is none of
-    the partition's followers."""
+    partition: its place stands in the session. Raises UNKNOWN_LEADER_EPOCH where it is none of the
+    partition's followers (yet: the metadata here may lag), NOT_LEADER_OR_FOLLOWER where it told no epoch."""
     follower = watched.follower
     if follower is None:
-        raise partition.not_leader()
+        if watched.leader_epoch < 0:
+            raise partition.not_leader()
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"{watched.session.follower_id} has no replica of {partition.name} in epoch"
+            f" {watched.leader_epoch}",
+        )
     if follower.log_end_offset == UNKNOWN:
         note_place(watched, watched.session.broker_epoch)
 

@@ -389,12 +389,12 @@ class Partition(Replica):
         return log
 
     def delete_records(self, offset: int) -> int:
-        """Records below `offset` are gone (-1: below the high watermark). Returns the new log start.
+        """Records below `offset` are gone (-1: below the high watermark). Returns that offset.
         Raises as `append`, and OFFSET_OUT_OF_RANGE, POLICY_VIOLATION."""
         log = self.log
         if self.leader is None or log is None:
             raise self.not_leader()
-        if not log.config.delete:
+        if log.config.compact and not log.config.delete:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
                 f"Records of partition {self.name} can not be deleted due to the configured policy",
@@ -406,7 +406,7 @@ class Partition(Replica):
             for watcher in (*self.append_watchers, *self.high_watermark_watchers):
                 self._tell(watcher)
         self._low_watermark_waiters.look()
-        return log.log_start_offset
+        return target
 
     @property
     def low_watermark(self) -> int:

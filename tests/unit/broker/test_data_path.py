@@ -62,6 +62,15 @@ class TestProduce:
             code(shared.produce([b"a"], topic=name, acks=2).error_code) == "INVALID_REQUIRED_ACKS"
         )
 
+    def test_zstd_from_version_7(self, shared: Cluster) -> None:
+        name = topic(shared, "zstd")
+        batch = build_batch(
+            [(b"k", b"a")], timestamp_ms=shared.client.clock.wall_ms(), codec=Codec.ZSTD
+        )
+        refused = shared.produce([], topic=name, version=6, batch=batch)
+        assert code(refused.error_code) == "UNSUPPORTED_COMPRESSION_TYPE"
+        assert shared.produce([], topic=name, version=7, batch=batch).error_code == 0
+
     def test_unknown_topics_by_name_and_by_id(self, shared: Cluster) -> None:
         name = topic(shared, "known")
         request = shared.produce_request([b"a"], topic=name)

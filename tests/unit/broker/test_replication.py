@@ -18,6 +18,7 @@ from barnabas.wire.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from barnabas.wire.messages.fetch_request import ReplicaState
 from barnabas.wire.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -229,6 +230,31 @@ def test_the_leader_is_named_by_a_broker_without_a_replica() -> None:
     assert [e.node_id for e in response.node_endpoints] == [leader]
 
 
+@pytest.mark.parametrize(
+    ("epoch", "expected"), [(0, "UNKNOWN_LEADER_EPOCH"), (-1, "NOT_LEADER_OR_FOLLOWER")]
+)
+def test_who_is_no_replica_yet_is_told_to_ask_again(epoch: int, expected: str) -> None:
+    cluster = Cluster(2)
+    cluster.create_topic("t", 1, 1)
+    leader = cluster.leader("t")
+    request = cluster.fetch_request(leader_epoch=epoch)
+    request.replica_state = ReplicaState(replica_id=3 - leader, replica_epoch=-1)
+    data = cluster.ask(request, leader, 17).responses[0].partitions[0]
+    assert code(data.error_code) == expected
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+def test_topics_are_asked_for_by_id_from_metadata_12(version: int) -> None:
+    cluster = Cluster(1)
+    topic_id = cluster.create_topic("t")
+    for asked in (
+        MetadataRequestTopic(name="t", topic_id=topic_id),
+        MetadataRequestTopic(name=None, topic_id=topic_id),
+    ):
+        [told] = cluster.ask(MetadataRequest(topics=[asked]), 1, version).topics
+        assert code(told.error_code) == ("NONE" if version == 12 else "INVALID_REQUEST")
+
+
 def test_consumers_may_read_from_followers_to_the_high_watermark(three: Cluster) -> None:
     three.produce([b"a"])
     follower = followers(three)[0]
@@ -300,6 +326,22 @@ def test_of_a_partition_that_is_named_twice_records_are_deleted_up_to_the_last_o
     [answer] = topic.partitions
     assert (answer.error_code, answer.low_watermark) == (0, 1)
     assert values_of(three.fetch(1)) == [b"b", b"c"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("", "NONE"), ("compact", "POLICY_VIOLATION"), ("compact,delete", "NONE")],
+)
+def test_records_are_deleted_unless_the_topic_only_compacts(policy: str, expected: str) -> None:
+    cluster = Cluster(1)
+    cluster.create_topic("t", 1, 1, cleanup_policy=policy)
+    cluster.produce([b"a"])
+    partitions = [DeleteRecordsPartition(partition_index=0, offset=1)]
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name="t", partitions=partitions)], timeout_ms=5000
+    )
+    answer = cluster.ask(request).topics[0].partitions[0]
+    assert code(answer.error_code) == expected
 
 
 def test_nobody_deletes_the_records_of_coordinators() -> None:
@@ -376,6 +418,9 @@ def test_a_full_disk_takes_the_directory_not_the_node() -> None:
     broker.logs.fail_log(partition.name, OSError(28, "No space left on device"))
     answer = cluster.produce([b"a"], node=leader, index=index)
     assert code(answer.error_code) == "KAFKA_STORAGE_ERROR"
+    for version, told in ((5, "NOT_LEADER_OR_FOLLOWER"), (6, "KAFKA_STORAGE_ERROR")):
+        response = cluster.ask(cluster.fetch_request(index=index), leader, version)
+        assert code(response.responses[0].partitions[0].error_code) == told
     described = cluster.ask(DescribeLogDirsRequest(topics=None), leader)
     assert sorted(code(r.error_code) for r in described.results) == ["KAFKA_STORAGE_ERROR", "NONE"]
     [offline] = described.offline_reasons

@@ -5,7 +5,7 @@ brokers that are alive on the listener asked. A topic that does not exist is cre
 broker allow it; the client is told UNKNOWN_TOPIC_OR_PARTITION and asks again. Where the leader of a
 topic that is asked for was lost a moment ago, the answer waits for its successor (`lost_leaders`).
 
-Version notes: in 0 no topics means all of them, from 1 on null does; 10 asks by topic id, 8 to 10 may
+Version notes: in 0 no topics means all of them, from 1 on null does; 12 asks by topic id, 8 to 10 may
 ask what the cluster allows, 13 has an error of its own.
 """
 
@@ -26,7 +26,7 @@ from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.topic import Topic
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.metadata_request import MetadataRequest
 from barnabas.wire.messages.metadata_response import (
     MetadataResponse,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 LISTENER_NOT_FOUND_SINCE = 6
+IDS_SINCE = 12
 AT_ONCE = 500
 """Partitions of one answer that is made in one turn of the loop."""
 STEP = 50
@@ -63,6 +64,8 @@ API = Api(ApiKey.METADATA, MetadataRequest, error_response, "topic", "describe")
 def handle(
     request: MetadataRequest, ctx: RequestContext, broker: Broker
 ) -> MetadataResponse | Parked:
+    if 10 <= ctx.api_version < IDS_SINCE:
+        _check_names(request)
     topics = list(_known_topics(request, ctx, broker.image))
     many = sum(map(len, topics)) > AT_ONCE
     answer = _answer_in_slices if many else _answer
@@ -76,6 +79,15 @@ def handle(
     parked = Working(holds=False)
     answer(parked, request, ctx, broker)
     return parked
+
+
+def _check_names(request: MetadataRequest) -> None:
+    """Raises KafkaError: the fields were there two versions before they had a meaning."""
+    for asked in request.topics or ():
+        if asked.name is None or asked.topic_id != ZERO_UUID:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"before version {IDS_SINCE} topics have names"
+            )
 
 
 def _answer(parked: Working, request: MetadataRequest, ctx: RequestContext, broker: Broker) -> None:
@@ -168,7 +180,7 @@ class _Answering:
             if asked.name is None:
                 known = image.topics_by_id.get(Uuid(asked.topic_id))
                 if known is None:
-                    topics.append(_unknown_id(asked.topic_id, self._ctx))
+                    topics.append(_unknown_id(asked.topic_id))
                     continue
             else:
                 known = image.topics_by_name.get(asked.name)
@@ -217,9 +229,7 @@ class _Answering:
         )
 
 
-def _unknown_id(topic_id: Uuid, ctx: RequestContext) -> MetadataResponseTopic:
-    if ctx.api_version < 12:
-        return _missing("", ErrorCode.INVALID_REQUEST)
+def _unknown_id(topic_id: Uuid) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
     )

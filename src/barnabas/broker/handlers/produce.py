@@ -8,7 +8,7 @@ NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the append
 NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards. A request for more than a hundred
 partitions is followed a part per turn of the loop, and the requests behind it on its connection wait.
 
-Version notes: 8 names bad records, 10 the new leader (KIP-951), 13 topics by id instead of by name.
+Version notes: 7 knows zstd (KIP-110), 8 names bad records, 10 the new leader (KIP-951), 13 topics by id instead of by name.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from barnabas.broker.leaders import LEADERSHIP, add_produce_leaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.produce import NO_LEADER, ProduceWait
 from barnabas.record.batch import TRANSACTIONAL, CorruptBatchError, UnsupportedMagicError
+from barnabas.record.compression import Codec
 from barnabas.record.validate import InvalidRecordsError
 from barnabas.types import Records, Uuid
 from barnabas.wire.api_table import ApiKey
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 IDS_SINCE = 13
 LEADERS_SINCE = 10
 ATTRIBUTES_AT = 22
-"""The byte of a batch that says whether it belongs to a transaction."""
+"""The byte of a batch that says whether it belongs to a transaction, and how it is compressed."""
+CODEC = 7
+ZSTD_SINCE = 7
 AT_ONCE = 100
 """Partitions of one request that are appended without giving way: some 3 ms."""
 STEP = 20
@@ -157,7 +160,7 @@ def _append_all(
         for data in topic.partition_data:
             try:
                 partition = _find(broker, key, data.index, ctx)
-                answer, reached = _append(partition, data.records, acks)
+                answer, reached = _append(partition, data.records, acks, ctx.api_version)
                 answer.index = data.index
             except KafkaError as error:
                 answer = _refused(data.index, error)
@@ -214,12 +217,17 @@ def _find(broker: Broker, key: str | Uuid, index: int, ctx: RequestContext) -> P
 
 
 def _append(
-    partition: Partition, records: Records | None, acks: int
+    partition: Partition, records: Records | None, acks: int, version: int
 ) -> tuple[PartitionProduceResponse, int]:
     """(the answer, the offset that the high watermark has to reach)."""
     if not records or isinstance(records, list):
         raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
-    if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL:
+    attributes = records[ATTRIBUTES_AT] if len(records) > ATTRIBUTES_AT else 0
+    if version < ZSTD_SINCE and attributes & CODEC == Codec.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"version {version} does not know zstd"
+        )
+    if attributes & TRANSACTIONAL:
         # Nobody could end it: readers of what is committed would wait at it for ever.
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported")
     info = partition.append(records, acks_all=acks == -1)
