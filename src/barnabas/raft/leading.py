@@ -234,7 +234,7 @@ def _check_epoch(m: Machine, epoch: int) -> ErrorCode:
 
 def _error(m: Machine, error: ErrorCode) -> FetchResponse:
     start = m.log.start_offset
-    return FetchResponse(error, m.epoch, m.leader_id, m.leader_endpoint, log_start_offset=start)
+    return FetchResponse(error, m.epoch, *m.told_leader, log_start_offset=start)
 
 
 def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
@@ -338,8 +338,7 @@ def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> No
         SnapshotResponse(
             error,
             m.epoch,
-            m.leader_id,
-            m.leader_endpoint,
+            *m.told_leader,
             snapshot=request.snapshot,
             position=request.position,
             data=data,

@@ -197,6 +197,17 @@ class Machine:
             return state.leader_endpoint
         return None
 
+    @property
+    def told_leader(self) -> tuple[int, Endpoint | None]:
+        """(id, endpoint) for an answer: nobody where it is not known where the leader is. Apache Kafka's
+        replicas that do not know it either (a new one has no voter set yet) end at such an answer."""
+        leader_id, endpoint = self.leader_id, self.leader_endpoint
+        if endpoint is None and leader_id != self.me.id:
+            endpoint = self.voters.endpoint(leader_id, self.settings.listener_name)
+            if endpoint is None:
+                return NOBODY, None
+        return leader_id, endpoint
+
     def other_voters(self) -> list[tuple[int, Endpoint]]:
         """(id, endpoint) of the voters that can be asked, ascending, without this one."""
         listener = self.settings.listener_name

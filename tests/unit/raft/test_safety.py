@@ -16,10 +16,10 @@ from barnabas.raft.opening import open_replica
 from barnabas.raft.replica_log import DIRECTORY, MetadataLog
 from barnabas.raft.snapshots import SnapshotFile, SnapshotWriter, file_name, write_checkpoint
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.voters import ReplicaKey
+from barnabas.raft.voters import ReplicaKey, VoterHistory, VoterSet
 from barnabas.sim.disk import SimDisk
 from barnabas.sim.world import World
-from barnabas.types import Uuid
+from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_response import VoteResponse
 from barnabas.wire.schema import Message
@@ -138,6 +138,34 @@ def test_a_new_leader_tells_no_high_watermark_before_it_knows_one(synced: bool) 
     assert [a.high_watermark for a in waiting if isinstance(a, messages.FetchResponse)] == (
         [known] if synced else []
     )
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_no_leader_is_named_without_saying_where_it_is(known: bool) -> None:
+    """A replica of Apache Kafka that does not know it either ends at such an answer."""
+    script = Script()
+    script.run("> voters 1 2 3 observers 4\n> saved 4 5 leader 1\n> start 4\n")
+    node = script.nodes[4]
+    assert node.machine is not None
+    if not known:
+        node.machine.history = VoterHistory(VoterSet.of())
+    told = (1, Endpoint("n1", 1)) if known else (-1, None)
+    position = OffsetAndEpoch(0, 0)
+    asked: list[messages.Request] = [
+        messages.VoteRequest(5, key(2), None, OffsetAndEpoch(9, 4)),
+        messages.FetchRequest(5, key(2), 0, 0, 500, 1),
+        messages.SnapshotRequest(5, key(2), position, 0, 1),
+        messages.EndEpochRequest(4, 2, (), {}),
+        messages.BeginEpochRequest(4, 2, None, {}),
+        messages.UpdateVoterRequest(5, key(2), {}, (0, 1)),
+    ]
+    for request in asked:
+        answers: list[messages.Response] = []
+        node.tickets[999] = answers.append
+        script._step(node, on.Asked(999, request))
+        (answer,) = answers
+        assert not isinstance(answer, messages.FeaturesResponse)
+        assert (answer.leader_id, answer.leader_endpoint) == told, request
 
 
 def test_a_log_that_contradicts_an_installed_snapshot_is_dropped() -> None:
