@@ -15,7 +15,7 @@ from barnabas.raft import events as on
 from barnabas.raft import membership
 from barnabas.raft.batches import ControlRecord
 from barnabas.raft.board import Board, Parked
-from barnabas.raft.log_shape import Fit
+from barnabas.raft.log_shape import Fit, Verdict
 from barnabas.raft.messages import (
     BeginEpochRequest,
     BeginEpochResponse,
@@ -31,6 +31,7 @@ from barnabas.raft.messages import (
     SnapshotResponse,
 )
 from barnabas.raft.outbox import Pending
+from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.states import Candidate, Leader, Resigned
 from barnabas.record.builder import ControlType
 from barnabas.wire.errors import ErrorCode
@@ -254,6 +255,8 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
         m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST))
         return
     verdict = m.log.check(request.offset, request.last_epoch)
+    if request.offset == 0 and request.replica.id >= 0:
+        verdict = _for_a_beginner(m.log.latest_snapshot) or verdict
     if verdict.fit is Fit.VALID:
         _answer_valid(m, state, ticket, request)
         return
@@ -263,6 +266,12 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
         m.reply(ticket, _answer(m, state)._replace(diverging=verdict.at))
     else:
         m.reply(ticket, _answer(m, state)._replace(snapshot=verdict.at))
+
+
+def _for_a_beginner(latest: OffsetAndEpoch | None) -> Verdict | None:
+    """A replica that has nothing has a snapshot sooner than the whole log. The one at offset 0, which names
+    the first voters, is nobody's but its own directory's."""
+    return Verdict(Fit.SNAPSHOT, latest) if latest is not None and latest.offset > 0 else None
 
 
 def _answer(m: Machine, state: Leader, records: bytes | ReadLog = b"") -> FetchResponse:

@@ -118,6 +118,22 @@ def test_a_silent_host_keeps_no_leader_busy() -> None:
     assert ticks < 300
 
 
+def test_who_has_nothing_gets_the_snapshot_though_the_log_goes_back_to_its_beginning() -> None:
+    quorum = Quorum(voters=3, observers=1, bytes_between_snapshots=1_500)
+    for node in (1, 2, 3):
+        quorum.nodes[node].start()
+    for number in range(40):
+        quorum.commit(b"%90d" % number)
+    leader, beginner = quorum.elect(), quorum.nodes[4]
+    log = leader.replica.machine.log if leader.replica else None
+    assert log is not None and log.start_offset == 0 and log.latest_snapshot is not None
+    beginner.start()
+    quorum.settle()
+    assert beginner.installed == 1 and beginner.replica is not None
+    assert beginner.replica.machine.log.start_offset > 0
+    assert beginner.journal.values == leader.journal.values
+
+
 def test_a_fault_of_the_state_machine_stops_no_timers() -> None:
     quorum = Quorum()
     quorum.start()
