@@ -5,13 +5,13 @@ Form of the lines: `barnabas.config.definition`.
 
 KEYS = """
 group.coordinator.rebalance.protocols | list | classic,consumer,streams | nonempty list of consumer/classic/share/streams | read-only | medium
-    The group protocols on offer.
+    The group protocols on offer; classic must be among them, and is the only one here so far.
 group.coordinator.threads | int | 4 | 1.. | read-only | high
     Accepted for Kafka's sake: coordinators share the node's one thread here.
 group.coordinator.background.threads | int | 2 | 1.. | read-only | high
     Accepted for Kafka's sake: assignment runs on the node's one thread here.
 group.coordinator.append.linger.ms | int | -1 | -1.. | read-only | medium
-    How long a coordinator gathers records; -1 lets it choose.
+    Accepted for Kafka's sake: a coordinator writes at the end of each turn what was decided in it.
 offsets.commit.timeout.ms | int | 5000 | 1.. | read-only | high
     How long a commit may wait for its replicas.
 offsets.load.buffer.size | int | 5242880 | 1.. | read-only | high
@@ -27,7 +27,7 @@ offsets.topic.segment.bytes | int | 104857600 | 1.. | read-only | high
 offsets.topic.compression.codec | int | 0 | any | read-only | high
     Codec with which coordinators write to the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 group.coordinator.cached.buffer.max.bytes | int | 1048588 | 524288.. | cluster-wide | medium
-    The largest buffer that a coordinator keeps for its next write.
+    Accepted for Kafka's sake: coordinators keep no buffers.
 offset.metadata.max.bytes | int | 4096 | any | read-only | high
     How long the note of a committed offset may be.
 offsets.retention.minutes | int | 10080 | 1.. | read-only | high

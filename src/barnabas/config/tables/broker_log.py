@@ -19,15 +19,15 @@ compression.zstd.level | int | 3 | -131072..22 | cluster-wide | medium
 default.replication.factor | int | 1 | any | read-only | medium
     Replicas of a topic created without a number.
 log.cleaner.threads | int | 1 | 0.. | cluster-wide | medium
-    Logs that may be compacted at the same time.
+    Accepted for Kafka's sake: logs are compacted one at a time here.
 log.cleaner.io.max.bytes.per.second | double | 1.7976931348623157E308 | any | cluster-wide | medium
     How much compaction may read and write per second.
 log.cleaner.dedupe.buffer.size | long | 134217728 | any | cluster-wide | medium
     Memory for the table of keys of compaction.
 log.cleaner.io.buffer.size | int | 524288 | 0.. | cluster-wide | medium
-    Memory for reading and writing of compaction.
+    Accepted for Kafka's sake: compaction reads and writes with buffers of a fixed size.
 log.cleaner.io.buffer.load.factor | double | 0.9 | any | cluster-wide | medium
-    How full the table of keys may get.
+    Accepted for Kafka's sake: the memory for the table of keys counts as a whole.
 log.cleaner.backoff.ms | long | 15000 | 0.. | cluster-wide | medium
     How long compaction rests when there is nothing to do.
 log.cleaner.min.cleanable.ratio | double | 0.5 | 0..1 | cluster-wide | medium
@@ -89,7 +89,7 @@ log.flush.start.offset.checkpoint.interval.ms | int | 60000 | 0.. | read-only | 
 log.preallocate | boolean | false | any | cluster-wide | medium
     Whether a new segment takes its full size on disk at once.
 num.recovery.threads.per.data.dir | int | 2 | 1.. | cluster-wide | high
-    Logs of one directory that are recovered at the same time.
+    Accepted for Kafka's sake: logs are recovered one after the other.
 auto.create.topics.enable | boolean | true | any | read-only | high
     Whether a topic that somebody asks for is created.
 min.insync.replicas | int | 1 | 1.. | cluster-wide | high
@@ -105,7 +105,7 @@ create.topic.policy.class.name | class | null | any | read-only | low
 alter.config.policy.class.name | class | null | any | read-only | low
     Python class (module:Class) that a controller asks about changed configurations; see barnabas.policy.
 log.dir.failure.timeout.ms | long | 30000 | 1.. | read-only | low
-    A broker that cannot report a failed directory for this long stops.
+    Accepted for Kafka's sake: a broker that cannot report a failed directory goes on trying, and is fenced meanwhile.
 log.initial.task.delay.ms | long | 30000 | 0.. | read-only | low internal
     How long after the start the care of logs begins.
 """

@@ -5,35 +5,35 @@ Form of the lines: `barnabas.config.definition`.
 
 KEYS = """
 metrics.num.samples | int | 2 | 1.. | read-only | low
-    Samples that a metric keeps.
+    Accepted for Kafka's sake: metrics have windows of their own here.
 metrics.sample.window.ms | long | 30000 | 1.. | read-only | low
-    How long one sample of a metric is.
+    Accepted for Kafka's sake: metrics have windows of their own here.
 metric.reporters | list | org.apache.kafka.common.metrics.JmxReporter | list | cluster-wide | low
-    Plug-ins that metrics are given to; none are supported.
+    Accepted for Kafka's sake: plug-ins that metrics are given to; none are supported.
 metrics.recording.level | string | INFO | any | read-only | low
-    How detailed metrics are.
+    Accepted for Kafka's sake: all metrics are kept.
 kafka.metrics.reporters | list | "" | list | read-only | low
-    Older plug-ins for metrics; none are supported.
+    Accepted for Kafka's sake: older plug-ins for metrics; none are supported.
 kafka.metrics.polling.interval.secs | int | 10 | 1.. | read-only | low
-    How often older metrics plug-ins are called.
+    Accepted for Kafka's sake: there are no older plug-ins for metrics.
 telemetry.max.bytes | int | 1048576 | 1.. | read-only | low
-    The largest push of a client's metrics (KIP-714).
+    Accepted for Kafka's sake: clients are not asked for their metrics yet (KIP-714).
 quota.window.num | int | 11 | 1.. | read-only | low
-    Windows over which client quotas are measured.
+    Accepted for Kafka's sake: there are no client quotas yet.
 replication.quota.window.num | int | 11 | 1.. | read-only | low
-    Windows over which replication throttles are measured.
+    Accepted for Kafka's sake: a throttle's window is one second here.
 alter.log.dirs.replication.quota.window.num | int | 11 | 1.. | read-only | low
-    Windows over which moves between directories are measured.
+    Accepted for Kafka's sake: a throttle's window is one second here.
 controller.quota.window.num | int | 11 | 1.. | read-only | low
-    Windows over which the rate of changes is measured.
+    Accepted for Kafka's sake: there are no client quotas yet.
 quota.window.size.seconds | int | 1 | 1.. | read-only | low
-    How long one window of a client quota is.
+    Accepted for Kafka's sake: there are no client quotas yet.
 replication.quota.window.size.seconds | int | 1 | 1.. | read-only | low
-    How long one window of a replication throttle is.
+    Accepted for Kafka's sake: a throttle's window is one second here.
 alter.log.dirs.replication.quota.window.size.seconds | int | 1 | 1.. | read-only | low
-    How long one window of a move between directories is.
+    Accepted for Kafka's sake: a throttle's window is one second here.
 controller.quota.window.size.seconds | int | 1 | 1.. | read-only | low
-    How long one window of the rate of changes is.
+    Accepted for Kafka's sake: there are no client quotas yet.
 client.quota.callback.class | class | null | any | read-only | low
     Plug-in that decides client quotas; none are supported.
 """

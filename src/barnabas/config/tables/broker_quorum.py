@@ -5,9 +5,9 @@ Form of the lines: `barnabas.config.definition`.
 
 KEYS = """
 controller.performance.sample.period.ms | long | 60000 | 100.. | read-only | medium internal
-    Over how long the controller measures its own speed.
+    Accepted for Kafka's sake: the log tells of each turn that was slow.
 controller.performance.always.log.threshold.ms | long | 2000 | 0.. | read-only | medium internal
-    A controller event slower than this is always logged.
+    Accepted for Kafka's sake: the log tells of each turn that was slow.
 metadata.log.max.record.bytes.between.snapshots | long | 20971520 | 1.. | read-only | high
     A snapshot is written after this much new metadata.
 metadata.log.max.snapshot.interval.ms | long | 3600000 | 0.. | read-only | high
@@ -23,7 +23,7 @@ metadata.max.retention.bytes | long | 104857600 | any | read-only | high
 metadata.max.retention.ms | long | 604800000 | any | read-only | high
     Age at which old log and snapshots are deleted.
 metadata.max.idle.interval.ms | int | 500 | 0.. | read-only | low
-    A leader with nothing to write writes an empty record this often; 0 is never.
+    Accepted for Kafka's sake: a leader with nothing to write writes nothing.
 internal.metadata.log.segment.bytes | int | null | any | read-only | low internal
     As metadata.log.segment.bytes without its minimum; for tests.
 internal.metadata.max.batch.size.in.bytes | int | 8388608 | any | read-only | low internal

@@ -5,7 +5,7 @@ Form of the lines: `barnabas.config.definition`.
 
 KEYS = """
 num.replica.alter.log.dirs.threads | int | null | any | read-only | high
-    Threads that move replicas between directories.
+    Accepted for Kafka's sake: moves between directories are copied in slices beside other work.
 controlled.shutdown.enable | boolean | true | any | read-only | medium
     Whether a stopping broker first hands its leadership over.
 initial.broker.registration.timeout.ms | int | 60000 | any | read-only | medium
@@ -19,7 +19,7 @@ replica.lag.time.max.ms | long | 30000 | any | read-only | high
 replica.socket.timeout.ms | int | 30000 | any | read-only | high
     How long a follower waits for the answer to a fetch.
 replica.socket.receive.buffer.bytes | int | 65536 | any | read-only | high
-    Size of the receive buffer of a follower's connections.
+    Accepted for Kafka's sake: the system sizes a follower's receive buffers.
 replica.fetch.max.bytes | int | 1048576 | 0.. | read-only | medium
     How much a follower asks for per partition.
 replica.fetch.wait.max.ms | int | 500 | any | read-only | high

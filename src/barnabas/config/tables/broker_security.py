@@ -7,7 +7,7 @@ KEYS = """
 sasl.mechanism.controller.protocol | string | GSSAPI | any | read-only | high
     SASL mechanism for connections to controllers.
 connections.max.reauth.ms | long | 0 | any | read-only | medium
-    How long an authenticated session lasts before it must be renewed; 0 is for ever.
+    Accepted for Kafka's sake: there is no authentication yet.
 sasl.server.max.receive.size | int | 524288 | any | read-only | medium
     The largest message of a SASL exchange.
 security.providers | string | null | any | read-only | low

@@ -21,7 +21,7 @@ config.providers | list | "" | list | cluster-wide | low
 authorizer.class.name | string | "" | any | read-only | low
     Which authorizer decides who may do what; there is none, and any name is refused at the start.
 early.start.listeners | list | null | list | read-only | high
-    Listeners that open before authorization is ready.
+    Accepted for Kafka's sake: there is no authorization that a listener would wait for.
 broker.rack | string | null | any | read-only | medium
     Where this broker stands; replicas are spread over racks.
 max.incremental.fetch.session.cache.slots | int | 1000 | 0.. | read-only | medium
@@ -31,9 +31,9 @@ fetch.max.bytes | int | 57671680 | 1024.. | read-only | medium
 max.request.partition.size.limit | int | 2000 | 1.. | read-only | medium
     How many partitions one DescribeTopicPartitions answers about.
 unstable.api.versions.enable | boolean | false | any | read-only | high internal
-    Offers API versions that are still being made.
+    Accepted for Kafka's sake: no API version is offered that is still being made.
 unstable.feature.versions.enable | boolean | false | any | read-only | high internal
-    Allows feature levels that are still being made.
+    Accepted for Kafka's sake: no feature level is offered that is still being made.
 process.roles | list | required | nonempty list of broker/controller | read-only | high
     What this process is: a broker, a controller, or both.
 node.id | int | required | 0.. | read-only | high
@@ -41,7 +41,7 @@ node.id | int | required | 0.. | read-only | high
 controller.listener.names | list | required | nonempty list | read-only | high
     Names of the listeners on which controllers serve; the first is used to reach them.
 server.max.startup.time.ms | long | 9223372036854775807 | 0.. | read-only | medium internal
-    How long a start may take before it counts as failed.
+    Accepted for Kafka's sake: a start is given all the time that it takes.
 listeners | list | PLAINTEXT://:9092 | nonempty list | per-broker | high
     Where this process listens, as NAME://host:port entries.
 advertised.listeners | list | null | nonempty list | read-only | high
@@ -67,13 +67,13 @@ max.connection.creation.rate | int | 2147483647 | 0.. | cluster-wide | medium
 connections.max.idle.ms | long | 600000 | any | read-only | medium
     How long a connection may be silent before it is closed.
 connection.failed.authentication.delay.ms | int | 100 | 0.. | read-only | low
-    How long the answer to a failed authentication is held back.
+    Accepted for Kafka's sake: there is no authentication yet.
 queued.max.requests | int | 500 | 1.. | read-only | high
-    Requests that may wait before reading pauses.
+    Accepted for Kafka's sake: requests are served as they are read; one connection has 64 under way at most.
 queued.max.request.bytes | long | -1 | any | read-only | medium
-    Bytes of requests that may wait before reading pauses; -1 is no limit.
+    Accepted for Kafka's sake: requests do not wait in a queue here.
 num.network.threads | int | 3 | 1.. | cluster-wide | high
     Accepted for Kafka's sake: one thread serves all connections here.
 controller.socket.timeout.ms | int | 30000 | any | read-only | medium
-    How long the controller waits for an answer of a broker.
+    Accepted for Kafka's sake: what a broker asks the controller has time-outs of its own.
 """  # noqa: E501
