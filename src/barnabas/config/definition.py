@@ -20,7 +20,7 @@ from enum import IntEnum
 from math import isfinite, isnan
 from typing import NamedTuple, TypeAlias, cast
 
-from barnabas.config.allowed import Allowed, parse_allowed
+from barnabas.config.allowed import Allowed, ListOf, parse_allowed
 
 ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 
@@ -113,7 +113,10 @@ class ConfigKey(NamedTuple):
         stripped = text.strip()
         kind = self.type
         if kind is ConfigType.LIST:
-            return list(dict.fromkeys(part.strip() for part in stripped.split(",") if part.strip()))
+            parts = [part.strip() for part in stripped.split(",")] if stripped else []
+            if "" in parts and isinstance(self.allowed, ListOf):
+                raise self._refused(text, "nothing may be empty between its commas")
+            return list(dict.fromkeys(filter(None, parts)))
         if kind is ConfigType.BOOLEAN:
             lowered = stripped.lower()
             if lowered not in ("true", "false"):
@@ -121,6 +124,8 @@ class ConfigKey(NamedTuple):
             return lowered == "true"
         if kind is ConfigType.DOUBLE:
             try:
+                if "_" in stripped:  # Python's own way to write a number
+                    raise ValueError(stripped)
                 return float(stripped)
             except ValueError:
                 raise self._refused(text, "it must be a number") from None

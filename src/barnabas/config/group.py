@@ -7,6 +7,7 @@ those of quotas (KIP-546, KIP-612). Source: ``GroupConfig`` and ``QuotaConfig`` 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from barnabas.config.broker import BROKER
 from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
@@ -53,6 +54,14 @@ def check_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, str
             raise ConfigError(name, text, f"it must be at least {low}, the broker's minimum")
         if isinstance(value, int) and high is not None and value > high:
             raise ConfigError(name, text, f"it must be at most {high}, the broker's maximum")
+    _check_intervals(group_values(overrides, broker))
+
+
+def _check_intervals(values: Mapping[str, ConfigValue]) -> None:
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if cast(int, values[session]) <= cast(int, values[heartbeat]):
+            raise ConfigError(session, values[session], f"it must be greater than {heartbeat}")
 
 
 def _clamped(name: str, value: ConfigValue, broker: Mapping[str, str]) -> ConfigValue:

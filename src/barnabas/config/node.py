@@ -308,7 +308,13 @@ def _check_values(
     _check_at_most(values, "replica.fetch.wait.max.ms", "replica.lag.time.max.ms")
     _check_at_most(values, "replica.fetch.wait.max.ms", "replica.socket.timeout.ms")
     _check_at_most(values, "group.min.session.timeout.ms", "group.max.session.timeout.ms")
-    _check_at_most(values, "broker.heartbeat.interval.ms", "broker.session.timeout.ms")
+    if "broker" in _list(values, "process.roles") and "controller" in _list(
+        values, "process.roles"
+    ):
+        # The one is a broker's, the other a controller's: else what the file says of it holds for nobody.
+        _check_at_most(values, "broker.heartbeat.interval.ms", "broker.session.timeout.ms")
+    check_log_times(values)
+    _check_lists(values)
     codec = "offsets.topic.compression.codec"
     if not 0 <= _int(values, codec) <= 4:
         raise ConfigError(codec, values[codec], "it must be the number of a codec, 0 to 4")
@@ -316,6 +322,31 @@ def _check_values(
         raise ConfigError(
             "remote.log.storage.system.enable", "true", "this version has no remote tier"
         )
+
+
+def check_log_times(values: Mapping[str, ConfigValue]) -> None:
+    """What Kafka's table allows of logs, and its brokers do not. Raises :class:`ConfigError`."""
+    for key, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+        value = values[key]
+        if isinstance(value, int) and value < least:
+            raise ConfigError(key, value, f"it must be at least {least}")
+    keys = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+    key = next(name for name in keys if values[name] is not None)
+    if values[key] == 0:
+        raise ConfigError(key, 0, "it must be at least 1, or -1 for ever")
+
+
+def _check_lists(values: Mapping[str, ConfigValue]) -> None:
+    key = "group.coordinator.rebalance.protocols"
+    if "classic" not in _list(values, key):
+        raise ConfigError(key, ",".join(_list(values, key)), "classic must be among them")
+    key, every = "cordoned.log.dirs", "*"
+    cordoned = _list(values, key)
+    known = [every] if every in cordoned else _list(values, "log.dirs") or _list(values, "log.dir")
+    unknown = [path for path in cordoned if path not in known]
+    if unknown and "broker" in _list(values, "process.roles"):
+        wanted = "it must stand alone" if every in cordoned else "log.dirs must have all of them"
+        raise ConfigError(key, ",".join(cordoned), wanted)
 
 
 def _address_limits(values: Mapping[str, ConfigValue]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from barnabas.config.broker import BROKER as BROKER_KEYS
 from barnabas.config.broker import broker_id, broker_key, may_update, why_fixed
 from barnabas.config.client_metrics import (
     SUBSCRIPTION,
@@ -23,6 +24,7 @@ from barnabas.config.client_metrics import (
 from barnabas.config.definition import ConfigError, ConfigKey, ConfigType
 from barnabas.config.group import GROUP as GROUP_KEYS
 from barnabas.config.group import check_group_overrides
+from barnabas.config.node import check_log_times
 from barnabas.config.topic import TOPIC as TOPIC_KEYS
 from barnabas.config.topic import check_topic_overrides
 from barnabas.config.topic_names import check_topic_name
@@ -289,15 +291,17 @@ def _check_broker_values(name: str, values: Mapping[str, str]) -> None:
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs dynamically: {', '.join(told)}",
         )
-    for key, text in values.items():
-        definition = broker_key(key)
-        try:
+    typed = BROKER_KEYS.defaults()
+    try:
+        for key, text in values.items():
+            definition = broker_key(key)
             if key == STRATEGY:
                 _check_strategy(text)
             elif definition is not None:
-                definition.parse(text)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+                typed[key] = definition.parse(text)
+        check_log_times(typed)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
 def _check_subscription(values: Mapping[str, str]) -> None:

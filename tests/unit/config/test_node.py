@@ -145,6 +145,14 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"offsets.topic.compression.codec": "5"}, "it must be the number of a codec, 0 to 4"),
         ({"max.connections.per.ip.overrides": "10.0.0.1"}, "each entry must be address:number"),
         ({"max.connections.per.ip": "0"}, "max.connections.per.ip.overrides must say who may"),
+        ({"cordoned.log.dirs": "/nowhere"}, "log.dirs must have all of them"),
+        ({"cordoned.log.dirs": "*,/nowhere"}, "it must stand alone"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "classic must be among them"),
+        ({"log.roll.ms": "0"}, "log.roll.ms: 0 is not allowed; it must be at least 1"),
+        ({"log.roll.jitter.ms": "-1"}, "it must be at least 0"),
+        ({"log.retention.ms": "0"}, "it must be at least 1, or -1 for ever"),
+        ({"log.retention.hours": "0"}, "log.retention.hours: 0 is not allowed"),
+        ({"broker.heartbeat.interval.ms": "9001"}, "must not exceed broker.session.timeout.ms"),
         ({"num.partitions": "0"}, "num.partitions: '0' is not allowed; it must be at least 1"),
     ],
 )
@@ -153,6 +161,16 @@ def test_what_is_refused(change: dict[str, str | None], sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         NodeConfig.from_properties(properties)
     assert sentence in str(caught.value)
+
+
+def test_a_brokers_file_need_not_know_what_session_the_controllers_give() -> None:
+    broker = COMBINED | {
+        "node.id": "3",
+        "process.roles": "broker",
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "broker.heartbeat.interval.ms": "10000",
+    }
+    assert NodeConfig.from_properties(broker).broker.heartbeat_interval_ms == 10_000
 
 
 def test_a_broker_may_not_be_a_voter() -> None:

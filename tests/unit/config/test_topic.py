@@ -83,6 +83,16 @@ def test_a_groups_value_is_kept_within_the_brokers_bounds() -> None:
         check_group_overrides({"no.such": "1"}, {})
 
 
+def test_a_group_hears_of_a_member_before_it_gives_it_up() -> None:
+    near = {
+        "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.session.timeout.ms": "6000",
+    }
+    check_group_overrides({"consumer.heartbeat.interval.ms": "5999"}, near)
+    with pytest.raises(ConfigError, match=r"greater than consumer\.heartbeat\.interval\.ms"):
+        check_group_overrides({"consumer.heartbeat.interval.ms": "6000"}, near)
+
+
 def test_standby_replicas_are_bounded_by_a_key_of_another_name() -> None:
     with pytest.raises(ConfigError, match="at most 2"):
         check_group_overrides({"streams.num.standby.replicas": "3"}, {})

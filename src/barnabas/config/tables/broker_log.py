@@ -105,7 +105,7 @@ create.topic.policy.class.name | class | null | any | read-only | low
 alter.config.policy.class.name | class | null | any | read-only | low
     Python class (module:Class) that a controller asks about changed configurations; see barnabas.policy.
 log.dir.failure.timeout.ms | long | 30000 | 1.. | read-only | low
-    Accepted for Kafka's sake: a broker that cannot report a failed directory goes on trying, and is fenced meanwhile.
+    Accepted for Kafka's sake: a broker that cannot report a failed directory goes on trying.
 log.initial.task.delay.ms | long | 30000 | 0.. | read-only | low internal
     How long after the start the care of logs begins.
 """
