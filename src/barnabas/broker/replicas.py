@@ -263,6 +263,9 @@ class ReplicaTable:
         """Be what the metadata say of this broker's replica."""
         state = topic.partition(index)
         partition = self.by_id.get((topic.id, index))
+        if partition is not None and partition.log is None and _may_begin_anew(self, state):
+            self._remove(partition)
+            partition = None
         if partition is None:
             partition = self._create(topic, state)
         elif state.directory_of(self.node_id) == DIRECTORY_UNASSIGNED:
@@ -333,11 +336,13 @@ class ReplicaTable:
             self.logs.delete(name, is_stray=known.log_end_offset > 0)
         directory = state.directory_of(self.node_id)
         if directory == DIRECTORY_LOST:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{name} was in a log directory that could not be read and is not there any more:"
-                " start with that directory, or reassign the replica",
-            )
+            if not _may_begin_anew(self, state):
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{name} was in a log directory that could not be read, and is not here: start with"
+                    " that directory, or reassign the replica",
+                )
+            directory = DIRECTORY_UNASSIGNED
         copy = self.logs.futures.logs.get(name)
         if copy is not None and copy.topic_id != topic_id:
             self.logs.futures.drop(name)
@@ -482,11 +487,25 @@ def _is_mine(table: ReplicaTable, name: TopicPartition) -> bool:
 def _may_be_away(table: ReplicaTable, topic_id: Uuid, state: PartitionState) -> bool:
     """Whether a replica of which the metadata do not know the directory may be in one that cannot be read:
     its broker died before it had said where it had put it. The controller is told then (as of
-    DIRECTORY_LOST, KIP-858), or it would believe in a replica that is not here."""
+    DIRECTORY_LOST, KIP-858), or it would believe in a replica that is not here. One that nobody relies on
+    is made anew."""
     if not table.logs.any_offline or table.image.metadata_version < DIRECTORIES_SINCE:
         return False
     is_unknown = state.directory_of(table.node_id) in _UNKNOWN
-    return is_unknown and (topic_id, state.partition) in (table._not_found or ())
+    is_of_before = (topic_id, state.partition) in (table._not_found or ())
+    return is_unknown and is_of_before and _is_relied_on(table, state)
+
+
+def _may_begin_anew(table: ReplicaTable, state: PartitionState) -> bool:
+    """Whether a lost replica may begin anew, empty: every directory is here and it is in none, and nobody
+    would take it for what it was."""
+    is_lost = state.directory_of(table.node_id) == DIRECTORY_LOST
+    return is_lost and not table.logs.any_offline and not _is_relied_on(table, state)
+
+
+def _is_relied_on(table: ReplicaTable, state: PartitionState) -> bool:
+    """Whether this broker's replica leads, or could be elected for what it has."""
+    return table.node_id in (state.leader, *state.isr, *state.elr, *state.last_known_elr)
 
 
 def _make_log(

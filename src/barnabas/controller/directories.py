@@ -103,7 +103,7 @@ def _why(code: ErrorCode, broker: int) -> str:
 
 def _is_made_anew(broker: BrokerRegistration, topic: Topic, index: int, to: Uuid) -> bool:
     """Nothing can have been moved out of a directory that is not there: the log was made anew, empty. But
-    what was lost and is told to be somewhere was found again: its broker makes no such replica anew."""
+    what was lost and is told to be somewhere was found again, or nobody relied on it."""
     former = topic.directories[index][topic.replicas[index].index(broker.id)]
     gone = former != DIRECTORY_LOST and not broker.has_directory(former)
     return gone and broker.has_directory(to)

@@ -163,6 +163,23 @@ def test_a_replica_of_unknown_directory_is_not_made_anew_beside_one_that_cannot_
     cluster.until(lambda: set(state(cluster, index).isr) == {2, 3})
 
 
+def test_a_replica_that_nobody_relies_on_begins_anew_where_nobody_knows_its_directory() -> None:
+    """A directory is away, and the replica may be there; but it was not in sync (seed 200412)."""
+    cluster = Cluster(3, directories=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DirectoryAssignments, "submit", lambda *_: None)
+        cluster.create_topic("t", partitions=6, replication=3)
+        index = next(i for i in range(6) if home(cluster, 3, i) == "/data2")
+        stop(cluster, 3)
+    disk = cluster.sim.nodes[3].machine.disk
+    disk.fail_call(1, for_good=True, prefix="/data2")
+    assert code(cluster.produce([b"acknowledged"], index=index).error_code) == "NONE"
+    start(cluster, 3)
+    cluster.until(lambda: cluster.partition(3, index=index).log is not None)
+    cluster.until(lambda: 3 in state(cluster, index).isr)
+    assert home(cluster, 3, index) == "/data"
+
+
 @pytest.mark.parametrize("is_away", [True, False])
 def test_a_clean_end_is_not_claimed_while_a_directory_is_away(is_away: bool) -> None:
     """A replica whose directory the controller was not told is made anew: it must not be eligible then."""
