@@ -179,10 +179,8 @@ class Applier:
         is_tail = log.is_tail(at)
         found = committed_batches(data, at, self.committed_offset, check_crc=not is_tail)
         if found.end_offset == self.applied_offset:
-            raise AssertionError(
-                f"the log has nothing between {found.end_offset} and the high watermark"
-                f" {self.committed_offset}"
-            )
+            why = f"nothing is there between {at} and the high watermark {self.committed_offset}"
+            raise AssertionError(why) if is_tail else CorruptBatchError(0, why)
         batches, timestamp = found.batches, self.applied_timestamp
         work = None
         if batches:

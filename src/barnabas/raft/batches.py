@@ -202,6 +202,8 @@ def committed_batches(
             break
         if check_crc and crc32c(view[position + CRC_FROM : end]) != crc:
             raise CorruptBatchError(position, "CRC does not match")
+        if check_crc and not base <= from_offset < next_offset:  # no CRC covers the base offset
+            raise CorruptBatchError(position, f"offset {from_offset} is not where it was")
         if next_offset > from_offset:
             if not attributes & CONTROL:
                 start = position + HEADER_SIZE

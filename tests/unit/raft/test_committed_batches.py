@@ -73,6 +73,24 @@ class Values:
     def on_leader_change(self, *_: int) -> None: ...
 
 
+@pytest.mark.parametrize("at", range(12))
+def test_offsets_and_lengths_that_rotted_behind_a_running_node_are_damage(at: int) -> None:
+    """No CRC covers them (seed 200393)."""
+    first, data = (bytearray(data_batch([b"sound"], offset, 1, WALL_MS)) for offset in (0, 1))
+    data[at] ^= 1
+    machine, errors = Values(), list[Exception]()
+    log: Any = Bytes(bytes(first + data), False)
+    applier = Applier(log, cast(StateMachine, machine), 1, 0, lambda _: None, errors.append)
+    applier.on_commit(2)
+    for _ in range(
+        2
+    ):  # a batch that seems to end behind the high watermark is left for the next slice
+        log.data = log.data[len(first) * applier.applied_offset :]
+        applier.run()
+    assert len(machine.values) <= 1 and applier.applied_offset <= 1
+    assert {type(error) for error in errors} == {CorruptBatchError}
+
+
 @pytest.mark.parametrize("is_tail", [False, True])
 def test_what_rotted_behind_a_running_node_is_not_applied(is_tail: bool) -> None:
     data = bytearray(data_batch([b"sound"], 0, 1, WALL_MS))
