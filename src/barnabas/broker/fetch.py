@@ -386,6 +386,8 @@ class FetchService:
                 left -= sent
                 if throttle is not None and throttle.counts_as_sent(partition):
                     throttled += sent
+                if fetch.min_bytes > 1 and log.is_behind(watched.fetch_offset, data.high_watermark):
+                    round.urgent = True  # what is missing stands in another file: no wait brings it
             elif data.diverging_epoch is not NO_DIVERGENCE:
                 round.urgent = True
             answers.append((watched, data))

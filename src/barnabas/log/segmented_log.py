@@ -138,6 +138,12 @@ class SegmentedLog:
             segment.check_read(start, data, bound, self.epoch_from)
         return ReadResult(data, start, segment.base_offset)
 
+    def is_behind(self, offset: int, end: int) -> bool:
+        """Whether a reader at `offset` comes to the end of a segment before it comes to `end`: one answer
+        never has bytes of two."""
+        at = bisect_right(self.bases, offset)
+        return at < len(self.bases) and self.bases[at] <= end
+
     def read_job(
         self, offset: int, max_bytes: int, *, up_to: int | None = None, at_least_one: bool = True
     ) -> Callable[[], Buffer]:

@@ -179,6 +179,18 @@ class TestFetch:
         assert 400 <= shared.world.now_ms - began < 450
         assert not empty.responses[0].partitions[0].records
 
+    def test_it_does_not_wait_at_the_end_of_a_full_segment(self, shared: Cluster) -> None:
+        name = topic(shared, "segments", internal_segment_bytes="1200")
+        for _ in range(3):
+            shared.produce([b"x" * 500], topic=name)
+        began, waits = shared.world.now_ms, 400
+        for offset, expected, wait_ms in ((0, 2, 0), (1, 1, 0), (2, 1, waits)):
+            request = shared.fetch_request(offset, topic=name, max_wait_ms=waits, min_bytes=100_000)
+            answer = shared.ask(request).responses[0].partitions[0]
+            assert len(values_of(answer)) == expected
+            took, began = shared.world.now_ms - began, shared.world.now_ms
+            assert wait_ms <= took < wait_ms + 100
+
     def test_it_waits_for_as_many_bytes_as_asked(self, shared: Cluster) -> None:
         name = topic(shared, "min-bytes")
         request = shared.fetch_request(0, topic=name, max_wait_ms=5000, min_bytes=1200)
