@@ -380,8 +380,7 @@ class FetchService:
                 if not has_more(session, watched):
                     session.dirty.pop(watched, None)
                 continue
-            if data.records:
-                sent = len(data.records)
+            if sent := len(data.records or ()):
                 size += sent
                 left -= sent
                 if throttle is not None and throttle.counts_as_sent(partition):

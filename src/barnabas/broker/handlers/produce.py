@@ -8,7 +8,8 @@ NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the append
 NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards. A request for more than a hundred
 partitions is followed a part per turn of the loop, and the requests behind it on its connection wait.
 
-Version notes: 7 knows zstd (KIP-110), 8 names bad records, 10 the new leader (KIP-951), 13 topics by id instead of by name.
+Version notes: 7 knows zstd (KIP-110), 8 names bad records, 10 the new leader (KIP-951), 13 topics by id
+instead of by name.
 """
 
 from __future__ import annotations
