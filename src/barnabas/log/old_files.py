@@ -14,8 +14,8 @@ from barnabas.log.directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory
 from barnabas.log.partition_log import PartitionLog
 from barnabas.ports import Ports
 
-NAME_MAX = 215
-"""Of the plain name: with what follows it stays within the 255 bytes that a file system allows."""
+NAME_MAX = 255
+"""Bytes that a file system allows a name."""
 
 
 class _Old(NamedTuple):
@@ -43,8 +43,10 @@ class OldFiles:
     ) -> str:
         """Close `log`, whose name is free then; where its files stand from now on. Raises ``OSError``."""
         log.close(clean=False)
-        name = f"{str(log.partition)[:NAME_MAX]}.{self.unique()}{suffix}"
-        target = f"{directory.path}/{name}"
+        topic, number = log.partition
+        rest = f"-{number}.{self.unique()}{suffix}"
+        # Where it is too long the topic's end goes: Kafka does not start where the number is missing.
+        target = f"{directory.path}/{topic[: NAME_MAX - len(rest)]}{rest}"
         self._ports.disk.rename(log.directory, target)
         return target
 
