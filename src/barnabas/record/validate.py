@@ -14,17 +14,17 @@ from barnabas.record.batch import (
     CODEC_MASK,
     CRC_AT,
     HEADER_SIZE,
+    LENGTH_MIN,
     LENGTH_PREFIX,
     LOG_APPEND_TIME,
+    MAGIC,
     MAX_TIMESTAMP_AT,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
     BatchView,
     CorruptBatchError,
-    UnsupportedMagicError,
     check_crc,
-    check_shape,
     read_header,
     seal,
     write_header,
@@ -87,6 +87,10 @@ def validate(records: memoryview, rules: Rules, wall_ms: int) -> Validated:
     """One batch of a client. Raises :class:`InvalidRecordsError`, :class:`KafkaError`."""
     header = _one_batch(records)
     _check_size(header, rules)
+    try:
+        check_crc(header, records)
+    except CorruptBatchError as error:
+        raise InvalidRecordsError(ErrorCode.CORRUPT_MESSAGE, error.why) from error
     _check_header(header)
     codec = _target_codec(rules, header)
     if codec != header.codec:
@@ -112,23 +116,32 @@ def _check_size(header: BatchHeader, rules: Rules) -> None:
 
 
 def _one_batch(records: memoryview) -> BatchHeader:
+    """Its header, where it is one whole batch of format 2. What only seems damaged must not be called that:
+    clients send it again until their time-out."""
     if len(records) < HEADER_SIZE:
         raise InvalidRecordsError(
-            ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are no record batch"
+            ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no record batch"
         )
     header = read_header(records)
-    try:
-        check_shape(header)
-        if header.size > len(records):
-            raise CorruptBatchError(0, f"it claims {header.size} bytes of {len(records)}")
-        check_crc(header, records)
-    except UnsupportedMagicError as error:
-        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error.why) from error
-    except CorruptBatchError as error:
-        raise InvalidRecordsError(ErrorCode.CORRUPT_MESSAGE, error.why) from error
+    if header.length < LENGTH_MIN or not 0 <= header.magic <= MAGIC:
+        raise InvalidRecordsError(
+            ErrorCode.CORRUPT_MESSAGE, f"length {header.length} or format {header.magic} is none"
+        )
+    if header.magic != MAGIC:
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD, f"format {header.magic} is not supported"
+        )
+    if header.size > len(records):
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD, f"a batch claims {header.size} bytes of {len(records)}"
+        )
     if header.size != len(records):
         raise InvalidRecordsError(
             ErrorCode.INVALID_RECORD, "more than one batch for one partition in a request"
+        )
+    if header.base_offset != 0:
+        raise InvalidRecordsError(
+            ErrorCode.INVALID_RECORD, f"a new batch begins at offset 0, not {header.base_offset}"
         )
     return header
 
@@ -136,15 +149,11 @@ def _one_batch(records: memoryview) -> BatchHeader:
 def _check_header(header: BatchHeader) -> None:
     if header.is_control:
         raise InvalidRecordsError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-    if header.base_offset != 0:
-        raise InvalidRecordsError(
-            ErrorCode.INVALID_RECORD, f"a new batch begins at offset 0, not {header.base_offset}"
-        )
     if header.attributes & ~KNOWN_ATTRIBUTES:
         raise InvalidRecordsError(
             ErrorCode.INVALID_RECORD, f"attributes {header.attributes:#x} are not a client's to set"
         )
-    if header.record_count != header.last_offset_delta + 1 or header.record_count == 0:
+    if header.record_count != header.last_offset_delta + 1 or header.record_count <= 0:
         raise InvalidRecordsError(
             ErrorCode.INVALID_RECORD,
             f"{header.record_count} records do not fit a last offset delta of {header.last_offset_delta}",

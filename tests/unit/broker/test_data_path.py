@@ -100,7 +100,7 @@ class TestProduce:
         )
         batch[16] = 1
         old = shared.produce([], topic=name, batch=bytes(batch))
-        assert code(old.error_code) == "UNSUPPORTED_FOR_MESSAGE_FORMAT"
+        assert code(old.error_code) == "INVALID_RECORD"
         assert code(shared.produce([b"x" * 300], topic=name).error_code) == "MESSAGE_TOO_LARGE"
         assert shared.partition(1, name).high_watermark == 0
 

@@ -52,17 +52,17 @@ def test_a_good_batch_passes_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (b"", ErrorCode.CORRUPT_MESSAGE),
-        (batch()[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (b"", ErrorCode.INVALID_RECORD),
+        (batch()[:-1], ErrorCode.INVALID_RECORD),
         (patched(60, b"\x05", sealed=False), ErrorCode.CORRUPT_MESSAGE),
-        (patched(16, b"\x01"), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+        (patched(16, b"\x01"), ErrorCode.INVALID_RECORD),
         (patched(16, b"\x07"), ErrorCode.CORRUPT_MESSAGE),
         (batch() + batch(), ErrorCode.INVALID_RECORD),
         (batch(base_offset=4), ErrorCode.INVALID_RECORD),
         (patched(57, b"\0\0\0\x09"), ErrorCode.INVALID_RECORD),
         (patched(57, b"\0\0\0\0"), ErrorCode.INVALID_RECORD),
-        (patched(57, b"\xff\xff\xff\xff"), ErrorCode.CORRUPT_MESSAGE),
-        (patched(23, b"\xff\xff\xff\xfe"), ErrorCode.CORRUPT_MESSAGE),
+        (patched(57, b"\xff\xff\xff\xff"), ErrorCode.INVALID_RECORD),
+        (patched(23, b"\xff\xff\xff\xfe"), ErrorCode.INVALID_RECORD),
         (patched(21, b"\x00\x20"), ErrorCode.INVALID_RECORD),
         (patched(21, b"\x00\x40"), ErrorCode.INVALID_RECORD),
         (patched(21, b"\x00\x06"), ErrorCode.INVALID_RECORD),
@@ -71,7 +71,7 @@ def test_a_good_batch_passes_as_it_is() -> None:
         (batch(transactional=True), ErrorCode.INVALID_RECORD),
         (batch(timestamp_ms=NOW + 10_000_000_000), None),
         (b"\xff" * 100, ErrorCode.CORRUPT_MESSAGE),
-        (bytes(100), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+        (bytes(100), ErrorCode.CORRUPT_MESSAGE),
     ],
 )
 def test_what_is_wrong_has_its_code(data: bytes, code: ErrorCode | None) -> None:
@@ -94,6 +94,8 @@ def test_a_batch_that_is_too_large() -> None:
     packed = build_batch([(None, b"x" * 20_000)], timestamp_ms=NOW, codec=Codec.ZSTD)
     plain = RULES._replace(compression_type="uncompressed")
     assert refused(packed, plain).code == ErrorCode.MESSAGE_TOO_LARGE
+    damaged = data[:-1] + b"y"
+    assert refused(damaged).code == ErrorCode.MESSAGE_TOO_LARGE, "its CRC is not looked at"
 
 
 def test_compacted_topics_name_each_record_without_a_key() -> None:

@@ -22,7 +22,7 @@ from barnabas.broker.auto_topics import INTERNAL_TOPICS
 from barnabas.broker.leaders import LEADERSHIP, add_produce_leaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.produce import NO_LEADER, ProduceWait
-from barnabas.record.batch import TRANSACTIONAL, CorruptBatchError, UnsupportedMagicError
+from barnabas.record.batch import TRANSACTIONAL
 from barnabas.record.compression import Codec
 from barnabas.record.validate import InvalidRecordsError
 from barnabas.types import Records, Uuid
@@ -166,8 +166,6 @@ def _append_all(
             except KafkaError as error:
                 answer = _refused(data.index, error)
                 refused = refused or error.code in LEADERSHIP
-            except CorruptBatchError as error:
-                answer = _refused(data.index, _corrupt(error))
             else:
                 done = partition.high_watermark if acks == -1 else partition.written_end
                 if acks and done < reached:
@@ -259,12 +257,6 @@ def _refused(index: int, error: KafkaError) -> PartitionProduceResponse:
         error_message=error.message or None,
         current_leader=NO_LEADER,
     )
-
-
-def _corrupt(error: CorruptBatchError) -> KafkaError:
-    if isinstance(error, UnsupportedMagicError):
-        return KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, str(error))
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
 
 
 def _check_unanswered(responses: Iterable[TopicProduceResponse]) -> None:
