@@ -166,11 +166,16 @@ class LogDirectories:
             known_bases=directory.segments_at_close.get(partition, ()),
             topic_id=topic_id,
         )
-        log = opened.log
+        log, start = opened.log, directory.log_starts.get(partition, 0)
+        beginning = ""
+        if start > log.log_end_offset:
+            # All that it has was deleted, and consumers stand where it began: it goes on there.
+            beginning = f"it ends at {log.log_end_offset} and began at {start}"
+            log.truncate_fully_and_start_at(start)
         log.move_high_watermark(directory.high_watermarks.get(partition, 0))
         if topic_id is None and log.log_end_offset > 0:
             directory.on_lost_topic_id(str(partition))
-        fault = opened.fault
+        fault = opened.fault or beginning
         if directory.was_clean:
             closed_at = directory.recovery_points.get(partition, 0)
             if log.log_end_offset < closed_at:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from crc32c import crc32c
 
-from barnabas.log import mending, segments_at_close
+from barnabas.log import checkpoints, mending, segments_at_close
 from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import DELETED, LOG
@@ -225,3 +225,33 @@ def test_a_file_that_gets_shorter_under_a_running_process_is_told(
             offset = batch.header.next_offset
     assert error.value.path == segment.path
     assert segment.base_offset <= offset < 30 and (left == 0) == (offset == segment.base_offset)
+
+
+@pytest.mark.parametrize("ending", ["power", "stop"])
+def test_a_log_that_ends_before_its_start_goes_on_there(ending: str) -> None:
+    """Consumers stand there, for its last records were deleted: their offsets come to no others."""
+    world = DirectoriesWorld()
+    log = world.logs.create(T0, TOPIC_ID, world.logs.directories[0].directory_id)
+    fill(log, 8)
+    log.flush()
+    world.logs.checkpoint(checkpoints.RECOVERY_POINT)
+    fill(log, 2)
+    log.move_high_watermark(10)
+    log.advance_log_start(10)
+    world.logs.checkpoint(checkpoints.LOG_START)
+    world.run_ms(100)
+    if ending == "power":
+        world.kill(power_loss=True)
+    else:
+        world.stop()
+        world.disk.file(log.active.path).truncate(0)
+    for _ in range(2):
+        world.start()
+        log = world.logs.logs[T0]
+        assert (log.log_start_offset, log.log_end_offset) == (10, 10)
+        assert log.high_watermark == 10 and world.logs.previous_broker_epoch == -1
+        world.kill()
+    world.start()
+    log = world.logs.logs[T0]
+    fill(log, 1)
+    assert (log.log_end_offset, log.epochs.entries()) == (11, [(1, 10)])
