@@ -24,6 +24,8 @@ class SparseIndex:
 
     __slots__ = ("_count", "_files", "_last", "_pending", "_table", "path")
     FORMAT: ClassVar[Struct]
+    RESERVED: ClassVar[int] = 0
+    """Entries that come when the segment is full."""
 
     def __init__(self, files: OpenFiles, path: str) -> None:
         self._files = files
@@ -69,6 +71,13 @@ class SparseIndex:
         if self._count < 0:
             self._open()
         return self._count * self.FORMAT.size
+
+    def is_full(self, bytes_max: int, coming: int = 0) -> bool:
+        """Whether ``segment.index.bytes`` has no room for another entry behind those `coming` and the last
+        ones of all: Apache Kafka does not start where the index of a log's last segment is larger."""
+        if self._count < 0:
+            self._open()
+        return self._count + coming >= bytes_max // self.FORMAT.size - self.RESERVED
 
     def _open(self) -> None:
         """Learn the number of entries and the last one. A file preallocated by Kafka ends in zeros."""
@@ -215,6 +224,7 @@ class TimeIndex(SparseIndex):
 
     __slots__ = ()
     FORMAT = Struct(">qi")
+    RESERVED = 1
 
     def offset_below(self, timestamp: int) -> int:
         """Relative offset from which to look for the first record at or after `timestamp`."""

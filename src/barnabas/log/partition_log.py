@@ -252,7 +252,8 @@ class PartitionLog(SegmentedLog):
                     )
                 if first < 0:
                     first = header.base_offset
-                if self._is_full(header, size, position - start, header.max_timestamp):
+                pending, stamp = position - start, header.max_timestamp
+                if self._is_full(header, size, pending, stamp, len(headers)):
                     run, headers = headers, []
                     self._append_run(view[start:position], run)
                     start = position
@@ -308,17 +309,22 @@ class PartitionLog(SegmentedLog):
             transactions.append_aborted(self.files, path, done, stable)
             self.names.happened()  # perhaps the first of its segment
 
-    def _is_full(self, header: BatchHeader, size: int, pending: int, wall_ms: int) -> bool:
-        """Whether the batch needs a new segment, where `pending` bytes are to be written before it."""
+    def _is_full(
+        self, header: BatchHeader, size: int, pending: int, wall_ms: int, batches: int = 0
+    ) -> bool:
+        """Whether the batch needs a new segment, where `pending` bytes of `batches` are to be written before
+        it."""
         segment, config = self.segments[-1], self.config
         filled = segment.size + pending
+        # Index entries of what is pending, at most.
+        coming = min(batches, pending // (config.index_interval_bytes + 1) + 1) if batches else 0
         # An empty one, too: what a leader's compaction left may begin far behind it.
         if header.base_offset + header.last_offset_delta - segment.base_offset > RELATIVE_MAX:
             return True
         return filled > 0 and (
             filled + size > config.segment_bytes
-            or segment.index.size() >= config.segment_index_bytes
-            or segment.time_index.size() >= config.segment_index_bytes
+            or segment.index.is_full(config.segment_index_bytes, coming)
+            or segment.time_index.is_full(config.segment_index_bytes, coming)
             or self._is_old(segment, header.max_timestamp, wall_ms)
         )
 

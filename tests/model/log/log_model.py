@@ -43,7 +43,7 @@ class LogModel:
         self.config = LogConfig(
             segment_bytes=self.rng.choice([600, 1500, 4000]),
             index_interval_bytes=self.rng.choice([0, 100, 400]),
-            segment_index_bytes=self.rng.choice([24, 1 << 20]),
+            segment_index_bytes=self.rng.choice([36, 1 << 20]),
             retention_bytes=self.rng.choice([-1, 1000]),
             cleanup_policy=("delete",),
             preallocate=self.rng.random() < 0.3,

@@ -51,6 +51,27 @@ def test_a_segment_is_full_by_its_index() -> None:
     assert all(segment.index.size() <= 40 for segment in log.segments)
 
 
+@pytest.mark.parametrize("interval", [0, 150])
+@pytest.mark.parametrize("run", [1, 40])
+def test_no_index_gets_larger_than_kafka_opens(run: int, interval: int) -> None:
+    """The last entry of a time index comes when its segment is full, and followers write many batches
+    at once: Kafka cuts a last segment's indexes to their room, and ends where they have more."""
+    config = replace(CONFIG, segment_index_bytes=100, index_interval_bytes=interval)
+    leader, follower = new_log(config), new_log(config)
+    for at in range(200):
+        append(leader, NOW + at)
+    while follower.log_end_offset < 200:
+        sent = leader.read(follower.log_end_offset, 170 * run)
+        assert sent is not None
+        follower.append_as_follower(sent.records)
+    for log in (leader, follower):
+        log.flush()
+        log.close()
+        sizes = [(s.index.size(), s.time_index.size()) for s in log.segments]
+        assert max(size for size, _ in sizes) <= 96 and max(size for _, size in sizes) <= 96
+        assert min(size for size, _ in sizes[:-1]) > 30, "and they are used"
+
+
 def test_a_segment_ends_by_the_age_of_its_first_batch() -> None:
     log = new_log(replace(CONFIG, segment_ms=HOUR))
     for minute in range(0, 180, 10):
