@@ -242,14 +242,16 @@ def _compact_control(
     batch: BatchView, trail: TransactionTrail, rules: Rules, marker_aborted: bool | None
 ) -> Outcome:
     header = batch.header
+    keep_empty = _is_last_of_producer(header, rules) or header.next_offset == rules.round_end
+    if not header.record_count:
+        return Outcome(batch.data if keep_empty else None, header, 0)
     if marker_aborted is None:
         return Outcome(batch.data, header, header.record_count)
     done = trail.on_marker(header, marker_aborted)
     horizon = _delete_horizon(header)
     if done and horizon is not None and horizon <= rules.now_ms:
-        keep_empty = _is_last_of_producer(header, rules) or header.next_offset == rules.round_end
         return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
-    if done and horizon is None and header.record_count:
+    if done and horizon is None:
         section = section_of(batch)
         staying = staying_of(section, spans_of(section, header))
         return _rewritten(header, section, staying, rules.now_ms + rules.delete_retention_ms)

@@ -8,8 +8,9 @@ import pytest
 
 from barnabas.log.compaction import KeyMap, Rules, TransactionTrail, compact_batch, note_keys
 from barnabas.log.errors import CorruptLogError
+from barnabas.log.partition_log import Origin
 from barnabas.record.batch import HEADER_SIZE, BatchView, iterate, read_header, write_header
-from barnabas.record.builder import build_batch, write_record
+from barnabas.record.builder import build_batch, end_transaction_marker, write_record
 from barnabas.record.decode import Record, records_of
 from barnabas.sim.disk import SimDisk
 from tests.model.log.test_compaction import RETENTION_MS, Compacted
@@ -59,6 +60,25 @@ def test_tombstones_and_markers_go_after_their_horizon() -> None:
         again(model)
     assert markers(model) == [2], "its transaction still has a record"
     model.check()
+
+
+def test_an_empty_marker_goes_with_its_producer() -> None:
+    """Each transaction of Kafka 4 ends with an epoch more, and the marker is all that is known of it."""
+    model = Compacted(1)
+    model.write([1], False, 0, 1)
+    marker = end_transaction_marker(
+        commit=True, timestamp_ms=1, producer_id=1, producer_epoch=1, coordinator_epoch=0
+    )
+    model.log.append_as_leader(marker, leader_epoch=1, wall_ms=1, origin=Origin.COORDINATOR)
+    model.write([1, 2], False, 0, -1)
+    model.log.move_high_watermark(model.log.log_end_offset)
+    for known in (True, True, True, False, False):
+        if not known:
+            model.log.producers.clear(model.log.log_end_offset)
+        again(model)
+        batches = [batch.header for segment in model.log.segments for batch in segment.headers()]
+        assert [header.producer_id for header in batches if header.is_control] == [1] * known
+    assert not markers(model)
 
 
 def again(model: Compacted) -> None:
