@@ -73,6 +73,7 @@ class Plan(NamedTuple):
     dirty_bytes: int
     clean_bytes: int
     first_dirty_timestamp: int
+    """The earliest with which a dirty segment begins; -1 where none has any."""
     now_ms: int
     last_offsets: Mapping[int, tuple[int, int]]
     bases: tuple[int, ...]
@@ -118,8 +119,9 @@ def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
         sources.append(Source(segment.base_offset, end, segment.size, segment.index.size()))
         if end > first_dirty:
             dirty += segment.size
-            if oldest < 0:
-                oldest = _first_timestamp(segment, config, stamp)
+            first = _first_timestamp(segment, config, stamp)
+            if first > 0 and not 0 < oldest <= first:
+                oldest = first
         else:
             clean += segment.size
     live = {

@@ -335,7 +335,7 @@ class PartitionLog(SegmentedLog):
 
     def _is_old(self, segment: Segment, timestamp: int, wall_ms: int) -> bool:
         """``segment.ms`` (see `LogConfig.roll_ms`) by the timestamps of the batches, by the clock where
-        they have none."""
+        only the last one has none."""
         first = segment.first_timestamp
         if first is None or first < 0:
             return False

@@ -133,6 +133,24 @@ def test_a_restart_forgets_not_for_how_long_compaction_may_wait() -> None:
     assert cleaner.make_plan(log, 0, NOW + HOUR + 1).is_due
 
 
+@pytest.mark.parametrize("first", [-1, NOW])
+def test_what_waits_longest_for_compaction_need_not_come_first(first: int) -> None:
+    """Records without a timestamp, and newer ones, stand before it."""
+    config = replace(
+        CONFIG, max_compaction_lag_ms=HOUR, cleanup_policy=("compact",),
+        min_cleanable_dirty_ratio=1.0,
+    )  # fmt: skip
+    log = new_log(config)
+    for timestamp in (first, NOW - HOUR, NOW + 1):
+        append(log, timestamp)
+        log.roll()
+    log.flush()
+    log.compactable_to = log.recovery_point
+    assert not cleaner.make_plan(log, 0, NOW).is_due
+    assert cleaner.make_plan(log, 0, NOW + 1).is_due
+    assert not cleaner.make_plan(log, 2, NOW + 1).is_due
+
+
 def test_jitter_spreads_rolls_and_is_the_same_after_a_restart() -> None:
     config = replace(CONFIG, segment_ms=HOUR, segment_jitter_ms=HOUR // 2)
     ages = []
