@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.config.properties import format_properties, parse_properties
 from barnabas.ports import Disk
-from barnabas.types import NodeId, Uuid, uuid_from_text, uuid_text
+from barnabas.types import METADATA_TOPIC, NodeId, Uuid, uuid_from_text, uuid_text
 
 FILE_NAME = "meta.properties"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
@@ -63,17 +63,41 @@ def parse_meta_properties(text: str, path: str = FILE_NAME) -> MetaProperties:
         version = values.get("version", "0").strip()
         if version != "1":
             raise DirectoryError(f"{path} has version {version}; only version 1 is understood")
-        return MetaProperties(
+        meta = MetaProperties(
             values["cluster.id"],
             NodeId(int(values["node.id"])),
             uuid_from_text(values["directory.id"]),
         )
+        if int.from_bytes(meta.directory_id, "big") < RESERVED_DIRECTORY_IDS:
+            raise DirectoryError(f"{path} has a directory.id that is reserved")
+        return meta
     except KeyError as error:
         raise DirectoryError(f"{path} has no {error.args[0]}") from None
     except DirectoryError:
         raise
     except ValueError as error:
         raise DirectoryError(f"{path} cannot be read: {error}") from error
+
+
+def complete_meta_properties(disk: Disk, directory: str, random_bytes: RandomBytes) -> bool:
+    """Give a file that lacks it a directory id, and version 1: Kafka wrote none before 3.7, and nodes that
+    came from ZooKeeper keep version 0. Whether it did. Raises :class:`DirectoryError`, ``OSError``."""
+    path = f"{directory}/{FILE_NAME}"
+    if not disk.exists(path):
+        return False
+    try:
+        values = parse_properties(disk.read_file(path).decode("utf-8", "replace"))
+    except ValueError as error:
+        raise DirectoryError(f"{path} cannot be read: {error}") from error
+    version = values.get("version", "0").strip()
+    if version == "0" and {"broker.id", "cluster.id"} <= values.keys():
+        values["node.id"] = values["broker.id"]
+    elif version != "1" or "directory.id" in values:
+        return False
+    values.setdefault("directory.id", uuid_text(random_uuid(random_bytes)))
+    whole = parse_meta_properties(format_properties({**values, "version": "1"}, ""), path)
+    disk.write_atomic(path, whole.format_text().encode())
+    return True
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
@@ -89,13 +113,15 @@ def check_directories(
     disk: Disk, directories: Sequence[str], node_id: NodeId, *, required: str
 ) -> Mapping[str, MetaProperties]:
     """What each of a node's directories belongs to. Raises :class:`DirectoryError` where one is not
-    formatted, another node's, or of another cluster than the rest; ``OSError`` where `required`
+    formatted, another node's, of another cluster than the rest, or has the metadata log that would be begun
+    anew elsewhere; ``OSError`` where `required`
     (that of the metadata log) cannot be read. Another one that cannot be read is left out: it is
     offline, and who uses the directories has to know that it is missing."""
     found: dict[str, MetaProperties] = {}
     for directory in directories:
         try:
             meta = read_meta_properties(disk, directory)
+            misplaced = directory != required and disk.exists(f"{directory}/{METADATA_TOPIC}-0")
         except OSError:
             if directory == required:
                 raise
@@ -103,6 +129,11 @@ def check_directories(
         if meta is None:
             raise DirectoryError(
                 f"{directory} is not formatted; run `barnabas storage format` with this node's file"
+            )
+        if misplaced:
+            raise DirectoryError(
+                f"{directory} has this node's metadata log ({METADATA_TOPIC}-0), which the settings say is"
+                f" in {required}: set metadata.log.dir, or put it first in log.dirs"
             )
         if meta.node_id != node_id:
             raise DirectoryError(

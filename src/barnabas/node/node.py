@@ -8,11 +8,17 @@ filled, and only then everything begins. Nothing here decides anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 
 from barnabas.broker.broker import Broker
 from barnabas.client.channels import Channels
 from barnabas.config.loggers import Loggers
-from barnabas.config.meta_properties import MetaProperties, check_directories
+from barnabas.config.meta_properties import (
+    MetaProperties,
+    check_directories,
+    complete_meta_properties,
+)
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
 from barnabas.controller.runtime import ControllerRuntime
@@ -70,6 +76,13 @@ class Node:
 
     def _identify(self) -> Mapping[str, MetaProperties]:
         config, disk = self.config, self.ports.disk
+        complete = partial(
+            complete_meta_properties, disk, random_bytes=self.ports.rng("ids").randbytes
+        )
+        for path in directories_of(config):
+            with suppress(OSError):  # such a directory is offline, or ends the start below
+                if complete(path):
+                    self.ports.log("info", "log.directory_completed", path=path)
         identities = check_directories(
             disk, directories_of(config), config.node_id, required=config.metadata_log_dir
         )

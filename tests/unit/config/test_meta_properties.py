@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
+
 import pytest
 
 from barnabas.config.meta_properties import (
+    FILE_NAME,
     DirectoryError,
     MetaProperties,
+    check_directories,
+    complete_meta_properties,
     parse_meta_properties,
+    read_meta_properties,
 )
+from barnabas.host.disk import HostDisk
 from barnabas.types import NodeId, Uuid
 
 META = MetaProperties("4L6g3nShT-eMCtK--X86sw", NodeId(3), Uuid(bytes(range(16))))
@@ -29,9 +37,50 @@ def test_what_is_written_is_read() -> None:
         ("version=1\nnode.id=1", "meta.properties has no cluster.id"),
         ("version=1\ncluster.id=x\nnode.id=one", "meta.properties cannot be read"),
         ("version=1\ncluster.id=x\nnode.id=1\ndirectory.id=!", "meta.properties cannot be read"),
+        (
+            "version=1\ncluster.id=x\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ",
+            "meta.properties has a directory.id that is reserved",
+        ),
     ],
 )
 def test_what_cannot_be_used(text: str, sentence: str) -> None:
     with pytest.raises(DirectoryError) as caught:
         parse_meta_properties(text)
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["version=1\ncluster.id=x\nnode.id=3\n", "broker.id=3\ncluster.id=x\nversion=0\n"],
+    ids=["of Kafka 3.6", "of a node that came from ZooKeeper"],
+)
+def test_an_older_file_is_completed_once(tmp_path: Path, text: str) -> None:
+    disk, directory = HostDisk(), str(tmp_path)
+    (tmp_path / FILE_NAME).write_text(text)
+    assert complete_meta_properties(disk, directory, Random(1).randbytes)
+    meta = read_meta_properties(disk, directory)
+    assert meta is not None and (meta.cluster_id, meta.node_id) == ("x", 3)
+    assert not complete_meta_properties(disk, directory, Random(2).randbytes)
+    assert read_meta_properties(disk, directory) == meta
+
+
+@pytest.mark.parametrize("text", ["version=0\n", "version=2\ncluster.id=x\nnode.id=3\n"])
+def test_nothing_is_made_of_a_file_that_says_too_little(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE_NAME).write_text(text)
+    assert not complete_meta_properties(HostDisk(), str(tmp_path), Random(1).randbytes)
+    assert (tmp_path / FILE_NAME).read_text() == text
+
+
+def test_a_metadata_log_is_not_begun_anew_beside_the_one_that_there_is(tmp_path: Path) -> None:
+    """Kafka's way with log.dirs whose order changed: a voter without its log could vote twice, and the only
+    one would begin an empty cluster."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for number, path in enumerate(paths):
+        path.mkdir()
+        meta = META._replace(directory_id=Uuid(bytes(15) + bytes([200 + number])))
+        (path / FILE_NAME).write_text(meta.format_text())
+    (paths[0] / "__cluster_metadata-0").mkdir()
+    a, b = map(str, paths)
+    assert set(check_directories(HostDisk(), [a, b], NodeId(3), required=a)) == {a, b}
+    with pytest.raises(DirectoryError, match=f"{a} has this node's metadata log"):
+        check_directories(HostDisk(), [b, a], NodeId(3), required=b)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.broker import Broker
+from barnabas.config.meta_properties import DirectoryError
+from barnabas.config.node import NodeConfig
 from barnabas.node.node import Node
 from barnabas.raft.driver import QuorumReplica
 from barnabas.sim.cluster import CLIENT_PORT, CONTROLLER_PORT, SimCluster
@@ -61,3 +63,27 @@ def test_a_broker_that_cannot_be_made_leaves_no_quorum_open(
     with pytest.raises(OSError):
         node.start()
     assert closed == [node.quorum]
+
+
+def test_a_node_whose_log_dirs_change_places_does_not_begin_anew() -> None:
+    cluster = Cluster(1, log_dirs="/data,/second")
+    cluster.create_topic("t")
+    node = cluster.sim.nodes[1]
+    node.kill()
+    swapped = NodeConfig.from_properties({**node.config().properties, "log.dirs": "/second,/data"})
+    with pytest.raises(DirectoryError, match="/data has this node's metadata log"):
+        Node(swapped, node.machine.start_process()).start()
+
+
+def test_a_directory_of_before_directory_ids_is_served() -> None:
+    """As Kafka's brokers do with those of 3.6 and older."""
+    cluster = Cluster(1)
+    node = cluster.sim.nodes[1]
+    node.kill()
+    process = node.machine.start_process()
+    path = f"{node.config().metadata_log_dir}/meta.properties"
+    lines = process.disk.read_file(path).splitlines(keepends=True)
+    short = b"".join(line for line in lines if not line.startswith(b"directory.id"))
+    process.disk.write_atomic(path, short)
+    Node(node.config(), process).start()
+    assert b"directory.id=" in process.disk.read_file(path)
