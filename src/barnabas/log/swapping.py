@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import (
     INDEX,
     LOG,
@@ -20,16 +21,18 @@ from barnabas.log.files import (
     SWAP,
     TIME_INDEX,
     TXN_INDEX,
+    OpenFiles,
     file_name,
     offset_of,
 )
 from barnabas.log.segment import Segment, mark_deleted
 from barnabas.ports import Disk
-from barnabas.record.batch import HEADER_SIZE, read_header
 
 if TYPE_CHECKING:
     from barnabas.log.partition_log import PartitionLog
 
+LOOKS = 3
+"""At what a crash left, of which the middle one counts: the disk may misread once, and what goes is gone."""
 BATCHES_LAST = (INDEX, TIME_INDEX, TXN_INDEX, LOG)
 """Their name says that the rest is there."""
 
@@ -83,9 +86,12 @@ def swap(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> N
 
 def finish(disk: Disk, directory: str, base: int) -> None:
     """After a crash: put the segment at `base`, of which there is a ``.log.swap``, in place of those that
-    it covers. Raises ``OSError``."""
-    end = _end_of_batches(disk, f"{directory}/{file_name(base, LOG)}{SWAP}")
-    for name in reversed(disk.list_dir(directory)):
+    it covers: no more than it surely does, and never the active one. Raises ``OSError``."""
+    names = disk.list_dir(directory)
+    active = max((offset_of(name) or 0 for name in names if name.endswith(LOG)), default=0)
+    ends = sorted(_end_of_batches(disk, directory, base) for _ in range(LOOKS))
+    end = min(ends[LOOKS // 2], active)
+    for name in reversed(names):
         other = offset_of(name)
         if other is not None and base < other < end and not name.endswith((SWAP, SNAPSHOT)):
             disk.remove(f"{directory}/{name}")
@@ -103,14 +109,19 @@ def _take_names(disk: Disk, directory: str, base: int) -> None:
             disk.remove(path)
 
 
-def _end_of_batches(disk: Disk, path: str) -> int:
-    """The offset behind the last whole batch of a file; reads headers only."""
-    file, position, end = disk.open(path), 0, 0
+def _end_of_batches(disk: Disk, directory: str, base: int) -> int:
+    """The offset behind the sound batches with which the new segment begins. What rotted, or was misread,
+    would name any."""
+    size = disk.size(f"{directory}/{file_name(base, LOG)}{SWAP}")
+    files, end = OpenFiles(disk, create=False), base
+    segment = Segment(files, directory, base, size, 0, suffix=SWAP)
     try:
-        while position + HEADER_SIZE <= file.size():
-            header = read_header(file.read_at(position, HEADER_SIZE))
-            position += header.size
+        for header, _ in segment.headers(crc=True):
+            if header.base_offset < end or segment.would_overflow(header.last_offset):
+                break
             end = header.next_offset
+    except CorruptLogError:  # told when it is read
+        pass
     finally:
-        file.close()
+        files.close_all()
     return end
