@@ -185,26 +185,35 @@ class Accumulator:
         stamp: int,
         now_ms: float,
     ) -> Outcome[Delivery]:
-        open_batch = self._open_batch(partition)
-        if open_batch is not None and open_batch.size + size > self._settings.batch_bytes:
-            if record.key is None and record.partition is None:
-                self.move_on(partition)
-                partition = self._route(record) or partition
-                open_batch = self._open_batch(partition)
-            if open_batch is not None and open_batch.size + size > self._settings.batch_bytes:
-                open_batch = None
-        if open_batch is None:
-            open_batch = Batch(partition, now_ms, self._settings)
-            self.lanes[partition].batches.append(open_batch)
-        return open_batch.add(record, size, stamp)
-
-    def _open_batch(self, partition: TopicPartition) -> Batch | None:
-        """The last one of its lane, where that takes records."""
         lane = self.lanes.get(partition)
         if lane is None:
             lane = self.lanes[partition] = Lane()
         batches = lane.batches
-        return batches[-1] if batches and batches[-1].attempts == 0 else None
+        open_batch = batches[-1] if batches and batches[-1].attempts == 0 else None
+        if open_batch is None:
+            open_batch = self._begin(partition, now_ms)
+        elif open_batch.size + size > self._settings.batch_bytes:
+            open_batch = self._next_batch(partition, record, size, now_ms)
+        return open_batch.add(record, size, stamp)
+
+    def _begin(self, partition: TopicPartition, now_ms: float) -> Batch:
+        batch = Batch(partition, now_ms, self._settings)
+        self.lanes.setdefault(partition, Lane()).batches.append(batch)
+        return batch
+
+    def _next_batch(
+        self, partition: TopicPartition, record: ProducerRecord, size: int, now_ms: float
+    ) -> Batch:
+        """The last batch of `partition` has no room for the record. Without a key it goes elsewhere, with
+        what waits there already."""
+        if record.key is None and record.partition is None:
+            self.move_on(partition)
+            partition = self._route(record) or partition
+            batches = self.lanes.setdefault(partition, Lane()).batches
+            if batches and batches[-1].attempts == 0:
+                if batches[-1].size + size <= self._settings.batch_bytes:
+                    return batches[-1]
+        return self._begin(partition, now_ms)
 
     def _settle(
         self,
