@@ -47,7 +47,7 @@ from barnabas.metadata.records.abort_transaction_record import AbortTransactionR
 from barnabas.metadata.rows import Replayable
 from barnabas.metadata.snapshot import snapshot_values
 from barnabas.policy import NO_POLICIES, Policies
-from barnabas.ports import Ports, Rng, Wakeup, call_all
+from barnabas.ports import Ports, Rng, Wakeup, call_all, raise_soon
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
@@ -210,7 +210,10 @@ class ControllerRuntime:
         waiting = self._waiting
         while waiting and waiting[0].offset <= self.committed_offset:
             done = waiting.popleft()
-            done.parked.complete(done.response)
+            try:
+                done.parked.complete(done.response)
+            except Exception as fault:  # noqa: BLE001 - of who is told, and of nobody else's concern
+                raise_soon(self.ports.wakeups, fault)
 
     # -- becoming active and ceasing to be -------------------------------------------------------
 
