@@ -152,6 +152,11 @@ class History:
             del self.owners[key]
         self.generations.pop(group, None)
 
+    def may_be_anew(self, group: str) -> bool:
+        """Whether the group was forgotten, perhaps: who was replaced in it is a member of the new one then,
+        like anybody else."""
+        return self.groups_are_gone or self.is_lost or group in self.expired
+
     def on_cut(self, topic: str, partition: int, offset: int) -> None:
         """Somebody asks to delete the records before `offset`."""
         cut = self.cut_before

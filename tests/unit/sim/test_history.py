@@ -143,3 +143,15 @@ def test_what_was_given_before_a_group_was_forgotten_may_be_learned_late() -> No
     history.on_group_expired("g")
     history.on_assigned("g", 1, "of the former group", [("t", 0)])
     history.on_assigned("g", 1, "of the new one", [("t", 0)])
+
+
+def test_who_was_replaced_joins_a_group_that_is_made_anew_like_anybody() -> None:
+    """It asked under its id, was told that nobody knows it, and joined with its instance id (seed 247)."""
+    history = History()
+    assert not history.may_be_anew("g")
+    history.on_group_expired("other")
+    assert not history.may_be_anew("g")
+    history.on_group_expired("g")
+    assert history.may_be_anew("g")
+    history.on_groups_gone()
+    assert history.may_be_anew("third")

@@ -177,7 +177,8 @@ class ConsumerClient:
             if former.failure is not None or not positions:
                 return
             is_replaced = self.plan.is_static and follower.is_stable
-            if await self._commit_as(former, positions) and is_replaced:
+            counts = await self._commit_as(former, positions) and is_replaced
+            if counts and not self.workload.history.may_be_anew(self.plan.group):
                 raise Violation(f"{former} could commit, though {follower} has its instance id")
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
