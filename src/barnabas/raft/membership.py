@@ -173,7 +173,7 @@ def on_remove_voter(m: Machine, ticket: int, request: RemoveVoterRequest) -> Non
     if refusal is None and (node is None or node.key != request.voter):
         refusal = ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is no voter"
     if refusal is None and len(m.voters) == 1:
-        refusal = ErrorCode.INVALID_REQUEST, "the last voter cannot be removed"
+        refusal = ErrorCode.VOTER_NOT_FOUND, "the last voter cannot be removed"
     if refusal is not None:
         _answer(m, ticket, *refusal)
         return

@@ -108,7 +108,8 @@ def test_the_last_voter_stays() -> None:
     quorum = Quorum(voters=1, first_voters=1)
     quorum.start()
     quorum.commit(b"1")
-    assert quorum.remove_voter(1).error is ErrorCode.INVALID_REQUEST
+    refused = quorum.remove_voter(1)
+    assert refused.error is ErrorCode.VOTER_NOT_FOUND and "last voter" in refused.message
 
 
 def test_static_voters_cannot_be_changed() -> None:
