@@ -47,8 +47,12 @@ class FirstVoters:
             raise Failure(f"--initial-controllers does not name node {config.node_id}", USAGE)
 
     def check_level(self, features: Mapping[str, int]) -> None:
-        """Refuse voters in the log of a cluster that begins at a level without, as Kafka does. Raises
-        `Failure`."""
+        """Refuse voters in the log of a cluster that begins at a level without, and a level that is not
+        theirs, as Kafka does. Raises `Failure`."""
+        present = 0 if self._config.voters else 1
+        if features.get(KRAFT_VERSION, present) != present:
+            why = "without controller.quorum.voters it is 1, with it 0"
+            raise Failure(f"{KRAFT_VERSION} follows from who says who votes: {why}", USAGE)
         if self._is_dynamic:
             levels = {METADATA_VERSION: LATEST_METADATA_VERSION, **features}
             problem = missing_dependency(KRAFT_VERSION, 1, levels)

@@ -97,3 +97,18 @@ def test_no_cluster_begins_dynamic_at_a_level_without(tmp_path: Path, voters: st
     assert "kraft.version could not be set to 1" in str(failed)
     assert not (tmp_path / "1").exists()
     _format(file, "--feature", "metadata.version=21", voters)
+
+
+@pytest.mark.parametrize(("static", "level"), [(True, 1), (False, 0)])
+def test_a_level_of_kraft_version_that_is_not_that_of_the_voters_is_refused(
+    tmp_path: Path, static: bool, level: int
+) -> None:
+    file = tmp_path / "server.properties"
+    voters = CONTROLLER.replace("bootstrap.servers=", "voters=1@") if static else CONTROLLER
+    file.write_text(f"{voters}log.dirs={tmp_path}/1\n")
+    words = [] if static else ["--standalone"]
+    wrong = ["format", "--cluster-id", CLUSTER_ID, "--feature", f"kraft.version={level}", *words]
+    failed = CliRunner().invoke(app, [*wrong, str(file)]).exception
+    assert isinstance(failed, Failure) and "kraft.version" in str(failed)
+    assert not (tmp_path / "1").exists()
+    _format(file, "--feature", f"kraft.version={1 - level}", *words)
