@@ -331,11 +331,18 @@ def _prepare(m: Machine, state: Leader, change: VoterChange, node: VoterNode) ->
         return
     progress = state.board.observers.get(node.key)
     caught_up = progress.last_caught_up_ms if progress is not None else None
-    if caught_up is not None and m.now - caught_up <= CAUGHT_UP_WITHIN_MS:
-        voters = m.voters.with_voter(node)
-        if not _in_the_way(m, voters):
-            m.change = replace(change, voters=voters)
-            poll(m, state)
+    voters = m.voters.with_voter(node)
+    if (
+        caught_up is not None
+        and m.now - caught_up <= CAUGHT_UP_WITHIN_MS
+        and not _in_the_way(m, voters)
+    ):
+        m.change = replace(change, voters=voters)
+        poll(m, state)
+    elif not change.ack_when_committed:
+        # It adds itself and asks again. Apache Kafka's would not fetch meanwhile, and so never catch up.
+        m.change = None
+        _answer(m, change.ticket, ErrorCode.REQUEST_TIMED_OUT, _what_lacks(change))
 
 
 def on_features_answer(m: Machine, pending: Pending, response: FeaturesResponse) -> None:

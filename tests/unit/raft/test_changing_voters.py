@@ -269,6 +269,25 @@ def test_who_joins_by_itself_and_cannot_be_reached_leaves_others_their_turn() ->
     assert busy < 100
 
 
+@pytest.mark.parametrize("by_itself", [False, True])
+def test_who_joins_by_itself_and_has_not_caught_up_is_told_at_once(by_itself: bool) -> None:
+    """A replica of Apache Kafka fetches nothing before it has its answer, and asks again when that is late:
+    it would never catch up."""
+    quorum = Quorum(voters=4, first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    other = ReplicaKey(4, Uuid(b"other directory."))
+    asked = messages.AddVoterRequest(
+        other, quorum.voter(4).endpoints, 2_000, ack_when_committed=not by_itself
+    )
+    began = quorum.world.now_ms
+    answer = quorum.ask(asked)
+    assert answer.error is ErrorCode.REQUEST_TIMED_OUT and "caught up" in answer.message
+    assert (quorum.world.now_ms - began < 1_000) is by_itself
+    leader = quorum.elect().replica
+    assert leader is not None and leader.machine.change is None
+
+
 def test_nobody_joins_by_itself_by_default() -> None:
     quorum = Quorum(first_voters=1)
     quorum.start()

@@ -2,7 +2,8 @@
 
 Behaviour: the leader only, one change at a time, dynamic quorums only. The new voter is asked for its
 features and must have caught up within `timeout_ms`; the answer comes when the new set is committed.
-Version notes: v1 can ask for an answer as soon as the set is appended (auto-join).
+Version notes: v1 can ask for an answer as soon as the set is appended (auto-join); who does is refused at
+once where it has not caught up.
 """
 
 from __future__ import annotations
