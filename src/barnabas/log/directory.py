@@ -98,8 +98,8 @@ class LogDirectory:
         self.was_clean = self.disk.exists(path)
         if self.was_clean:
             self.previous_broker_epoch = _broker_epoch(self.disk.read_file(path))
-        epoch = self.previous_broker_epoch
-        self.segments_at_close = segments_at_close.take(self.disk, self.path, epoch)
+        proven = self.previous_broker_epoch if self.was_clean else None
+        self.segments_at_close = segments_at_close.take(self.disk, self.path, proven)
 
     def mark_open(self) -> None:
         """From now on a crash is one: the clean-shutdown file goes."""

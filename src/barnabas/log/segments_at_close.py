@@ -31,16 +31,16 @@ def write(disk: Disk, directory: str, broker_epoch: int, bases: Bases) -> None:
     disk.write_atomic(f"{directory}/{NAME}", text + b"%08x\n" % crc32c(text))
 
 
-def take(disk: Disk, directory: str, broker_epoch: int) -> dict[TopicPartition, list[int]]:
-    """What the clean end of `broker_epoch` left, and nothing for a later start; empty where nobody knows.
-    Blocks. Raises ``OSError``."""
+def take(disk: Disk, directory: str, broker_epoch: int | None) -> dict[TopicPartition, list[int]]:
+    """What the clean end of `broker_epoch` (-1: before it had registered; None: there was none) left, and
+    nothing for a later start; empty where nobody knows. Blocks. Raises ``OSError``."""
     path = f"{directory}/{NAME}"
     if not disk.exists(path):
         return {}
     data = disk.read_file(path)
     disk.remove(path)
     text, crc = data[:-9], data[-9:]
-    if broker_epoch < 0 or crc != b"%08x\n" % crc32c(text):
+    if broker_epoch is None or crc != b"%08x\n" % crc32c(text):
         return {}
     version, epoch, *lines = text.decode().splitlines()
     if int(version) != VERSION or int(epoch) != broker_epoch:

@@ -255,3 +255,16 @@ def test_a_log_that_ends_before_its_start_goes_on_there(ending: str) -> None:
     log = world.logs.logs[T0]
     fill(log, 1)
     assert (log.log_end_offset, log.epochs.entries()) == (11, [(1, 10)])
+
+
+def test_who_ended_cleanly_before_it_had_registered_says_what_there_was_too() -> None:
+    """Its proof names no epoch (seed 200705)."""
+    world = Closed().world
+    world.start()
+    world.stop(broker_epoch=-1)
+    logs = sorted(path for path in world.disk.below(HERE) if path.endswith(LOG))
+    stem = logs[1].removesuffix(LOG)
+    for path in [path for path in world.disk.below(HERE) if path.startswith(stem)]:
+        del world.disk.names[path]
+    world.start(writing=False)
+    assert world.logs.logs[T0].fragments() == [logs[1]]
