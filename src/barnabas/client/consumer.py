@@ -11,7 +11,6 @@ records of a partition that was given up are dropped, never handed out.
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +20,7 @@ from barnabas.client.client import Client
 from barnabas.client.fetching import FetchedRun, FetchPosition, FetchSettings, ask_leader
 from barnabas.client.group_member import GroupMember, GroupSettings
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity
+from barnabas.client.positions import Reading, check_positions, epoch_before, passes
 from barnabas.client.records import ConsumerRecord
 from barnabas.record.batch import CorruptBatchError
 from barnabas.types import TopicPartition
@@ -49,32 +49,6 @@ class ConsumerSettings:
             raise ValueError(f"there is no auto_offset_reset {self.auto_offset_reset!r}")
 
 
-class _Reading:
-    """One assigned partition."""
-
-    __slots__ = ("busy", "fetch_from", "paused", "position", "retry_at_ms", "runs", "start")
-
-    def __init__(self) -> None:
-        self.position: int | None = None  # next offset to hand out; None until it is known
-        self.start: int | None = None
-        """Until then: the end of the log to begin at, where that is decided."""
-        self.fetch_from = -1
-        self.runs: deque[FetchedRun] = deque()
-        self.busy = False  # asked for, or its position is being looked up
-        self.paused = False
-        self.retry_at_ms = 0.0
-
-    def seek(self, offset: int) -> None:
-        self.position = self.fetch_from = offset
-        self.start = None
-        self.runs.clear()
-
-    def seek_end(self, start: int) -> None:
-        """To `EARLIEST` or `LATEST`, wherever that turns out to be."""
-        self.position, self.start, self.fetch_from = None, start, -1
-        self.runs.clear()
-
-
 class Consumer:
     """Reads partitions: those of `assign`, or those its group gives it after `subscribe`."""
 
@@ -100,7 +74,7 @@ class Consumer:
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._member: GroupMember | None = None
-        self._reading: dict[TopicPartition, _Reading] = {}
+        self._reading: dict[TopicPartition, Reading] = {}
         self._asked: set[int] = set()
         self._turn = 0
         self._pump_due = self._closed = False
@@ -189,7 +163,7 @@ class Consumer:
         return taken
 
     def _take_from(
-        self, tp: TopicPartition, reading: _Reading, taken: list[ConsumerRecord], limit: int
+        self, tp: TopicPartition, reading: Reading, taken: list[ConsumerRecord], limit: int
     ) -> None:
         run = reading.runs[0]
         assert reading.position is not None
@@ -210,6 +184,8 @@ class Consumer:
             reading.seek(reading.position)
             self._put_off([reading], KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)))
             return
+        first, last = run.epochs
+        reading.epoch = last if done or first == last else -1
         if done:
             for offset, why in run.faults.items():
                 self._client.ports.log(
@@ -237,7 +213,10 @@ class Consumer:
                 if reading.position is not None
             }
         if positions:
-            wanted = {tp: CommittedOffset(offset) for tp, offset in positions.items()}
+            wanted = {
+                tp: CommittedOffset(offset, epoch_before(self._reading.get(tp), offset))
+                for tp, offset in positions.items()
+            }
             await offsets.commit(self._client, who, wanted)
 
     async def close(self) -> None:
@@ -265,7 +244,7 @@ class Consumer:
             self.buffered_bytes = 0
 
     def _take_over(self, partitions: list[TopicPartition]) -> None:
-        self._reading = {tp: _Reading() for tp in partitions}
+        self._reading = {tp: Reading() for tp in partitions}
         self.buffered_bytes = 0
         self._schedule()
 
@@ -322,7 +301,7 @@ class Consumer:
             if reading.position is not None or self._reading.get(tp) is not reading:
                 continue
             if reading.start is None and tp in committed:
-                reading.seek(committed[tp].offset)
+                reading.seek(committed[tp].offset, committed[tp].leader_epoch)
                 continue
             if reading.start is None:
                 reading.start = self._reset_to(tp)
@@ -337,6 +316,12 @@ class Consumer:
             self._fail(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{tp} has no offset to begin"))
         return EARLIEST if policy == "earliest" else LATEST
 
+    def _begin_anew(self, tp: TopicPartition, reading: Reading) -> None:
+        """The log does not have its position: `auto_offset_reset` says another one."""
+        start = self._reset_to(tp)
+        reading.seek_end(start)
+        self._client.tasks.start(self._find_position({tp: start}))
+
     def _fail(self, error: KafkaError) -> None:
         self.failure = error
         self._tell()
@@ -347,13 +332,13 @@ class Consumer:
         except Exception as fault:  # noqa: BLE001 - the program's around it: what else there is comes all the same
             self._client.tasks.on_lost(fault)
 
-    def _on_lookup_failed(self, readings: list[_Reading], error: KafkaError | ChannelError) -> None:
-        if isinstance(error, KafkaError) and not _passes(error):
+    def _on_lookup_failed(self, readings: list[Reading], error: KafkaError | ChannelError) -> None:
+        if isinstance(error, KafkaError) and not passes(error):
             self._fail(error)
         else:
             self._put_off(readings, error)
 
-    def _put_off(self, readings: list[_Reading], error: Exception) -> None:
+    def _put_off(self, readings: list[Reading], error: Exception) -> None:
         retry_at_ms = self._client.now_ms() + RETRY_MS
         for reading in readings:
             reading.retry_at_ms = retry_at_ms
@@ -409,17 +394,25 @@ class Consumer:
         self,
         leader: int,
         positions: list[FetchPosition],
-        readings: dict[TopicPartition, _Reading],
+        readings: dict[TopicPartition, Reading],
     ) -> None:
         for reading in readings.values():
             reading.busy = True
         stale: dict[str, None] = {}
         failure: Exception | None = None
         runs: list[FetchedRun] = []
+        gone: list[TopicPartition] = []
+        late: list[TopicPartition] = []
+        client = self._client
+        doubtful = {tp: r for tp, r in readings.items() if r.has_doubts(client.cluster, tp)}
         try:
-            runs = await ask_leader(
-                self._client, leader, positions, self.settings.fetch, self._purpose
-            )
+            if doubtful:
+                moves = self.settings.auto_offset_reset != "none"
+                gone, late = await check_positions(client, leader, doubtful, moves=moves)
+            else:
+                runs = await ask_leader(
+                    client, leader, positions, self.settings.fetch, self._purpose
+                )
         except (ChannelError, KafkaError) as error:
             failure = error
         self._asked.discard(leader)
@@ -428,45 +421,38 @@ class Consumer:
         if failure is not None:
             stale.update({p.partition.topic: None for p in positions})
             self._put_off(list(readings.values()), failure)
+        for tp in gone:
+            if self._reading.get(tp) is readings[tp]:
+                self._begin_anew(tp, readings[tp])
+        if late:
+            stale.update({tp.topic: None for tp in late})
+            self._put_off(
+                [readings[tp] for tp in late], KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            )
         for run in runs:
-            if run.error is None:
-                self._keep(readings[run.partition], run)
-            else:
-                self._on_refusal(readings[run.partition], run, stale)
+            reading = readings[run.partition]
+            if self._reading.get(run.partition) is not reading:
+                continue  # given up while it was on its way
+            if run.error is not None:
+                self._on_refusal(reading, run, stale)
+            elif reading.keep(run):
+                self.buffered_bytes += len(run.data)
+                self._tell()
         self._schedule()
         if stale:
             await self._refresh(list(stale))
 
-    def _keep(self, reading: _Reading, run: FetchedRun) -> None:
-        if self._reading.get(run.partition) is not reading or run.offset != reading.fetch_from:
-            return  # given up, or moved by `seek`, while it was on its way
-        if not len(run.data):
-            return
-        reading.fetch_from = run.next_offset
-        reading.runs.append(run)
-        self.buffered_bytes += len(run.data)
-        self._tell()
-
-    def _on_refusal(self, reading: _Reading, run: FetchedRun, stale: dict[str, None]) -> None:
+    def _on_refusal(self, reading: Reading, run: FetchedRun, stale: dict[str, None]) -> None:
         assert run.error is not None
-        if self._reading.get(run.partition) is not reading:
-            return
         if run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if run.offset == reading.fetch_from:
-                start = self._reset_to(run.partition)
-                reading.seek_end(start)
-                self._client.tasks.start(self._find_position({run.partition: start}))
-        elif _passes(run.error):
+                self._begin_anew(run.partition, reading)
+        elif passes(run.error):
             if not run.moved:
                 stale[run.partition.topic] = None
                 self._put_off([reading], run.error)
         else:
             self._fail(run.error)
-
-
-def _passes(error: KafkaError) -> bool:
-    """Whether to ask again. A fault within a broker says nothing of what is asked."""
-    return error.retriable or error.code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _missing(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, None]:

@@ -14,7 +14,14 @@ from typing import NamedTuple
 
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import API_TIMEOUT_MS, Client, raise_for
-from barnabas.record.batch import CONTROL, TRANSACTIONAL, CorruptBatchError, iterate, last_whole
+from barnabas.record.batch import (
+    CONTROL,
+    HEADER,
+    TRANSACTIONAL,
+    CorruptBatchError,
+    iterate,
+    last_whole,
+)
 from barnabas.record.decode import Record, records_of
 from barnabas.types import Buffer, Endpoint, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -46,7 +53,7 @@ class FetchedRun:
     """What one partition's leader gave from `offset` on: whole batches, or an error."""
 
     __slots__ = (
-        "_aborted", "data", "error", "faults", "high_watermark", "last_stable_offset",
+        "_aborted", "data", "epochs", "error", "faults", "high_watermark", "last_stable_offset",
         "log_start_offset", "moved", "next_offset", "offset", "partition",
     )  # fmt: skip
 
@@ -65,6 +72,10 @@ class FetchedRun:
         records: Buffer = told.records if isinstance(told.records, memoryview) else b""
         last, size, fault = last_whole(records)
         self.next_offset = offset if last is None else last.next_offset
+        self.epochs = (-1, -1)
+        """Leader epochs of the first and the last batch."""
+        if last is not None:
+            self.epochs = (HEADER.unpack_from(records)[2], last.leader_epoch)
         if fault is not None and last is None:  # else what stands before it comes first
             self.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(fault))
         self.data = memoryview(records)[:size]

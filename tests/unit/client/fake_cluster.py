@@ -32,6 +32,8 @@ from barnabas.wire.messages import (
     offset_commit_response,
     offset_fetch_request,
     offset_fetch_response,
+    offset_for_leader_epoch_request,
+    offset_for_leader_epoch_response,
     produce_request,
     produce_response,
 )
@@ -62,10 +64,25 @@ class FakePartition:
             self.sequences[key] = (header.last_sequence, self.end)
         batch = bytearray(data)
         batch[0:8] = self.end.to_bytes(8, "big")
+        batch[12:16] = self.epoch.to_bytes(4, "big")
         self.batches.append(bytes(batch))
         base = self.end
         self.end += header.last_offset_delta + 1
         return ErrorCode.NONE, base
+
+    def cut(self, end: int) -> None:
+        """Somebody leads who has nothing from `end` on, where a batch begins."""
+        self.epoch += 1
+        self.batches = [b for b in self.batches if int.from_bytes(b[0:8], "big") < end]
+        self.end = end
+
+    def end_of(self, epoch: int) -> tuple[int, int]:
+        """The last epoch up to `epoch` and where it ends; -1 where there is none."""
+        headers = [BatchHeader._make(HEADER.unpack_from(batch)) for batch in self.batches]
+        upto = [header for header in headers if header.leader_epoch <= epoch]
+        if epoch == self.epoch:
+            return epoch, self.end
+        return (upto[-1].leader_epoch, upto[-1].next_offset) if upto else (-1, -1)
 
     def read(self, offset: int) -> bytes:
         out = b""
@@ -79,7 +96,14 @@ class FakePartition:
 class FakeCluster:
     """`nodes` brokers, ids from 1; topic `t` with `partitions`, led in turn."""
 
-    def __init__(self, nodes: int = 2, partitions: int = 2, ports: Ports | None = None) -> None:
+    def __init__(
+        self,
+        nodes: int = 2,
+        partitions: int = 2,
+        ports: Ports | None = None,
+        *,
+        tells_epochs: bool = True,
+    ) -> None:
         """`ports` is the world they live in, by default one in memory; there, with another
         world, endpoints are loopback's."""
         self.world = World()
@@ -89,7 +113,9 @@ class FakeCluster:
             self.endpoints = dict.fromkeys(self.endpoints, Endpoint("127.0.0.1", 0))
         self.topic_id = Uuid(b"t" * 16)
         self.partitions = {i: FakePartition(1 + i % nodes) for i in range(partitions)}
+        self.tells_epochs = tells_epochs
         self.committed: dict[int, int] = {}
+        self.committed_epochs: dict[int, int] = {}
         self.faults: deque[ErrorCode] = deque()
         self.mute = 0
         self.unknown = False
@@ -121,7 +147,15 @@ class FakeCluster:
             ),
             (ApiKey.OFFSET_COMMIT, offset_commit_request, offset_commit_response, self.commit),
             (ApiKey.OFFSET_FETCH, offset_fetch_request, offset_fetch_response, self.fetch_offsets),
+            (
+                ApiKey.OFFSET_FOR_LEADER_EPOCH,
+                offset_for_leader_epoch_request,
+                offset_for_leader_epoch_response,
+                self.epoch_ends,
+            ),
         ):
+            if key is ApiKey.OFFSET_FOR_LEADER_EPOCH and not self.tells_epochs:
+                continue
             name = "".join(word.title() for word in key.name.split("_"))
             request_class: type[Message] = getattr(module, f"{name}Request")
             response_class: type[Message] = getattr(response, f"{name}Response")
@@ -223,6 +257,8 @@ class FakeCluster:
                 )
                 if partition.leader != node:
                     answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                elif wanted.current_leader_epoch not in (-1, partition.epoch):
+                    answer.error_code = ErrorCode.FENCED_LEADER_EPOCH
                 elif not partition.start <= wanted.fetch_offset <= partition.end:
                     answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
                 else:
@@ -264,6 +300,28 @@ class FakeCluster:
             )
         return list_offsets_response.ListOffsetsResponse(topics=topics)
 
+    def epoch_ends(self, request: Any, ctx: RequestContext, node: int) -> Any:
+        assert request.replica_id == -1
+        topics = []
+        for topic in request.topics:
+            ends = []
+            for wanted in topic.partitions:
+                partition = self.partitions[wanted.partition]
+                end = offset_for_leader_epoch_response.EpochEndOffset(partition=wanted.partition)
+                if partition.leader != node:
+                    end.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                elif wanted.current_leader_epoch != partition.epoch:
+                    end.error_code = ErrorCode.FENCED_LEADER_EPOCH
+                else:
+                    end.leader_epoch, end.end_offset = partition.end_of(wanted.leader_epoch)
+                ends.append(end)
+            topics.append(
+                offset_for_leader_epoch_response.OffsetForLeaderTopicResult(
+                    topic=topic.topic, partitions=ends
+                )
+            )
+        return offset_for_leader_epoch_response.OffsetForLeaderEpochResponse(topics=topics)
+
     def find(self, request: Any, ctx: RequestContext, node: int) -> Any:
         chosen = min(self.servers)
         return find_coordinator_response.FindCoordinatorResponse(
@@ -286,6 +344,7 @@ class FakeCluster:
                 told.append(offset_commit_response.OffsetCommitResponsePartition(error_code=code))
                 if not code:
                     self.committed[p.partition_index] = p.committed_offset
+                    self.committed_epochs[p.partition_index] = p.committed_leader_epoch
         topics = [offset_commit_response.OffsetCommitResponseTopic(partitions=told)]
         return offset_commit_response.OffsetCommitResponse(topics=topics)
 
@@ -297,6 +356,7 @@ class FakeCluster:
             offset_fetch_response.OffsetFetchResponsePartitions(
                 partition_index=i,
                 committed_offset=-1 if code else self.committed.get(i, -1),
+                committed_leader_epoch=-1 if code else self.committed_epochs.get(i, -1),
                 metadata="",
                 error_code=code,
             )

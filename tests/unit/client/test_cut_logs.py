@@ -1,0 +1,131 @@
+"""A consumer whose partition lost its end, and went on without it, reads what stands there now (KIP-320)."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.client.consumer import Consumer, ConsumerSettings
+from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.records import ProducerRecord
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode
+from tests.unit.client.fake_cluster import FakeCluster
+
+T0 = TopicPartition("t", 0)
+
+
+def run(cluster: FakeCluster, ms: float) -> None:
+    cluster.world.run(cluster.world.now + ms)
+
+
+def write(cluster: FakeCluster, *values: bytes) -> None:
+    """Each a batch of its own."""
+    producer = Producer(cluster.client(), ProducerSettings(linger_ms=0, idempotent=False))
+    for value in values:
+        outcome = producer.send(ProducerRecord("t", value, partition=0))
+        run(cluster, 1500)
+        assert outcome.done
+
+
+def taken(cluster: FakeCluster, consumer: Consumer) -> list[tuple[int, bytes | None]]:
+    records = []
+    for _ in range(60):
+        run(cluster, 50)
+        records += consumer.take()
+    return [(record.offset, record.value) for record in records]
+
+
+def reader(cluster: FakeCluster, policy: str = "latest", group: str | None = None) -> Consumer:
+    return Consumer(cluster.client(), group, ConsumerSettings(auto_offset_reset=policy))
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_what_was_written_in_place_of_what_was_read_is_read(moves: bool) -> None:
+    """It went on at its offset and passed over two records."""
+    cluster = FakeCluster(nodes=2, partitions=1)
+    write(cluster, b"a", b"b", b"c")
+    consumer = reader(cluster)
+    consumer.assign({T0: 0})
+    assert len(taken(cluster, consumer)) == 3
+    partition = cluster.partitions[0]
+    partition.cut(1)
+    if moves:
+        partition.leader = 2
+    write(cluster, b"d", b"e", b"f")
+    consumer._client.tasks.start(consumer._client.cluster.refresh(["t"]))
+    assert taken(cluster, consumer) == [(1, b"d"), (2, b"e"), (3, b"f")]
+
+
+def test_a_log_that_is_shorter_is_read_on_at_its_end_whatever_the_policy() -> None:
+    for policy in ("earliest", "latest"):
+        cluster = FakeCluster(nodes=1, partitions=1)
+        write(cluster, b"a", b"b", b"c")
+        consumer = reader(cluster, policy)
+        consumer.assign({T0: 0})
+        assert len(taken(cluster, consumer)) == 3
+        cluster.partitions[0].cut(1)
+        consumer._client.tasks.start(consumer._client.cluster.refresh(["t"]))
+        assert taken(cluster, consumer) == []
+        write(cluster, b"d")
+        assert taken(cluster, consumer) == [(1, b"d")]
+
+
+def test_who_has_no_policy_is_told() -> None:
+    cluster = FakeCluster(nodes=1, partitions=1)
+    write(cluster, b"a", b"b")
+    consumer = reader(cluster, "none")
+    consumer.assign({T0: 0})
+    assert len(taken(cluster, consumer)) == 2
+    cluster.partitions[0].cut(1)
+    write(cluster, b"c", b"d")
+    consumer._client.tasks.start(consumer._client.cluster.refresh(["t"]))
+    assert taken(cluster, consumer) == []
+    assert consumer.failure is not None
+    assert consumer.failure.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_group_goes_on_where_the_log_was_cut_while_nobody_read() -> None:
+    cluster = FakeCluster(nodes=1, partitions=1)
+    write(cluster, b"a", b"b", b"c")
+    consumer = reader(cluster, "earliest", "g")
+    consumer.assign([T0])
+    assert len(taken(cluster, consumer)) == 3
+    consumer._client.tasks.start(consumer.commit())
+    run(cluster, 1000)
+    assert (cluster.committed[0], cluster.committed_epochs[0]) == (3, 0)
+    cluster.partitions[0].cut(2)
+    write(cluster, b"d", b"e")
+    again = reader(cluster, "earliest", "g")
+    again.assign([T0])
+    assert taken(cluster, again) == [(2, b"d"), (3, b"e")]
+
+
+def test_nothing_moves_where_the_leader_has_all_or_cannot_say() -> None:
+    for tells in (True, False):
+        cluster = FakeCluster(nodes=2, partitions=1, tells_epochs=tells)
+        write(cluster, b"a", b"b")
+        consumer = reader(cluster)
+        consumer.assign({T0: 0})
+        assert len(taken(cluster, consumer)) == 2
+        partition = cluster.partitions[0]
+        partition.leader, partition.epoch = 2, 1
+        write(cluster, b"c")
+        assert taken(cluster, consumer) == [(2, b"c")]
+        partition.leader, partition.epoch = 1, 2
+        write(cluster, b"d")
+        assert taken(cluster, consumer) == [(3, b"d")]
+
+
+def test_a_part_of_what_came_is_committed_with_the_epoch_of_its_last_record() -> None:
+    cluster = FakeCluster(nodes=1, partitions=1)
+    write(cluster, b"a")
+    cluster.partitions[0].epoch = 1
+    write(cluster, b"b")
+    consumer = reader(cluster, "earliest", "g")
+    consumer.assign([T0])
+    run(cluster, 1000)
+    for epoch in (-1, 1):  # of the first of two batches of one answer it is not known
+        assert len(consumer.take(1)) == 1
+        consumer._client.tasks.start(consumer.commit())
+        run(cluster, 1000)
+        assert cluster.committed_epochs[0] == epoch
