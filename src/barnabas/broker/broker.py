@@ -21,7 +21,7 @@ from barnabas.broker.controller_channel import ControllerChannel, Sender
 from barnabas.broker.coordinator_log import begin_leading, end_leading
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.directory_assignments import DirectoryAssignments
-from barnabas.broker.dynamic import apply_dynamic
+from barnabas.broker.dynamic import apply_dynamic, sound
 from barnabas.broker.fetch import FetchLimits, FetchService
 from barnabas.broker.fetcher import FetcherContext
 from barnabas.broker.fetcher_pool import FetcherPool
@@ -281,13 +281,13 @@ class Broker:
 
     def broker_texts(self) -> dict[str, str]:
         """This broker's configuration as text: its own dynamic values, over the cluster's, over its
-        properties."""
+        properties. What is no value of its key is left out."""
         if self._dynamic_version != self.image.config_version:
             self._dynamic_version = self.image.config_version
             self._texts = {
                 **self.config.texts,
-                **self.image.config(BROKER, CLUSTER_DEFAULT),
-                **self.image.config(BROKER, str(self.node_id)),
+                **sound(self.image.config(BROKER, CLUSTER_DEFAULT)),
+                **sound(self.image.config(BROKER, str(self.node_id))),
             }
         return self._texts
 

@@ -97,6 +97,23 @@ def test_defaults_of_topics_follow_the_cluster_and_the_broker(cluster: Cluster) 
     assert alter(cluster, "", "message.max.bytes", "-1")[0] is ErrorCode.INVALID_REQUEST
 
 
+def test_what_no_value_is_keeps_nothing_else_from_holding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller of Apache Kafka commits it unseen."""
+    cluster = Cluster(2)
+    cluster.create_topic("t", 1, 2)
+    monkeypatch.setattr("barnabas.controller.configs.check_values", lambda *_: None)
+    for key, value in (
+        ("log.segment.bytes", "many"),
+        ("leader.replication.throttled.rate", "fast"),
+        ("num.replica.fetchers", "-2"),
+        ("log.cleaner.backoff.ms", "77"),
+    ):
+        assert alter(cluster, "", key, value)[0] is ErrorCode.NONE
+    cluster.until(lambda: cluster.broker(1).logs.cleaner.settings.cleaner_backoff_ms == 77)
+    assert cluster.broker(1).replicas.configs.of("t").log.segment_bytes == 1 << 30
+    assert cluster.produce([b"a"]).error_code == 0
+
+
 def test_a_broker_that_comes_back_is_cordoned_when_it_is_unfenced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
