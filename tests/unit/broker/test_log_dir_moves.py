@@ -145,7 +145,8 @@ def test_refusals_are_kafkas() -> None:
     cluster = Cluster(directories=2)
     cluster.create_topic("t")
     assert move(cluster, "/no/such/directory") == "LOG_DIR_NOT_FOUND"
-    assert move(cluster, other(cluster).path, topic="unknown") == "REPLICA_NOT_AVAILABLE"
+    assert move(cluster, other(cluster).path, topic="unknown") == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert move(cluster, other(cluster).path, index=9) == "UNKNOWN_TOPIC_OR_PARTITION"
     target = other(cluster)
     cluster.broker().lifecycle.set_cordoned([target.directory_id])
     assert move(cluster, target.path) == "INVALID_REPLICA_ASSIGNMENT"
@@ -158,11 +159,19 @@ def test_a_replica_comes_where_it_was_wanted() -> None:
     cluster = Cluster(directories=2)
     cluster.create_topic("other")
     wanted = home(cluster, "other").path  # it has more logs than the one that would be taken
-    assert move(cluster, wanted) == "REPLICA_NOT_AVAILABLE"
+    assert move(cluster, wanted) == "UNKNOWN_TOPIC_OR_PARTITION"
     cluster.create_topic("t")
     cluster.until(lambda: ("t", 0) in cluster.broker().replicas.by_name)
     assert home(cluster).path == wanted
     cluster.until(lambda: assigned(cluster) == home(cluster).directory_id)
+
+
+def test_a_replica_that_only_others_have_is_not_available() -> None:
+    cluster = Cluster(2, directories=2)
+    cluster.create_topic("t", 1, 1)
+    elsewhere = 3 - cluster.leader("t")
+    path = cluster.broker(elsewhere).logs.directories[0].path
+    assert move(cluster, path, node=elsewhere) == "REPLICA_NOT_AVAILABLE"
 
 
 def test_moving_back_calls_the_move_off() -> None:

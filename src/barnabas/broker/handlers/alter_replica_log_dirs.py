@@ -3,7 +3,8 @@
 Behaviour: begins to move replicas of this broker to the directories named, and answers at once;
 DescribeLogDirs shows how far the copies have come. A replica that is there already stays, and a move
 elsewhere is called off. For a replica that is not here yet the directory is remembered until it comes, and
-the answer is REPLICA_NOT_AVAILABLE. LOG_DIR_NOT_FOUND: ``log.dirs`` has no such directory;
+the answer is REPLICA_NOT_AVAILABLE, or UNKNOWN_TOPIC_OR_PARTITION where the cluster has no such partition
+yet. LOG_DIR_NOT_FOUND: ``log.dirs`` has no such directory;
 KAFKA_STORAGE_ERROR: it is offline, the replica is, or another directory is that may hold an older copy;
 INVALID_TOPIC_EXCEPTION: the copy's name would be too long (KIP-113, KAFKA-4893);
 INVALID_REPLICA_ASSIGNMENT: the directory is cordoned (KIP-1066).
@@ -70,7 +71,14 @@ def _move(broker: Broker, name: TopicPartition, path: str) -> None:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
     if directory.directory_id in broker.lifecycle.cordoned:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {path} is cordoned")
-    broker.moves.move(name, directory)
+    topic = broker.image.topics_by_name.get(name.topic)
+    try:
+        broker.moves.move(name, directory)
+    except KafkaError as error:
+        is_known = topic is not None and topic.has(name.partition)
+        if is_known or error.code != ErrorCode.REPLICA_NOT_AVAILABLE:
+            raise
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error.message) from error
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
