@@ -156,6 +156,7 @@ def open_log(
     _fit_epochs(log, unknown_from if epochs_usable else 0, seen)
     log.move_high_watermark(log.log_start_offset)
     _fit_producers(log, clean, recovery_point, seen)
+    _drop_stray_snapshots(log, names)
     log.note_first_timestamp()
     lost = f"{directory}/{gone[0]} is gone" if gone else ""
     return Opened(log, cut.size, cut.fault or lost)
@@ -494,3 +495,14 @@ def _fit_producers(log: PartitionLog, clean: bool, recovery_point: int, seen: Se
 
     none_from = None if seen is None or seen.has_producers else seen.from_offset
     cutting.rebuild_producers(log, on_aborted, none_from)
+
+
+def _drop_stray_snapshots(log: PartitionLog, names: list[str]) -> None:
+    """Those of producers at offsets where no segment begins any more, by compaction, or where the log once
+    ended. One is needed for each segment, and the one that was read just now."""
+    needed = {*log.bases, log.snapshot_offset}
+    for name in names:
+        offset = offset_of(name) if name.endswith(SNAPSHOT) else None
+        if offset is not None and offset < log.bases[-1] and offset not in needed:
+            if log.disk.exists(f"{log.directory}/{name}"):
+                log.disk.remove(f"{log.directory}/{name}")

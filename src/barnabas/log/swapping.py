@@ -73,6 +73,10 @@ def swap(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> N
             log.disk.rename(path + suffix, path + SWAP)
     for segment in old:
         log.deleted_paths += mark_deleted(log.disk, segment)
+    for segment in old[1:]:
+        snapshot = f"{log.directory}/{file_name(segment.base_offset, SNAPSHOT)}"
+        if log.disk.exists(snapshot):
+            log.disk.remove(snapshot)
     _take_names(log.disk, log.directory, base)
     new = Segment(log.files, log.directory, base, size, log.config.index_interval_bytes)
     if not any(segment.trusted_from for segment in old):

@@ -8,7 +8,10 @@ import pytest
 
 from barnabas.log.compaction import KeyMap, Rules, TransactionTrail, compact_batch, note_keys
 from barnabas.log.errors import CorruptLogError
+from barnabas.log.files import OpenFiles
 from barnabas.log.partition_log import Origin
+from barnabas.log.producer_state import snapshot_offsets, write_snapshot
+from barnabas.log.recovery import open_log
 from barnabas.record.batch import HEADER_SIZE, BatchView, iterate, read_header, write_header
 from barnabas.record.builder import build_batch, end_transaction_marker, write_record
 from barnabas.record.decode import Record, records_of
@@ -79,6 +82,36 @@ def test_an_empty_marker_goes_with_its_producer() -> None:
         batches = [batch.header for segment in model.log.segments for batch in segment.headers()]
         assert [header.producer_id for header in batches if header.is_control] == [1] * known
     assert not markers(model)
+
+
+def test_snapshots_of_producers_go_with_the_segments_that_compaction_joined() -> None:
+    """Else there is one more for ever with every roll."""
+    model = written()
+    for _ in range(5):
+        model.write([1, 2], False, 0, -1)
+        again(model)
+    kept = snapshot_offsets(model.log.disk, model.log.directory)
+    assert set(kept) <= set(model.log.bases) and len(kept) > 1
+    model.check()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_snapshots_that_belong_to_no_segment_go_with_the_next_start(clean: bool) -> None:
+    model = written()
+    again(model)
+    log = model.log
+    for offset in (2, 5, log.log_end_offset):
+        log.producers.end_offset = offset
+        write_snapshot(log.disk, log.directory, log.producers, durable=True)
+    end = log.log_end_offset
+    log.close(clean=clean)
+    log = open_log(
+        log.disk, OpenFiles(log.disk), log.directory, log.partition, log.config, clean=clean,
+        recovery_point=end,
+    ).log  # fmt: skip
+    kept = snapshot_offsets(log.disk, log.directory)
+    assert set(kept) <= {*log.bases, end} and log.snapshot_offset in kept
+    assert log.producers.entries
 
 
 def again(model: Compacted) -> None:
