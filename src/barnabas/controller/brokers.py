@@ -501,6 +501,8 @@ def unregister(cluster: Cluster, broker: int) -> Decision[UnregisterBrokerRespon
 
     def forget(at: Cluster) -> Decision[UnregisterBrokerResponse]:
         at.departing.pop(broker, None)
-        return Decision(response, [] if _other_than(at, broker, known) else [last], reason)
+        now = at.image.brokers.get(broker)  # another request may have been before this one
+        same = now is not None and now.epoch == known.epoch
+        return Decision(response, [last] if same else [], reason)
 
     return Decision(response, records, reason, work, forget)

@@ -18,6 +18,7 @@ from barnabas.wire.messages.create_partitions_request import (
 )
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.wire.schema import Message
 from tests.unit.controller.harness import World, uuid
 from tests.unit.metadata.strategies import holds
@@ -225,3 +226,14 @@ def test_of_two_changes_of_one_isr_in_one_request_the_second_is_of_a_state_that_
         ErrorCode.INVALID_UPDATE_VERSION,
     ]
     assert (topic.isr[0], topic.partition_epoch[0]) == ((1, 2), 1)
+
+
+def test_who_is_unregistered_twice_in_pieces_leaves_once() -> None:
+    world = world_of(300, 300)
+    since = world.image.ignored
+    first, second = (begun(world, UnregisterBrokerRequest(broker_id=1)) for _ in range(2))
+    world.settle()
+    assert not first[0].error_code and not second[0].error_code
+    assert 1 not in world.image.brokers
+    # Apache Kafka's controllers end themselves over a record about a broker that is not there.
+    assert world.image.ignored == since
