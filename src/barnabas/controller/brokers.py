@@ -129,14 +129,14 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 
 
 def _check_features(cluster: Cluster, request: BrokerRegistrationRequest) -> None:
-    """Every finalized level must be among those the broker supports (KIP-584)."""
+    """Every finalized level must be among those the broker supports (KIP-584), also 0, which is none."""
     ranges = {f.name: f for f in request.features}
     if levels.METADATA_VERSION not in ranges:
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'"
         )
-    finalized = dict(cluster.image.features)
-    finalized.setdefault(levels.METADATA_VERSION, cluster.image.metadata_version)
+    finalized = {**dict.fromkeys(ranges, 0), **cluster.image.features}
+    finalized[levels.METADATA_VERSION] = cluster.image.metadata_version
     finalized[levels.KRAFT_VERSION] = cluster.kraft_version()
     for name, level in sorted(finalized.items()):
         offered = ranges.get(name)

@@ -76,6 +76,15 @@ def test_registrations_are_checked(world: World, changes: dict[str, Any], code: 
     assert 7 not in world.image.brokers
 
 
+def test_a_broker_supports_that_what_is_not_in_force_is_not(world: World) -> None:
+    request = registration()
+    last = Feature(name="next.version", min_supported_version=1, max_supported_version=2)
+    request.features = [*request.features, last]
+    assert world.ask(request).error_code == ErrorCode.UNSUPPORTED_VERSION
+    last.min_supported_version = 0
+    assert not world.ask(request).error_code
+
+
 def test_the_epoch_is_the_offset_of_the_registration(world: World) -> None:
     before = world.quorum.log_end_offset
     answer = world.ask(registration())
