@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from barnabas.sim.history import Violation
+from barnabas.sim.history import History, Violation
 from barnabas.sim.workload.fetch_sessions import ReaderSession, Wanted
+from barnabas.sim.workload.readers import ReaderClient
 from barnabas.types import TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_request import FetchRequest
@@ -85,3 +89,18 @@ def test_a_full_answer_names_everything() -> None:
     session.request({FIRST: want(0), SECOND: want(0)})
     with pytest.raises(Violation, match="full answer"):
         session.on_response("r", answer(0))
+
+
+@pytest.mark.parametrize(("reached_in", "is_judged"), [(0, True), (-1, False), (1, False)])
+def test_out_of_range_is_judged_where_reader_and_leader_mean_the_same_epoch(
+    reached_in: int, is_judged: bool
+) -> None:
+    """A fetch that names no epoch comes as far as a newer leader is (seed 185)."""
+    workload, plan = SimpleNamespace(history=History()), SimpleNamespace(name="r")
+    reader: Any = SimpleNamespace(workload=workload, plan=plan, reached_in={FIRST: reached_in})
+    try:
+        ReaderClient._check_range(reader, FIRST, 1, want(77))
+    except Violation:
+        assert is_judged
+    else:
+        assert not is_judged

@@ -74,6 +74,9 @@ class ReaderClient:
         self.readings: dict[TopicPartition, Reading] = {}
         self.prefers: dict[TopicPartition, int] = {}
         """Replicas that are read instead of the leader."""
+        self.reached_in: dict[TopicPartition, int] = {}
+        """The leader epoch in which `position` was reached; -1 where the fetch named none: it may have been
+        one that this client has not heard of."""
 
     def start(self) -> None:
         for topic in self.plan.topics:
@@ -219,6 +222,8 @@ class ReaderClient:
                 run = FetchedRun(tp, asked.offset, told, read_committed=False)
                 if run.error is None:
                     self._take_run(tp, run, told)
+                    if self.position[tp] != asked.offset:
+                        self.reached_in[tp] = asked.leader_epoch
                     continue
                 refused = True
                 leads = self.prefers.pop(tp, node) == node == self.client.cluster.leader(tp)
@@ -249,7 +254,9 @@ class ReaderClient:
     def _check_range(self, tp: TopicPartition, node: int, asked: Wanted) -> None:
         """Its leader, of which both believe that it leads in this epoch, has nothing there."""
         promise = self.workload.history.promise(tp.topic)
-        if not (promise.keeps and promise.settles) or promise.compacts or asked.leader_epoch < 0:
+        if not (promise.keeps and promise.settles) or promise.compacts:
+            return
+        if not 0 <= self.reached_in.get(tp, 0) <= asked.leader_epoch:
             return
         if asked.offset >= self.workload.history.cut_before[tp]:
             raise Violation(
@@ -260,6 +267,7 @@ class ReaderClient:
     async def _reset(self, tp: TopicPartition) -> None:
         """On from where the log begins."""
         self.position[tp] = -1
+        self.reached_in.pop(tp, None)
         try:
             found = await list_offsets(self.client, {tp: EARLIEST}, timeout_ms=ASK_MS)
             self.position[tp] = found[tp].offset
