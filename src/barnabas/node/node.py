@@ -67,12 +67,16 @@ class Node:
         try:
             self.listeners.bind()
             self._assemble(identities)
+            try:
+                self.quorum.start()
+                if self.broker is not None:
+                    self.broker.start()
+            except BaseException:
+                self.quorum.close()
+                raise
         except BaseException:
             self.listeners.close()
             raise
-        self.quorum.start()
-        if self.broker is not None:
-            self.broker.start()
 
     def _identify(self) -> Mapping[str, MetaProperties]:
         config, disk = self.config, self.ports.disk

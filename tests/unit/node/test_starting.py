@@ -44,8 +44,9 @@ def test_a_port_that_is_taken_leaves_the_other_free(sim: SimCluster, taken: int)
         listen(process, port)
 
 
-def test_a_broker_that_cannot_be_made_leaves_no_quorum_open(
-    sim: SimCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["__init__", "start"])
+def test_a_broker_that_cannot_be_made_or_started_leaves_nothing_open(
+    sim: SimCluster, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[QuorumReplica] = []
     close = QuorumReplica.close
@@ -58,11 +59,14 @@ def test_a_broker_that_cannot_be_made_leaves_no_quorum_open(
         raise OSError("no")
 
     monkeypatch.setattr(QuorumReplica, "close", recorded)
-    monkeypatch.setattr(Broker, "__init__", fail)
-    node = Node(sim.nodes[1].config(), sim.nodes[1].machine.start_process())
+    monkeypatch.setattr(Broker, step, fail)
+    process = sim.nodes[1].machine.start_process()
+    node = Node(sim.nodes[1].config(), process)
     with pytest.raises(OSError):
         node.start()
     assert closed == [node.quorum]
+    for port in (CLIENT_PORT, CONTROLLER_PORT):
+        listen(process, port)
 
 
 def test_a_node_whose_log_dirs_change_places_does_not_begin_anew() -> None:
