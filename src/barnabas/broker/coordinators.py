@@ -36,7 +36,7 @@ from barnabas.broker.coordinator_shard import (
     Shard,
     answer_of,
 )
-from barnabas.ports import Ports, Wakeup, call_all
+from barnabas.ports import Ports, Wakeup, call_all, raise_soon
 from barnabas.record.compression import Codec
 from barnabas.wire.errors import ErrorCode, KafkaError
 
@@ -285,7 +285,12 @@ class Coordinators(Generic[M]):
         )  # fmt: skip
 
     def _on_loaded(self, shard: Shard[M]) -> None:
-        shard.on_loaded(self._instant())
+        try:
+            shard.on_loaded(self._instant())
+        except Exception as fault:
+            if not shard.active:
+                raise  # it is loaded once more
+            raise_soon(self._ports.wakeups, fault)
         self._ports.log(
             "info", "coordinator loaded", topic=self.topic, partition=shard.partition,
             leader_epoch=shard.leader_epoch, end_offset=shard.written, state=shard.state,

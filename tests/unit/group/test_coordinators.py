@@ -642,3 +642,21 @@ def test_an_append_that_fails_by_a_fault_of_the_program_is_undone_and_answered()
     committing(world, "g", answers.append)
     world.settle()
     assert fetched(world, "g") == {0: 1}
+
+
+def test_a_fault_as_it_begins_takes_nothing_from_a_coordinator_that_has_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It counted as one that could not be read, and was filled anew while it answered: what had been committed
+    was not there for a moment."""
+    world = World()
+    world.topic("t")
+    assert code(world.send(commit("g", {0: 1}), 9)) == ErrorCode.NONE
+    world.resign()
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupMachine, "on_loaded", fail)
+        with pytest.raises(RuntimeError):
+            world.elect()
+    for _ in range(100):
+        assert fetched(world, "g") == {0: 1}
+        world.advance(RETRY_MS / 20)
