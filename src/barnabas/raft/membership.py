@@ -43,6 +43,8 @@ Controls = Sequence[ControlRecord]
 CAUGHT_UP_WITHIN_MS = 10_000
 """A replica that had the whole log within this time may become a voter."""
 UPDATE_TIMEOUT_MS = 30_000
+_HEARD = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION})
+"""After these answers a static voter need not say again where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +449,8 @@ def _own_change(
 def on_own_change_answer(m: Machine, pending: Pending, response: ChangeVoterResponse) -> None:
     if response.epoch >= 0:
         m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
-    if response.error is not ErrorCode.NONE:
-        m.own_change_at_ms = m.now + m.settings.fetch_timeout_ms
-    elif isinstance(pending.request, UpdateVoterRequest):
+    # An older leader of Apache Kafka takes nothing of the kind from the voters of a static quorum.
+    if isinstance(pending.request, UpdateVoterRequest) and response.error in _HEARD:
         m.told_static = m.epoch
+    elif response.error is not ErrorCode.NONE:
+        m.own_change_at_ms = m.now + m.settings.fetch_timeout_ms

@@ -8,7 +8,8 @@ import pytest
 
 from barnabas.raft import events as on
 from barnabas.raft import messages
-from barnabas.raft.membership import CAUGHT_UP_WITHIN_MS
+from barnabas.raft.membership import CAUGHT_UP_WITHIN_MS, on_own_change_answer
+from barnabas.raft.outbox import Pending
 from barnabas.raft.voters import ReplicaKey
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
@@ -117,6 +118,33 @@ def test_static_voters_cannot_be_changed() -> None:
     quorum.start()
     quorum.commit(b"1")
     assert quorum.remove_voter(2).error is ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (ErrorCode.NONE, False),
+        (ErrorCode.UNSUPPORTED_VERSION, False),
+        (ErrorCode.REQUEST_TIMED_OUT, True),
+    ],
+)
+def test_a_leader_that_remembers_nothing_of_static_voters_is_told_once(
+    error: ErrorCode, again: bool
+) -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.commit(b"1")
+    leader = quorum.elect().replica
+    follower = next(n.replica for n in quorum.up() if n.replica is not leader)
+    assert leader is not None and follower is not None
+    quorum.run_until(lambda: follower.machine.told_static == leader.epoch)
+    machine, at = follower.machine, leader.leader_endpoint
+    assert at is not None
+    machine.told_static = -1
+    sent = messages.UpdateVoterRequest(machine.epoch, machine.me, {}, (0, 1))
+    answer = messages.ChangeVoterResponse(error, machine.epoch, leader.node_id, at)
+    on_own_change_answer(machine, Pending(leader.node_id, at, sent), answer)
+    assert (machine.told_static != machine.epoch) is again
 
 
 def test_a_static_quorum_becomes_dynamic() -> None:
