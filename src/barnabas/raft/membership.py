@@ -43,6 +43,8 @@ Controls = Sequence[ControlRecord]
 CAUGHT_UP_WITHIN_MS = 10_000
 """A replica that had the whole log within this time may become a voter."""
 UPDATE_TIMEOUT_MS = 30_000
+ANSWERED_WITHIN = 0.95
+"""Of the time-out of AddVoter: whoever waits no longer than it says is still there to read what is lacking."""
 _HEARD = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION})
 """After these answers a static voter need not say again where it is."""
 
@@ -164,9 +166,8 @@ def on_add_voter(m: Machine, ticket: int, request: AddVoterRequest) -> None:
         _answer(m, ticket, *refusal)
         return
     node = VoterNode(request.voter, dict(request.endpoints))
-    m.change = VoterChange(
-        ticket, None, node, m.now + request.timeout_ms, request.ack_when_committed
-    )
+    deadline = m.now + request.timeout_ms * ANSWERED_WITHIN
+    m.change = VoterChange(ticket, None, node, deadline, request.ack_when_committed)
 
 
 def on_remove_voter(m: Machine, ticket: int, request: RemoveVoterRequest) -> None:

@@ -41,8 +41,10 @@ def test_a_replica_that_is_not_there_is_not_added() -> None:
     quorum = Quorum(first_voters=2)
     quorum.nodes[1].start()
     quorum.nodes[2].start()
-    answer = quorum.add_voter(3, timeout_ms=3_000)
+    began = quorum.world.now_ms
+    answer = quorum.add_voter(3, timeout_ms=20_000)
     assert answer.error is ErrorCode.REQUEST_TIMED_OUT
+    assert quorum.world.now_ms - began < 19_500  # whoever asked is still there
     assert "could not be asked" in answer.message
     quorum.commit(b"goes on")
 
