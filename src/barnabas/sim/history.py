@@ -33,10 +33,13 @@ Place = tuple[str, int]
 class Reading:
     """What one consumer reads between getting its partitions and giving them up."""
 
-    __slots__ = ("group", "last")
+    __slots__ = ("group", "last", "names_epochs")
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, *, names_epochs: bool = True) -> None:
         self.group = group
+        self.names_epochs = names_epochs
+        """Whether it tells a leader from one of before. Who cannot may ask one that was cut off, and be told
+        that its offset is out of range, as with Kafka."""
         self.last: dict[Place, int] = {}
         """The last offset taken."""
 
@@ -188,7 +191,7 @@ class History:
         if last is not None and offset != last + 1:
             if offset > last:
                 self.gaps[place].add((last, offset))
-            elif self.promise(topic).settles:
+            elif reading.names_epochs and self.promise(topic).settles:
                 raise Violation(
                     f"{topic}-{partition}: a non-monotonic poll: a consumer of {reading.group} took"
                     f" offset {offset} after {last}"

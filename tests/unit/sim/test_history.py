@@ -155,3 +155,10 @@ def test_who_was_replaced_joins_a_group_that_is_made_anew_like_anybody() -> None
     assert history.may_be_anew("g")
     history.on_groups_gone()
     assert history.may_be_anew("third")
+
+
+def test_who_hears_of_no_leader_epochs_may_be_sent_back_by_a_leader_of_before() -> None:
+    """Seed 200601."""
+    history = History()
+    for _ in range(2):
+        read(history, Reading("g", names_epochs=False), 1, 2, 1)

@@ -15,10 +15,14 @@ from barnabas.sim.cluster import ProgramFault, SimCluster
 from barnabas.sim.history import Reading, Violation
 from barnabas.sim.workload.whims import WHIMS
 from barnabas.types import TopicPartition
+from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.sim.workload.workload import Workload
+
+EPOCHS_SINCE = {ApiKey.METADATA: 7, ApiKey.FETCH: 9}
+"""Before these nobody hears of leader epochs, and nobody names them (KIP-320)."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,11 @@ class ConsumerClient:
         self.plan = plan
         self.client = workload.client(plan.name)
         self.rng = workload.cluster.world.rng(plan.name)
-        self.reading = Reading(plan.group)
+        speaks = workload.plan.newest.get(plan.name, {})
+        self.names_epochs = all(
+            speaks.get(key, least) >= least for key, least in EPOCHS_SINCE.items()
+        )
+        self.reading = Reading(plan.group, names_epochs=self.names_epochs)
         self.faults = workload.cluster.world.rng(f"{plan.name} raises")
         self.topics = plan.topics
         """To which it subscribes at present."""
@@ -183,7 +191,7 @@ class ConsumerClient:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if consumer is self.consumer:
-            self.reading = Reading(self.plan.group)
+            self.reading = Reading(self.plan.group, names_epochs=self.names_epochs)
             self.paused.clear()
         identity = consumer.identity
         if identity is not None:
