@@ -402,13 +402,13 @@ class Consumer:
         failure: Exception | None = None
         runs: list[FetchedRun] = []
         gone: list[TopicPartition] = []
-        late: list[TopicPartition] = []
+        refused: dict[TopicPartition, KafkaError] = {}
         client = self._client
         doubtful = {tp: r for tp, r in readings.items() if r.has_doubts(client.cluster, tp)}
         try:
             if doubtful:
                 moves = self.settings.auto_offset_reset != "none"
-                gone, late = await check_positions(client, leader, doubtful, moves=moves)
+                gone, refused = await check_positions(client, leader, doubtful, moves=moves)
             else:
                 runs = await ask_leader(
                     client, leader, positions, self.settings.fetch, self._purpose
@@ -424,11 +424,10 @@ class Consumer:
         for tp in gone:
             if self._reading.get(tp) is readings[tp]:
                 self._begin_anew(tp, readings[tp])
-        if late:
-            stale.update({tp.topic: None for tp in late})
-            self._put_off(
-                [readings[tp] for tp in late], KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            )
+        for tp, why in refused.items():
+            if self._reading.get(tp) is readings[tp]:
+                stale[tp.topic] = None
+                self._on_lookup_failed([readings[tp]], why)
         for run in runs:
             reading = readings[run.partition]
             if self._reading.get(run.partition) is not reading:

@@ -95,10 +95,10 @@ def epoch_before(reading: Reading | None, offset: int) -> int:
 
 async def check_positions(
     client: Client, leader: int, readings: Mapping[TopicPartition, Reading], *, moves: bool
-) -> tuple[list[TopicPartition], list[TopicPartition]]:
+) -> tuple[list[TopicPartition], dict[TopicPartition, KafkaError]]:
     """Take positions that the log of `leader` does not have any more back to where it was cut. Answers those
-    of which that is not known (all, unless it `moves` any), and those that could not be asked for. Raises
-    `ChannelError`, and `KafkaError` where the answer will stay the same."""
+    of which that is not known (all, unless it `moves` any), and those for which it refused to say. Raises
+    `ChannelError`, and `KafkaError` where it is not known."""
     asked = {tp: (reading.position, reading.epoch) for tp, reading in readings.items()}
     view_of = client.cluster.partition
     epochs = {tp: -1 if (view := view_of(tp)) is None else view.leader_epoch for tp in asked}
@@ -110,15 +110,14 @@ async def check_positions(
         ends = {}
         for tp, reading in readings.items():  # nobody can say
             reading.checked_in = epochs[tp]
-    gone, late = [], []
+    gone: list[TopicPartition] = []
+    refused: dict[TopicPartition, KafkaError] = {}
     for tp, end in ends.items():
         reading = readings[tp]
         position = reading.position
         if end.error_code:
-            refused = KafkaError(code_of(end.error_code), f"epochs of {tp} at broker {leader}")
-            if not passes(refused):
-                raise refused
-            late.append(tp)
+            text = f"epochs of {tp} at broker {leader}"
+            refused[tp] = KafkaError(code_of(end.error_code), text)
         elif position is None or (position, reading.epoch) != asked[tp]:
             continue  # somebody sought meanwhile
         elif end.end_offset < 0 or end.leader_epoch < 0:
@@ -135,7 +134,7 @@ async def check_positions(
                 reading.checked_in = epochs[tp]
             else:
                 gone.append(tp)
-    return gone, late
+    return gone, refused
 
 
 def passes(error: KafkaError) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.client.consumer import Consumer, ConsumerSettings
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.types import TopicPartition
+from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from tests.unit.client.fake_cluster import FakeCluster
 
@@ -129,3 +132,33 @@ def test_a_part_of_what_came_is_committed_with_the_epoch_of_its_last_record() ->
         consumer._client.tasks.start(consumer.commit())
         run(cluster, 1000)
         assert cluster.committed_epochs[0] == epoch
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.KAFKA_STORAGE_ERROR]
+)
+def test_who_is_refused_an_answer_ends_where_that_will_stay(code: ErrorCode) -> None:
+    cluster = FakeCluster(nodes=1, partitions=1)
+    write(cluster, b"a")
+    inner, asked = cluster.epoch_ends, 0
+
+    def refuse(request: Any, ctx: Any, node: int) -> Any:
+        nonlocal asked
+        asked += 1
+        response = inner(request, ctx, node)
+        if asked <= 3:
+            response.topics[0].partitions[0].error_code = code
+        return response
+
+    cluster.servers[1].table.replace(ApiKey.OFFSET_FOR_LEADER_EPOCH, refuse)
+    consumer = reader(cluster)
+    consumer.assign({T0: 0})
+    assert len(taken(cluster, consumer)) == 1
+    cluster.partitions[0].epoch += 1
+    write(cluster, b"b")
+    if code is ErrorCode.KAFKA_STORAGE_ERROR:
+        assert taken(cluster, consumer) == [(1, b"b")]
+        assert asked == 4
+    else:
+        assert taken(cluster, consumer) == []
+        assert consumer.failure is not None and consumer.failure.code is code
