@@ -44,7 +44,7 @@ CAUGHT_UP_WITHIN_MS = 10_000
 """A replica that had the whole log within this time may become a voter."""
 UPDATE_TIMEOUT_MS = 30_000
 ANSWERED_WITHIN = 0.95
-"""Of the time-out of AddVoter: whoever waits no longer than it says is still there to read what is lacking."""
+"""Of the time-out of AddVoter: whoever waits no longer than it says is still there to read what lacks."""
 _HEARD = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION})
 """After these answers a static voter need not say again where it is."""
 
