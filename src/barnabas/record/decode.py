@@ -63,7 +63,7 @@ def records_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterato
     for _ in range(header.record_count):
         try:
             record, position = _read_record(data, position, header)
-        except (IndexError, ValueError, UnicodeDecodeError) as error:
+        except (IndexError, ValueError) as error:
             raise CorruptBatchError(batch.position, f"a record is malformed: {error}") from error
         yield record
     if position != len(data):
@@ -141,5 +141,6 @@ def _read_headers(
         if key is None:
             raise ValueError("a header's key is null")
         value, position = _read_bytes(data, position, end)
-        headers.append((key.decode(), value))
+        # Clients may write any bytes; what is not UTF-8 reads as in Java.
+        headers.append((key.decode(errors="replace"), value))
     return tuple(headers), position

@@ -4,8 +4,8 @@ The table is open-addressed: a slot is four words, 16 bytes of SipHash-2-4 of th
 round, the last offset plus one (0: the slot is free), and one unused, so that a slot is never in two lines of
 the processor's cache. Two keys of one hash are as likely as guessing the secret.
 
-Records are walked with every check that :mod:`barnabas.record.spans` makes but one: whether headers' keys are
-UTF-8. Whatever is not plainly sound, those included, is `SUSPECT`: the caller looks at that batch there.
+Records are walked with every check that :mod:`barnabas.record.spans` makes. Whatever is not plainly sound is
+`SUSPECT`: the caller looks at that batch there.
 Compiled code is kept on disk, see :mod:`barnabas.record.columnar_kernels`.
 
 Source: Kafka protocol guide, record format v2; SipHash by Aumasson and Bernstein (128-bit output).
@@ -165,9 +165,6 @@ def skip_plain_headers(data: Bytes, position: int, end: int) -> int:
         size, position = read_number(data, position, end)
         if position < 0 or size < 0 or size > end - position:
             return -1
-        for i in range(position, position + size):
-            if data[i] >= 0x80:
-                return -1
         size, position = read_number(data, position + size, end)
         if position < 0 or size < -1 or size > end - position:
             return -1

@@ -80,7 +80,6 @@ def _end_of_headers(data: bytes, position: int, end: int) -> int:
         size, position = read_varint(data, position)
         if size < 0 or position + size > end:
             raise ValueError("a header's key does not fit")
-        data[position : position + size].decode()
         size, position = read_varint(data, position + size)
         if size > end - position:
             raise ValueError("a header's value does not fit")

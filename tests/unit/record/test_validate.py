@@ -135,6 +135,17 @@ def test_a_timestamp_beyond_all_that_can_be_said_is_refused(changes: dict[str, A
     )
 
 
+def test_a_headers_name_may_be_any_bytes() -> None:
+    """As in Kafka: neither the broker nor compaction reads it, and a reader gets what Java's gets."""
+    data = bytearray(build_batch([(b"k", b"v", (("name", b"x"),))], timestamp_ms=NOW))
+    at = data.index(b"name")
+    data[at : at + 4] = b"n\xe4me"
+    seal(data)
+    found = validate(memoryview(data), RULES._replace(compact=True), NOW)
+    (kept,) = iterate(found.data)
+    assert [record.headers for record in records_of(kept)] == [(("n\ufffdme", b"x"),)]
+
+
 @pytest.mark.parametrize("wanted", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
 @pytest.mark.parametrize("given", list(Codec))
 def test_another_codec_is_written_where_the_topic_asks(given: Codec, wanted: str) -> None:
