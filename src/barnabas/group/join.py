@@ -182,7 +182,7 @@ def _replace_static(
     table: GroupTable, group: ClassicGroup, joining: Joining, old_id: str, new_id: str
 ) -> Outcome:
     """A static member returned under a new id. A stable group keeps its generation, unless the member's
-    protocols change the choice."""
+    protocols change the choice, or it comes with another subscription: nobody else would notice."""
     at, old_leader = joining.at, group.leader_id
     old = group.members[old_id]
     fenced = ErrorCode.FENCED_INSTANCE_ID
@@ -193,12 +193,18 @@ def _replace_static(
     before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
     _update(table, member, joining)
     if group.state is GroupState.STABLE:
-        if group.select_protocol() != group.protocol_name:
+        if group.select_protocol() != group.protocol_name or _subscribes_anew(group):
             return rebalance_or_complete(table, group, at)
         return _write_replacement(table, group, joining, (old_id, new_id, old_leader), before)
     if group.state is GroupState.COMPLETING_REBALANCE:
         return prepare_rebalance(table, group, at)
     return maybe_complete_join(table, group, at)
+
+
+def _subscribes_anew(group: ClassicGroup) -> bool:
+    """Whether the members together want other topics than this generation was given."""
+    topics = group.compute_topics()
+    return None not in (topics, group.topics) and topics != group.topics
 
 
 def _write_replacement(
