@@ -262,6 +262,7 @@ def _replace(
         if other is not None:
             return _registered_meanwhile(other, request)
         _check_features(at, request)
+        _check_directories(at, request)
         epoch = response.broker_epoch = at.next_offset()
         return Decision(response, [_registration_record(at, request, epoch, reason)], reason)
 

@@ -228,6 +228,16 @@ def test_of_two_changes_of_one_isr_in_one_request_the_second_is_of_a_state_that_
     assert (topic.isr[0], topic.partition_epoch[0]) == ((1, 2), 1)
 
 
+def test_who_registers_in_pieces_has_no_directory_that_is_another_brokers_by_then() -> None:
+    world = world_of(300, 300)
+    world.controller.on_connection_closed(501)
+    box = begun(world, world.registration(1, 5, directories=(uuid(777),)))
+    assert not begun(world, world.registration(9, 6, directories=(uuid(777),))) and not box
+    world.settle()
+    assert box[0].error_code == ErrorCode.INVALID_REGISTRATION
+    assert [b.id for b in world.image.brokers.values() if uuid(777) in b.directories] == [9]
+
+
 def test_who_is_unregistered_twice_in_pieces_leaves_once() -> None:
     world = world_of(300, 300)
     since = world.image.ignored
