@@ -8,12 +8,7 @@ from barnabas.cli.failure import Failure
 from barnabas.cli.other_quorum import find_quorum
 from barnabas.config.node import NodeConfig
 from barnabas.host.network import machine_name
-from barnabas.metadata.features import (
-    KRAFT_VERSION,
-    LATEST_METADATA_VERSION,
-    METADATA_VERSION,
-    missing_dependency,
-)
+from barnabas.metadata.features import KRAFT_VERSION
 from barnabas.ports import Disk
 from barnabas.raft.formatting import write_first_snapshot
 from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
@@ -47,17 +42,11 @@ class FirstVoters:
             raise Failure(f"--initial-controllers does not name node {config.node_id}", USAGE)
 
     def check_level(self, features: Mapping[str, int]) -> None:
-        """Refuse voters in the log of a cluster that begins at a level without, and a level that is not
-        theirs, as Kafka does. Raises `Failure`."""
+        """Refuse a level that is not that of the voters, as Kafka does. Raises `Failure`."""
         present = 0 if self._config.voters else 1
         if features.get(KRAFT_VERSION, present) != present:
             why = "without controller.quorum.voters it is 1, with it 0"
             raise Failure(f"{KRAFT_VERSION} follows from who says who votes: {why}", USAGE)
-        if self._is_dynamic:
-            levels = {METADATA_VERSION: LATEST_METADATA_VERSION, **features}
-            problem = missing_dependency(KRAFT_VERSION, 1, levels)
-            if problem is not None:
-                raise Failure(f"{problem}: use controller.quorum.voters")
 
     def check_alone(self, cluster_id: str) -> None:
         """Refuse a second quorum for one cluster, where the first can be seen. Raises `Failure`."""

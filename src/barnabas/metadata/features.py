@@ -35,7 +35,7 @@ CONTROLLER_REGISTRATION_SINCE: Final = 15
 DIRECTORIES_SINCE: Final = 17
 """Assignment to log directories (KIP-858)."""
 DYNAMIC_QUORUM_SINCE: Final = 21
-"""A quorum that begins dynamic (KIP-853); a static one may become so at any level, as in Kafka."""
+"""The release that brought dynamic quorums (KIP-853); this one has them at any level, as Kafka's."""
 ELR_SINCE: Final = 23
 CORDONED_SINCE: Final = 30
 """Cordoned log directories (KIP-1066)."""
@@ -52,10 +52,7 @@ class FeatureLevel(NamedTuple):
 
 
 FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
-    KRAFT_VERSION: (
-        FeatureLevel(7),
-        FeatureLevel(21, ((METADATA_VERSION, DYNAMIC_QUORUM_SINCE),)),
-    ),
+    KRAFT_VERSION: (FeatureLevel(7), FeatureLevel(21)),
     TRANSACTION_VERSION: (FeatureLevel(7), FeatureLevel(24), FeatureLevel(24)),
     GROUP_VERSION: (FeatureLevel(7), FeatureLevel(22)),
     ELR_VERSION: (FeatureLevel(7), FeatureLevel(26, ((METADATA_VERSION, ELR_SINCE),))),

@@ -18,6 +18,7 @@ from barnabas.raft.states import (
     Observer,
     Prospective,
     Resigned,
+    State,
     Unattached,
     Voted,
 )
@@ -40,6 +41,12 @@ _STATES: dict[type, str] = {
     Resigned: "resigned",
     Observer: "observer",
 }
+
+
+def _state_of(state: State) -> str:
+    voted = isinstance(state, Prospective) and state.voted is not None
+    return "prospective-voted" if voted else _STATES[type(state)]
+
 
 _STANDING = frozenset({Prospective, Candidate})
 
@@ -145,7 +152,7 @@ class QuorumMetrics:
         uncommitted = offset is not None and offset >= machine.high_watermark
         unknown = [n for n in machine.voters if n != machine.me.id and not self._is_known(n)]
         return {
-            "current-state": _STATES[type(machine.state)],
+            "current-state": _state_of(machine.state),
             "current-leader": machine.leader_id,
             "current-vote": voted.id if voted else -1,
             "current-vote-directory-id": uuid_text(voted.directory_id if voted else ZERO_UUID),

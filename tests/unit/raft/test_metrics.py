@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from barnabas.raft.metrics import WINDOW_MS, Window
+from barnabas.raft.metrics import WINDOW_MS, Window, _state_of
+from barnabas.raft.quorum_math import Tally
+from barnabas.raft.states import Prospective
+from barnabas.raft.voters import ReplicaKey
+from barnabas.types import ZERO_UUID
 from tests.unit.raft.quorum_world import Quorum
 
 KAFKAS_NAMES = {
@@ -70,3 +74,10 @@ def test_leader_and_follower_tell_what_they_do() -> None:
     told = other.replica.describe()["metrics"]
     assert told["current-state"] == "follower" and told["current-leader"] == leader.id
     assert told["fetch-records-rate"] > 0 and told["commit-latency-max"] == 0
+
+
+def test_who_asks_for_votes_and_has_given_its_own_says_so() -> None:
+    tally = Tally(frozenset({1, 2, 3}))
+    assert _state_of(Prospective(5, 0.0, tally, 0)) == "prospective"
+    voted = Prospective(5, 0.0, tally, 0, voted=ReplicaKey(2, ZERO_UUID))
+    assert _state_of(voted) == "prospective-voted"
