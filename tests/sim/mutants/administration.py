@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.broker import fetch_sessions
+from barnabas.broker.lifecycle import Lifecycle
 from barnabas.broker.partition import Partition
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.controller import features, gathering, producer_ids, topics
@@ -56,6 +57,10 @@ def downgrade_loses_metadata() -> list[Patch]:
     return [(features, "_check_metadata_version", lambda present, level, kind: None)]
 
 
+def directories_not_named() -> list[Patch]:
+    return [(Lifecycle, "register_again", lambda self: None)]
+
+
 def idle_places_forgotten() -> list[Patch]:
     return [(fetch_sessions, "note_registration", lambda session, epoch, named: None)]
 
@@ -68,6 +73,8 @@ MUTANTS = (
     Mutant("validation-writes", "what was only to be validated is made", validation_writes),
     Mutant("downgrade-loses-metadata", "metadata.version goes below a level that brought records",
            downgrade_loses_metadata),
+    Mutant("directories-not-named", "a broker names no log directories once the level knows of them",
+           directories_not_named),
     Mutant("idle-places-forgotten", "a broker that registers anew is not in sync where nothing is written",
            idle_places_forgotten),
 )  # fmt: skip

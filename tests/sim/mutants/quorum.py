@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from barnabas.raft import board, effects, following, performing
+from barnabas.raft import board, effects, following, leading, machine, performing
+from barnabas.raft import events as on
 from barnabas.raft.log_shape import VALID, LogShape, Verdict
+from barnabas.raft.machine import Machine
 from barnabas.raft.quorum_math import committed_offset
 from barnabas.raft.replica_log import MetadataLog
+from barnabas.raft.states import Leader
 from tests.sim.mutants.planting import Mutant, Patch
 
 
@@ -74,6 +77,17 @@ def log_not_synced() -> list[Patch]:
     return [(MetadataLog, "sync_job", does_nothing)]
 
 
+def restarted_voter_silent() -> list[Patch]:
+    """One that begins as a follower of the leader that it remembers, and tells nobody."""
+    honest = leading.on_tick
+
+    def tells_leaders_alone(m: Machine, event: on.Tick) -> None:
+        if isinstance(m.state, Leader):
+            honest(m, event)
+
+    return [(machine._EVENTS, "Tick", tells_leaders_alone)]
+
+
 MUTANTS = (
     Mutant("vote-not-persisted", "a vote is told before it is on disk, and forgotten", vote_not_persisted),
     Mutant("old-epoch-commits", "the quorum's high watermark counts an entry of an older epoch",
@@ -87,4 +101,6 @@ MUTANTS = (
     Mutant("quorum-divergence", "a quorum leader does not notice that a follower's log parts from its own",
            divergence_overlooked),
     Mutant("quorum-log-not-synced", "the quorum's log is said to be synced and is not", log_not_synced),
+    Mutant("restarted-voter-silent", "a voter that is restarted in its leader's epoch says nobody who leads",
+           restarted_voter_silent),
 )  # fmt: skip
