@@ -22,8 +22,8 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 CONNECTIONS_MAX = 20_000
 """Connections of one node, whatever `max.connections` says: below the usual limit of open files."""
 CONNECTIONS_OF_NODES = 128
-"""What nodes of the cluster may have beyond `max.connections`, on listeners that clients do not come to. Files
-must find a descriptor still where the process may open a thousand in all."""
+"""What nodes of the cluster may have beyond `max.connections`, on listeners that clients do not come to.
+Files must find a descriptor still where the process may open a thousand in all."""
 REQUEST_ELEMENTS_MAX = 1 << 18
 """Structures and strings that stand in the arrays of one request, in all. Two bytes make one, and a few
 hundred bytes of memory with its answer: 10 MB of them held a node up for half a minute."""

@@ -647,8 +647,8 @@ def test_an_append_that_fails_by_a_fault_of_the_program_is_undone_and_answered()
 def test_a_fault_as_it_begins_takes_nothing_from_a_coordinator_that_has_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It counted as one that could not be read, and was filled anew while it answered: what had been committed
-    was not there for a moment."""
+    """It counted as one that could not be read, and was filled anew while it answered: what had been
+    committed was not there for a moment."""
     world = World()
     world.topic("t")
     assert code(world.send(commit("g", {0: 1}), 9)) == ErrorCode.NONE
