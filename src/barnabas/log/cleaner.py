@@ -55,6 +55,7 @@ class Source(NamedTuple):
     end_offset: int
     size: int
     index_bytes: int
+    """Of the larger of its two."""
 
 
 class Plan(NamedTuple):
@@ -116,7 +117,8 @@ def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
         too_young = 0 < config.min_compaction_lag_ms > now_ms - stamp
         if end > bound or (too_young and end > first_dirty):
             break
-        sources.append(Source(segment.base_offset, end, segment.size, segment.index.size()))
+        index_bytes = max(segment.index.size(), segment.time_index.size())
+        sources.append(Source(segment.base_offset, end, segment.size, index_bytes))
         if end > first_dirty:
             dirty += segment.size
             first = _first_timestamp(segment, config, stamp)

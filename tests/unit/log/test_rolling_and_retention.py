@@ -72,6 +72,24 @@ def test_no_index_gets_larger_than_kafka_opens(run: int, interval: int) -> None:
         assert min(size for size, _ in sizes[:-1]) > 30, "and they are used"
 
 
+def test_segments_are_joined_as_far_as_either_index_has_room() -> None:
+    config = replace(
+        CONFIG, segment_index_bytes=96, index_interval_bytes=0, cleanup_policy=("compact",)
+    )
+    log = new_log(config)
+    for at in range(30):
+        append(log, NOW + at)
+        if at % 3 == 2:
+            log.roll()
+    log.flush()
+    log.compactable_to = log.recovery_point
+    plan = cleaner.make_plan(log, 0, NOW)
+    groups = cleaner.groups_of(plan, plan.bound)
+    times = {segment.base_offset: segment.time_index.size() for segment in log.segments}
+    sizes = [sum(times[source.base_offset] for source in group) for group in groups]
+    assert max(sizes) <= 96 and len(groups) < len(plan.sources)
+
+
 def test_a_segment_ends_by_the_age_of_its_first_batch() -> None:
     log = new_log(replace(CONFIG, segment_ms=HOUR))
     for minute in range(0, 180, 10):
