@@ -66,6 +66,16 @@ def test_topics_records_groups_and_quorum(bootstrap: str) -> None:
                 got += len(consumer.poll())
             consumer.commit()
         assert sum(at.offset for at in client.committed("g").values()) == len(read)
+        # Where it committed is checked with the leaders before it reads on (KIP-320).
+        assert {at.leader_epoch for at in client.committed("g").values() if at.offset} == {0}
+        with client.producer() as producer:
+            producer.send(ProducerRecord("t", b"later", b"k"))
+        with client.consumer("g", settings) as consumer:
+            consumer.inner.subscribe(["t"])
+            later: list[bytes | None] = []
+            while not later:
+                later += [record.value for record in consumer.poll()]
+            assert later == [b"later"]
         assert [g.group_id for g in client.call(client.admin.list_groups())] == ["g"]
         assert client.call(client.admin.describe_group("g")).state == "Empty"
         quorum = client.call(client.admin.describe_quorum())
