@@ -36,7 +36,10 @@ from barnabas.wire.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from barnabas.wire.messages.list_partition_reassignments_response import OngoingTopicReassignment
+from barnabas.wire.messages.list_partition_reassignments_response import (
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 
 POLL_S = 0.5
 SAMPLE_S = 1.0
@@ -80,7 +83,7 @@ class Ongoing:
     removing: list[int]
     caught_up: list[int] = field(default_factory=list)
     fenced: list[int] = field(default_factory=list)
-    """Those of `adding` that are not alive, and not caught up."""
+    """Those it waits for (`awaited`) that are not alive, and not caught up."""
     bytes_left: int = 0
     rate: float = 0.0
     """Bytes per second, where two looks were taken."""
@@ -191,12 +194,19 @@ def ongoing(connected: Connected, topics: list[str], *, sizes: bool = True) -> l
                     adding,
                     list(one.removing_replicas),
                     [broker for broker in adding if broker in isr],
-                    [broker for broker in adding if broker not in living and broker not in isr],
+                    [b for b in awaited(one) if b not in living and b not in isr],
                 )
             )
     if sizes:
         _add_sizes(connected, found)
     return found
+
+
+def awaited(one: OngoingPartitionReassignment) -> list[int]:
+    """Who has to be in the ISR at the end: who is added; where there are to be fewer replicas, all."""
+    if len(one.adding_replicas) >= len(one.removing_replicas):
+        return list(one.adding_replicas)
+    return [broker for broker in one.replicas if broker not in one.removing_replicas]
 
 
 def _living(connected: Connected) -> set[int]:

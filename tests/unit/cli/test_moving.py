@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cli import moving
-from barnabas.cli.moving import Estimate, Ongoing, Placed, estimate, waiting_for
+from barnabas.cli.moving import Estimate, Ongoing, Placed, awaited, estimate, waiting_for
 from barnabas.cli.reassign_throttle import Move, moves_of
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
+from barnabas.wire.messages.list_partition_reassignments_response import (
+    OngoingPartitionReassignment,
+)
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -26,6 +29,19 @@ def test_what_is_on_its_way_is_throttled_with_what_comes() -> None:
     assert beside == {A: Move((1,), (3,)), B: Move((1, 2), (3,))}
     elsewhere = moves_of(under_way, {A: (under_way[A], (2,))})
     assert elsewhere == {A: Move((1,), (2,))}
+
+
+def test_who_goes_to_fewer_replicas_waits_for_all_that_stay() -> None:
+    def asked(replicas: list[int], adding: list[int], removing: list[int]) -> list[int]:
+        return awaited(
+            OngoingPartitionReassignment(
+                replicas=replicas, adding_replicas=adding, removing_replicas=removing
+            )
+        )
+
+    assert asked([4, 1, 2], [4], [2]) == [4]
+    assert asked([1, 2, 3], [], [3]) == [1, 2]
+    assert asked([4, 1, 2, 3], [4], [2, 3]) == [4, 1]
 
 
 def row(at: TopicPartition, bytes_left: int, **given: object) -> Ongoing:
