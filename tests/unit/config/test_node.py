@@ -138,6 +138,7 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"controller.quorum.voters": ""}, "controller.quorum.bootstrap.servers must be given"),
         ({"controller.quorum.voters": "2@a:1"}, "it must name this controller, node.id 1"),
         ({"controller.quorum.voters": "1@a:0"}, "a host and a port above 0"),
+        ({"controller.quorum.voters": "1@0.0.0.0:1"}, "the address of any host"),
         ({"controller.quorum.voters": "a:1"}, "each voter must be id@host:port"),
         ({"controller.quorum.voters": "1@a:1,1@b:1"}, "it names voter 1 twice"),
         ({"replica.fetch.wait.max.ms": "60000"}, "it must not exceed replica.lag.time.max.ms"),
