@@ -81,7 +81,8 @@ def on_vote_request(m: Machine, ticket: int, request: VoteRequest) -> None:
             granted = _grants_vote(m.state, request.candidate, complete)
             if granted:
                 _record_vote(m, request.candidate)
-    m.reply(ticket, VoteResponse(error, m.epoch, *m.told_leader, granted))
+    leader = m.told_leader(request.candidate.id)
+    m.reply(ticket, VoteResponse(error, m.epoch, *leader, granted))
 
 
 def _check_vote(m: Machine, request: VoteRequest) -> ErrorCode:
@@ -148,7 +149,7 @@ def on_begin_epoch(m: Machine, ticket: int, request: BeginEpochRequest) -> None:
         if isinstance(state, (Follower, Observer)) and state.leader_id == request.leader_id:
             if endpoint is not None and state.leader_endpoint != endpoint:
                 m.refine(state.at_endpoint(endpoint))
-    m.reply(ticket, BeginEpochResponse(error, m.epoch, *m.told_leader))
+    m.reply(ticket, BeginEpochResponse(error, m.epoch, *m.told_leader()))
 
 
 def on_end_epoch(m: Machine, ticket: int, request: EndEpochRequest) -> None:
@@ -159,7 +160,7 @@ def on_end_epoch(m: Machine, ticket: int, request: EndEpochRequest) -> None:
         state = m.state
         if isinstance(state, Follower) and state.leader_id == request.leader_id:
             m.refine(state.dismissed(m.now + _rank_delay(m, request.successors)))
-    m.reply(ticket, EndEpochResponse(error, m.epoch, *m.told_leader))
+    m.reply(ticket, EndEpochResponse(error, m.epoch, *m.told_leader()))
 
 
 def _rank_delay(m: Machine, successors: tuple[ReplicaKey, ...]) -> float:

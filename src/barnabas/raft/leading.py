@@ -79,7 +79,9 @@ def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
 def left(m: Machine, leader: Leader) -> None:
     """No leader any more: whoever waits is told, and goes on elsewhere."""
     for parked in list(leader.board.parked.values()):
-        m.reply(parked.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        m.reply(
+            parked.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, parked.request.replica.id)
+        )
     leader.board.parked.clear()
     membership.abandon_change(m)
 
@@ -233,34 +235,35 @@ def _check_epoch(m: Machine, epoch: int) -> ErrorCode:
     return ErrorCode.NONE if isinstance(m.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def _error(m: Machine, error: ErrorCode) -> FetchResponse:
+def _error(m: Machine, error: ErrorCode, asker: int) -> FetchResponse:
     start = m.log.start_offset
-    return FetchResponse(error, m.epoch, *m.told_leader, log_start_offset=start)
+    return FetchResponse(error, m.epoch, *m.told_leader(asker), log_start_offset=start)
 
 
 def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
+    asker = request.replica.id
     if (
         request.max_wait_ms < 0
         or request.offset < 0
         or request.last_epoch < 0
         or request.last_epoch > request.epoch
     ):
-        m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST))
+        m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST, asker))
         return
     state = m.state
     if request.epoch != m.epoch or type(state) is not Leader:
-        m.reply(ticket, _error(m, _check_epoch(m, request.epoch)))
+        m.reply(ticket, _error(m, _check_epoch(m, request.epoch), asker))
         return
     if request.replica == m.me:
-        m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST))
+        m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST, asker))
         return
     verdict = m.log.check(request.offset, request.last_epoch)
-    if request.offset == 0 and request.replica.id >= 0:
+    if request.offset == 0 and asker >= 0:
         verdict = _for_a_beginner(m.log.latest_snapshot) or verdict
     if verdict.fit is Fit.VALID:
         _answer_valid(m, state, ticket, request)
         return
-    if request.replica.id >= 0:
+    if asker >= 0:
         state.board.on_contact(request.replica, m.now)
     if verdict.fit is Fit.DIVERGING:
         m.reply(ticket, _answer(m, state)._replace(diverging=verdict.at))
@@ -297,7 +300,7 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
         ):
             _move_high_watermark(m, state)
             if m.state is not state:
-                m.reply(ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                m.reply(ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, replica.id))
                 return
         if m.change is not None:
             membership.on_progress(m, state, replica)
@@ -347,7 +350,7 @@ def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> No
         SnapshotResponse(
             error,
             m.epoch,
-            *m.told_leader,
+            *m.told_leader(request.replica.id),
             snapshot=request.snapshot,
             position=request.position,
             data=data,

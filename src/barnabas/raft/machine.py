@@ -197,15 +197,16 @@ class Machine:
             return state.leader_endpoint
         return None
 
-    @property
-    def told_leader(self) -> tuple[int, Endpoint | None]:
-        """(id, endpoint) for an answer: nobody where it is not known where the leader is. Apache Kafka's
-        replicas that do not know it either (a new one has no voter set yet) end at such an answer."""
+    def told_leader(self, asker: int = NOBODY) -> tuple[int, Endpoint | None]:
+        """(id, endpoint) for an answer to `asker`: nobody where it is not known where the leader is. Apache
+        Kafka's replicas that do not know it either (a new one has no voter set yet) end at such an answer;
+        so does a leader that lost its disk and asks, where it is named itself."""
         leader_id, endpoint = self.leader_id, self.leader_endpoint
-        if endpoint is None and leader_id != self.me.id:
-            endpoint = self.voters.endpoint(leader_id, self.settings.listener_name)
-            if endpoint is None:
-                return NOBODY, None
+        if leader_id == self.me.id:
+            return leader_id, endpoint
+        endpoint = endpoint or self.voters.endpoint(leader_id, self.settings.listener_name)
+        if endpoint is None or leader_id == asker:
+            return NOBODY, None
         return leader_id, endpoint
 
     def other_voters(self) -> list[tuple[int, Endpoint]]:

@@ -140,6 +140,26 @@ def test_a_new_leader_tells_no_high_watermark_before_it_knows_one(synced: bool) 
     )
 
 
+def test_a_leader_that_lost_its_disk_is_not_told_that_it_leads() -> None:
+    """Apache Kafka's ends at such an answer, each time it is started, though its vote may be needed."""
+    script = Script()
+    script.run("> voters 1 2\n> saved 2 5 leader 1\n> start 2\n")
+    node = script.nodes[2]
+    for asker, told in ((1, -1), (7, 1)):
+        for request in (
+            messages.FetchRequest(0, key(asker), 0, 0, 500, 1),
+            messages.SnapshotRequest(0, key(asker), OffsetAndEpoch(0, 0), 0, 1),
+            messages.VoteRequest(4, key(asker), None, OffsetAndEpoch(9, 4), pre_vote=True),
+        ):
+            answers: list[messages.Response] = []
+            node.tickets[999] = answers.append
+            script._step(node, on.Asked(999, request))
+            (answer,) = answers
+            assert not isinstance(answer, messages.FeaturesResponse)
+            assert answer.error is ErrorCode.FENCED_LEADER_EPOCH and answer.epoch == 5
+            assert answer.leader_id == told, request
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_no_leader_is_named_without_saying_where_it_is(known: bool) -> None:
     """A replica of Apache Kafka that does not know it either ends at such an answer."""
