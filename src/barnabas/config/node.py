@@ -101,13 +101,14 @@ class NodeConfig:
         self, specs: Iterable[ListenerSpec], machine_name: Callable[[], str]
     ) -> dict[str, Endpoint]:
         """Where others reach the listeners `specs`, by name: as advertised; a controller that listens on
-        every address as ``controller.quorum.voters`` says; else by the machine's name. Ports 0 stay."""
+        every address as ``controller.quorum.voters`` says of its first listener; else by the machine's name.
+        Ports 0 stay."""
         advertised = {spec.name: spec for spec in self.advertised}
         static = {voter.node_id: voter.endpoint for voter in self.voters}.get(self.node_id)
         found = {}
         for spec in specs:
             at = advertised.get(spec.name, spec).endpoint
-            if at.host in _ANY_HOST and static and spec.name in self.controller_listener_names:
+            if at.host in _ANY_HOST and static and spec.name == self.controller_listener_names[0]:
                 at = static
             found[spec.name] = Endpoint(machine_name(), at.port) if at.host in _ANY_HOST else at
         return found

@@ -69,6 +69,12 @@ def test_others_reach_what_is_advertised_or_else_the_machine_by_its_name() -> No
         "SECOND": Endpoint("10.0.0.1", 0),
     }
     assert reached(controller_quorum_voters="1@b:7")["CONTROLLER"] == Endpoint("b", 7)
+    second = "PLAINTEXT://:9092,CONTROLLER://:9093,SECOND://:9094"
+    assert reached(controller_quorum_voters="1@b:7", listeners=second) == {
+        "PLAINTEXT": Endpoint("here", 9092),
+        "CONTROLLER": Endpoint("b", 7),
+        "SECOND": Endpoint("here", 9094),
+    }
     advertised = reached(advertised_listeners="PLAINTEXT://c:8,CONTROLLER://d:9", **servers)
     assert list(advertised.values())[:2] == [Endpoint("c", 8), Endpoint("d", 9)]
 
