@@ -87,6 +87,8 @@ class ReplicaTable:
         """Replicas whose directory failed, which it was."""
         self.repairs: Repairs
         self.on_log_corrupt: Callable[[TopicPartition, CorruptLogError], None]
+        self._none_is_new = False
+        """Whether each log directory held something when this process began."""
         self._not_found: set[Key] | None = None
         """Replicas of before this process whose logs it did not find; None until they are known."""
         self.marks_moved = False
@@ -199,6 +201,7 @@ class ReplicaTable:
     def _apply_everything(self) -> None:
         mine = [(topic.id, index) for topic, index in self.image.partitions_of(self.node_id)]
         if self._not_found is None:
+            self._none_is_new = all(d.logs for d in self.logs.directories)
             found = self.logs.logs
             topics = self.image.topics_by_id
             self._not_found = {
@@ -497,10 +500,11 @@ def _may_be_away(table: ReplicaTable, topic_id: Uuid, state: PartitionState) -> 
 
 
 def _may_begin_anew(table: ReplicaTable, state: PartitionState) -> bool:
-    """Whether a lost replica may begin anew, empty: every directory is here and it is in none, and nobody
-    would take it for what it was."""
-    is_lost = state.directory_of(table.node_id) == DIRECTORY_LOST
-    return is_lost and not table.logs.any_offline and not _is_relied_on(table, state)
+    """Whether a lost replica may begin anew, empty: every directory is here and it is in none. Either nobody
+    would take it for what it was; or none has come in place of another, and there never was anything."""
+    if state.directory_of(table.node_id) != DIRECTORY_LOST or table.logs.any_offline:
+        return False
+    return table._none_is_new or not _is_relied_on(table, state)
 
 
 def _is_relied_on(table: ReplicaTable, state: PartitionState) -> bool:

@@ -163,6 +163,40 @@ def test_a_replica_of_unknown_directory_is_not_made_anew_beside_one_that_cannot_
     cluster.until(lambda: set(state(cluster, index).isr) == {2, 3})
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_lost_replica_that_is_in_none_of_the_former_directories_was_never_made(
+    is_replaced: bool,
+) -> None:
+    """Its broker died before it had made it (seed 201). Where a directory is new it may have been in the one
+    before, and nobody else was in sync."""
+    cluster = Cluster(3, directories=2, level=ELR_SINCE - 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DirectoryAssignments, "submit", lambda *_: None)
+        cluster.create_topic("t", partitions=12, replication=2)
+        both = [i for i in range(12) if set(state(cluster, i).replicas) == {2, 3}]
+        index = next(i for i in both if home(cluster, 2, i) == "/data2")
+        cluster.sim.nodes[3].kill()
+        cluster.until(lambda: state(cluster, index).isr == (2,))
+        cluster.sim.nodes[2].kill()
+    disk = cluster.sim.nodes[2].machine.disk
+    for path in [p for p in disk.names if p.startswith(f"/data2/t-{index}")]:
+        del disk.names[path]
+    disk.fail_call(1, for_good=True, prefix="/data2")
+    start(cluster, 2)
+    cluster.until(lambda: state(cluster, index).directory_of(2) == DIRECTORY_LOST)
+    stop(cluster, 2)
+    disk.fail_call(0)
+    if is_replaced:
+        for path in [p for p in disk.names if p.startswith("/data2/") and "/t-" in p]:
+            del disk.names[path]
+    start(cluster, 2)
+    if is_replaced:
+        cluster.run(1000)
+        assert state(cluster, index).leader == -1
+    else:
+        cluster.until(lambda: state(cluster, index).leader == 2)
+
+
 def test_a_replica_that_nobody_relies_on_begins_anew_where_nobody_knows_its_directory() -> None:
     """A directory is away, and the replica may be there; but it was not in sync (seed 200412)."""
     cluster = Cluster(3, directories=2)
