@@ -3,8 +3,9 @@
 Order and exactly-once: of one partition one batch is in flight at a time, and a batch keeps its
 producer id, epoch and sequence through all retries, so that a broker which has it already says so
 (KIP-98). A batch whose fate is unknown when its time is up, or that the broker finds out of
-sequence, fails, and the producer takes a new id for what follows: nothing is ever sent twice
-under two identities by this class.
+sequence when it is sent again, fails, and the producer takes a new id for what follows: nothing is
+ever sent twice under two identities by this class. One that is out of sequence when it is first sent
+is not in the log, and goes under a new id (KIP-360).
 
 Retries what may succeed later until `delivery_timeout_ms`; learns new leaders from the refusal
 itself (KIP-951) and from Metadata. While a batch is under way, the next one fills.
@@ -42,6 +43,8 @@ IDENTITY_LOST = frozenset(
         ErrorCode.PRODUCER_FENCED,
     }
 )
+SEQUENCE_LOST = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+"""The broker does not know what was acknowledged before."""
 ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 
 
@@ -357,7 +360,15 @@ class Producer:
         if too_large and len(batch.records) > 1:
             self._split(lane, batch)
             return
-        if not retriable or batch.deadline_ms <= now_ms:
+        in_time = batch.deadline_ms > now_ms
+        lost = isinstance(error, KafkaError) and error.code in SEQUENCE_LOST
+        if lost and in_time and self._idempotent and batch.attempts == 1:
+            # It was refused when it was first sent, so it is not in the log (KIP-360).
+            batch.attempts = 0
+            if batch.producer_id == self._producer_id:
+                self._producer_id = -1
+            return
+        if not retriable or not in_time:
             self._fail(lane, batch, error)
             return
         if moved:

@@ -14,7 +14,7 @@ from barnabas.client.records import ProducerRecord, partition_for
 from barnabas.record.batch import HEADER, BatchHeader
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.metadata_response import MetadataResponse
 from tests.unit.client.fake_cluster import FakeCluster, FakePartition
 
@@ -119,3 +119,29 @@ def test_static_members_come_first_and_in_the_order_of_their_names() -> None:
         assert [[tp.partition for tp in given[member]] for member in order[1:]] == (
             [[2], [3], [4]] if assign is assign_range else [[1], [2], [3]]
         )
+
+
+@pytest.mark.parametrize("sent_before", [False, True])
+def test_what_is_out_of_sequence_when_it_is_first_sent_goes_under_another_identity(
+    sent_before: bool,
+) -> None:
+    """KIP-360. It failed, though it cannot be in the log; of what was sent before that is not known."""
+    cluster = FakeCluster(nodes=1, partitions=1)
+    producer = Producer(cluster.client(), ProducerSettings(linger_ms=0, request_timeout_ms=100))
+    first = producer.send(ProducerRecord("t", b"first", partition=0))
+    run(cluster, 1000)
+    assert first.done
+    cluster.partitions[0].sequences.clear()  # the leader that comes lost what the last one knew
+    cluster.partitions[0].batches.clear()
+    cluster.partitions[0].end = 0
+    cluster.mute = int(sent_before)
+    outcomes = [producer.send(ProducerRecord("t", b"%d" % n, partition=0)) for n in range(3)]
+    run(cluster, 1000)
+    if sent_before:
+        with pytest.raises(KafkaError) as refused:
+            outcomes[0].result()
+        assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    else:
+        assert [outcome.result().offset for outcome in outcomes] == [0, 1, 2]
+        assert [header.producer_id for header in written(cluster)] == [2]
+        assert cluster.ids == 2
