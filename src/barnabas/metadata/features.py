@@ -34,8 +34,6 @@ TRANSACTIONS_SINCE: Final = 13
 CONTROLLER_REGISTRATION_SINCE: Final = 15
 DIRECTORIES_SINCE: Final = 17
 """Assignment to log directories (KIP-858)."""
-DYNAMIC_QUORUM_SINCE: Final = 21
-"""The release that brought dynamic quorums (KIP-853); this one has them at any level, as Kafka's."""
 ELR_SINCE: Final = 23
 CORDONED_SINCE: Final = 30
 """Cordoned log directories (KIP-1066)."""

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from barnabas.metadata.features import (
     DIRECTORIES_SINCE,
-    DYNAMIC_QUORUM_SINCE,
     ELR_VERSION,
     LATEST_METADATA_VERSION,
     METADATA_VERSION,
@@ -193,7 +192,7 @@ def draw_topology(rng_of: RngOf, nodes: int | None) -> Topology:
     elif _pick(rng_of, ELR_VERSION, True, True, True, False) is False:
         features[ELR_VERSION] = 0
     begins = level or LATEST_METADATA_VERSION
-    dynamic = _pick(rng_of, "dynamic", False, True) and begins >= DYNAMIC_QUORUM_SINCE
+    dynamic = _pick(rng_of, "dynamic", False, True)
     if dynamic and _pick(rng_of, "controllers join", False, False, True):
         settings["controller.quorum.auto.join.enable"] = "true"
     return Topology(

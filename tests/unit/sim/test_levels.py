@@ -24,7 +24,6 @@ def test_some_clusters_are_old_and_have_what_their_level_gives() -> None:
     assert min(swarm.topology.first_level for swarm in old) == MINIMUM_METADATA_VERSION
     for swarm in old:
         topology = swarm.topology
-        assert not topology.dynamic
         assert topology.directories == 1 or topology.first_level >= DIRECTORIES_SINCE
     climbing = [s for s in old if "upgrader" in s.workload.names]
     assert len(old) / 2 < len(climbing) < len(old)
