@@ -180,6 +180,8 @@ class ReplicaLogs(Checker):
         assert log is not None
         restarted = log is not watched.log
         watched.log, watched.partition = log, partition
+        if watched.end < 0 and log.config.compact:
+            watched.compacted = True  # it was offline when it was first seen
         if not watched.compacted:
             disk = watched.node.machine.disk
             dropped, added, new = watched.held.follow(disk, log)
