@@ -52,8 +52,10 @@ DIRECTORY_UNASSIGNED = ONE_UUID
 """Of a new replica: its broker will say where it has put it."""
 DIRECTORY_LOST = Uuid(bytes(15) + b"\x02")
 """Of a replica that was in a directory which cannot be read: offline."""
+DIRECTORIES_UNKNOWN = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
+"""Those that do not say in which directory a replica is, and not that it is offline."""
 DIRECTORIES_RESERVED = 100
-"""So many ids, from 0 on, are no directory's."""
+"""So many ids, from 0 on, have a meaning of their own: no directory has one of them."""
 DEBUGGING_REPLICA = -2
 """The id of a reader of any replica's whole log, where a follower says its own and a consumer -1."""
 

@@ -36,6 +36,7 @@ from barnabas.ports import Ports, raise_soon
 from barnabas.replication.leader import IsrProposal
 from barnabas.replication.sessions import FetchSession, PartitionKey
 from barnabas.types import (
+    DIRECTORIES_UNKNOWN,
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
@@ -46,8 +47,6 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 
 OnLeadership = Callable[[Partition, int | None], None]
 """(partition, leader epoch; None: this broker does not lead it any more)."""
-_UNKNOWN = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
-"""Of a replica: the metadata do not say in which directory it is."""
 
 
 class Surroundings(Protocol):
@@ -357,7 +356,7 @@ class ReplicaTable:
         if self.logs.any_offline and self.logs.by_id(directory) is None:
             # The log may be in a directory that is away, whose id nobody knows where it could not even be
             # read at the start: an empty one elsewhere would be a lie.
-            may_be = directory not in _UNKNOWN or _may_be_away(self, topic_id, state)
+            may_be = directory not in DIRECTORIES_UNKNOWN or _may_be_away(self, topic_id, state)
             if may_be or copy is not None:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
@@ -494,7 +493,7 @@ def _may_be_away(table: ReplicaTable, topic_id: Uuid, state: PartitionState) -> 
     is made anew."""
     if not table.logs.any_offline or table.image.metadata_version < DIRECTORIES_SINCE:
         return False
-    is_unknown = state.directory_of(table.node_id) in _UNKNOWN
+    is_unknown = state.directory_of(table.node_id) in DIRECTORIES_UNKNOWN
     is_of_before = (topic_id, state.partition) in (table._not_found or ())
     return is_unknown and is_of_before and _is_relied_on(table, state)
 
@@ -521,7 +520,7 @@ def _make_log(
         try:
             return table.logs.create(name, topic_id, table._place(name, directory))
         except KafkaError:
-            named = directory not in _UNKNOWN
+            named = directory not in DIRECTORIES_UNKNOWN
             if named or not any(d.is_online for d in table.logs.directories):
                 raise
 

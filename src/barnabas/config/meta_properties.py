@@ -12,13 +12,18 @@ from typing import NamedTuple
 
 from barnabas.config.properties import format_properties, parse_properties
 from barnabas.ports import Disk
-from barnabas.types import METADATA_TOPIC, NodeId, Uuid, uuid_from_text, uuid_text
+from barnabas.types import (
+    DIRECTORIES_RESERVED,
+    METADATA_TOPIC,
+    NodeId,
+    Uuid,
+    uuid_from_text,
+    uuid_text,
+)
 
 FILE_NAME = "meta.properties"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 RandomBytes = Callable[[int], bytes]
-RESERVED_DIRECTORY_IDS = 100
-"""Directory ids below this number have a meaning of their own (unassigned, lost, migrating)."""
 
 
 def random_uuid(random_bytes: RandomBytes) -> Uuid:
@@ -29,7 +34,7 @@ def random_uuid(random_bytes: RandomBytes) -> Uuid:
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
         number = int.from_bytes(raw, "big")
-        if number >= RESERVED_DIRECTORY_IDS and raw[0] >> 2 != 62:
+        if number >= DIRECTORIES_RESERVED and raw[0] >> 2 != 62:
             return Uuid(bytes(raw))
 
 
@@ -68,7 +73,7 @@ def parse_meta_properties(text: str, path: str = FILE_NAME) -> MetaProperties:
             NodeId(int(values["node.id"])),
             uuid_from_text(values["directory.id"]),
         )
-        if int.from_bytes(meta.directory_id, "big") < RESERVED_DIRECTORY_IDS:
+        if int.from_bytes(meta.directory_id, "big") < DIRECTORIES_RESERVED:
             raise DirectoryError(f"{path} has a directory.id that is reserved")
         return meta
     except KeyError as error:

@@ -18,12 +18,16 @@ from barnabas.metadata import features as levels
 from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
 from barnabas.metadata.topic import Topic
 from barnabas.policy import NO_POLICIES, Policies
-from barnabas.types import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, Uuid
+from barnabas.types import (
+    DIRECTORIES_UNKNOWN,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    Uuid,
+)
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 STRATEGY = "unclean.recovery.strategy"
-_ANYWHERE = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
 
 
 class TopicRules(NamedTuple):
@@ -148,7 +152,7 @@ class Cluster:
             brokers = self.image.brokers
             self._homes_at = now
             self._homes = {
-                broker: frozenset((*brokers[broker].directories, *_ANYWHERE))
+                broker: frozenset((*brokers[broker].directories, *DIRECTORIES_UNKNOWN))
                 for broker in self.active_brokers()
                 if brokers[broker].directories
             }

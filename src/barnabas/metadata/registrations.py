@@ -9,13 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from barnabas.types import (
-    DIRECTORY_LOST,
-    DIRECTORY_MIGRATING,
-    DIRECTORY_UNASSIGNED,
-    Endpoint,
-    Uuid,
-)
+from barnabas.types import DIRECTORIES_UNKNOWN, DIRECTORY_LOST, Endpoint, Uuid
 
 
 class ListenerEndpoint(NamedTuple):
@@ -71,10 +65,11 @@ class BrokerRegistration:
         it (unassigned, migrating; not lost), or the broker never named its directories."""
         if directory == DIRECTORY_LOST:
             return False
-        return directory in self.directories or not self.directories or directory in _UNKNOWN
-
-
-_UNKNOWN = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
+        return (
+            directory in self.directories
+            or not self.directories
+            or directory in DIRECTORIES_UNKNOWN
+        )
 
 
 @dataclass(frozen=True, slots=True)

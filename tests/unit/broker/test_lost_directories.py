@@ -3,6 +3,9 @@ place; and where it has to be, nobody takes it for what was there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from barnabas.broker.directory_assignments import DirectoryAssignments
@@ -134,14 +137,21 @@ def test_a_directory_that_fails_after_the_level_came_to_know_of_directories_lead
     assert epochs == {b: known.epoch for b, known in cluster.broker().image.brokers.items()}
 
 
-def test_a_replica_of_unknown_directory_is_not_made_anew_beside_one_that_cannot_be_read() -> None:
-    """The broker had written to it before the controller heard where it was (seed 101173)."""
+@contextmanager
+def a_partition_of_unknown_directory() -> Iterator[tuple[Cluster, int]]:
+    """One that broker 2, which has it in /data2, and broker 3 hold: without ELR, and while this lasts nobody
+    tells the controller in which directory it is."""
     cluster = Cluster(3, directories=2, level=ELR_SINCE - 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DirectoryAssignments, "submit", lambda *_: None)
         cluster.create_topic("t", partitions=12, replication=2)
         both = [i for i in range(12) if set(state(cluster, i).replicas) == {2, 3}]
-        index = next(i for i in both if home(cluster, 2, i) == "/data2")
+        yield cluster, next(i for i in both if home(cluster, 2, i) == "/data2")
+
+
+def test_a_replica_of_unknown_directory_is_not_made_anew_beside_one_that_cannot_be_read() -> None:
+    """The broker had written to it before the controller heard where it was (seed 101173)."""
+    with a_partition_of_unknown_directory() as (cluster, index):
         assert state(cluster, index).directory_of(2) == DIRECTORY_UNASSIGNED
         assert code(cluster.produce([b"acknowledged"], index=index).error_code) == "NONE"
         cluster.sim.nodes[3].kill()
@@ -169,17 +179,13 @@ def test_a_lost_replica_that_is_in_none_of_the_former_directories_was_never_made
 ) -> None:
     """Its broker died before it had made it (seed 201). Where a directory is new it may have been in the one
     before, and nobody else was in sync."""
-    cluster = Cluster(3, directories=2, level=ELR_SINCE - 1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DirectoryAssignments, "submit", lambda *_: None)
-        cluster.create_topic("t", partitions=12, replication=2)
-        both = [i for i in range(12) if set(state(cluster, i).replicas) == {2, 3}]
-        index = next(i for i in both if home(cluster, 2, i) == "/data2")
+    with a_partition_of_unknown_directory() as (cluster, index):
         cluster.sim.nodes[3].kill()
         cluster.until(lambda: state(cluster, index).isr == (2,))
         cluster.sim.nodes[2].kill()
     disk = cluster.sim.nodes[2].machine.disk
-    for path in [p for p in disk.names if p.startswith(f"/data2/t-{index}")]:
+    made = f"/data2/t-{index}"
+    for path in [p for p in disk.names if p == made or p.startswith(f"{made}/")]:
         del disk.names[path]
     disk.fail_call(1, for_good=True, prefix="/data2")
     start(cluster, 2)

@@ -247,19 +247,22 @@ def test_who_is_answered_within_an_append_may_ask_at_once() -> None:
     assert log.log_end_offset == 3
 
 
+def joining(group: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+
+
 def test_a_fault_in_one_coordinator_leaves_the_others_their_deadlines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(partitions=2)
     for group in ("g", "h"):
-        joined = JoinGroupRequest(
-            group_id=group,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
-        world.send(joined, 2)
+        world.send(joining(group), 2)
     machines = [world.groups.shards[index].machine for index in range(2)]
     take_due = GroupMachine.take_due
 
@@ -282,14 +285,7 @@ def test_a_coordinator_that_fails_each_time_holds_up_nobody_and_is_not_asked_wit
     world = World(partitions=2)
     of = {world.groups.partition_for(group): group for group in ("g", "h")}
     for group in of.values():
-        joined = JoinGroupRequest(
-            group_id=group,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
-        world.send(joined, 2)
+        world.send(joining(group), 2)
     machines = [world.groups.shards[index].machine for index in range(2)]
     take_due, asked = GroupMachine.take_due, list[float]()
 
