@@ -235,6 +235,7 @@ class Broker:
             _end_former_coordinators(self)
         self.replicas.apply(changes)
         if changes.everything:
+            self.moves.ask_again()
             self.replicas.waiting.when_done(self.moves.resume)
         self.lost_leaders.on_metadata(changes)
         if changes.topics_deleted:
@@ -422,6 +423,7 @@ def _name_directories(broker: Broker) -> None:
         tell_lost_directories(broker.replicas)  # they leave ISR and leadership only now
     elif broker.image.metadata_version >= DIRECTORIES_SINCE:
         broker.lifecycle.register_again()
+        broker.moves.ask_again()
         tell_directories(broker.replicas)
 
 

@@ -56,6 +56,8 @@ class DirectoryAssignments:
         is called then, unless something else is said of the replica before. A controller that keeps no
         directories agrees with everything."""
         key = (partition.topic_id, partition.index)
+        if on_answer is None and self._pending.get(key, self._in_flight.get(key)) == directory:
+            return
         self._pending[key] = directory
         self._waiting.pop(key, None)
         if on_answer is not None:

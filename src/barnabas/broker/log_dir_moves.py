@@ -133,6 +133,13 @@ class LogDirMoves:
         if len(self._preferred) > PREFERRED_MAX:
             del self._preferred[next(iter(self._preferred))]
 
+    def ask_again(self) -> None:
+        """The present metadata may know nothing of what the controller agreed to: they are of a quorum that
+        was recovered, or of a level that keeps directories since now."""
+        for move in self._moves.values():
+            if move.told is Told.AGREED:
+                move.told = Told.NOTHING
+
     def resume(self) -> None:
         """Go on with every move that is to be seen on disk."""
         for name in sorted(self._logs.futures.logs):

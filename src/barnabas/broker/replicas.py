@@ -270,8 +270,9 @@ class ReplicaTable:
             partition = None
         if partition is None:
             partition = self._create(topic, state)
-        elif state.directory_of(self.node_id) == DIRECTORY_UNASSIGNED:
-            # Taken away and given back before its turn: the metadata do not know any more where its log is.
+        elif self.image.metadata_version >= DIRECTORIES_SINCE and partition.log is not None:
+            # Taken away and given back before its turn, or of a quorum that was recovered and has lost what
+            # it was told: the metadata do not know any more where its log is. A move says it itself.
             if partition.name not in self.logs.futures.logs:
                 self._check_directory(partition, state)
         if state.leader == self.node_id:

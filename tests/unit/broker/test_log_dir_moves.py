@@ -274,3 +274,32 @@ def test_a_fault_in_one_move_ends_no_other_one(monkeypatch: pytest.MonkeyPatch) 
             move(cluster, target.path, topic)
         cluster.run(1000)
     cluster.until(lambda: all(home(cluster, topic) is there for topic, there in targets.items()))
+
+
+def test_metadata_that_have_a_replica_elsewhere_are_told_where_it_is() -> None:
+    """As after the recovery of a quorum that has lost what it was told (seed 301697)."""
+    cluster = Cluster(directories=2)
+    cluster.create_topic("t")
+    here, target = home(cluster), other(cluster)
+    cluster.until(lambda: assigned(cluster) == here.directory_id)
+    cluster.broker().assignments.submit(cluster.partition(1), target.directory_id)
+    cluster.until(lambda: assigned(cluster) == target.directory_id)
+    cluster.until(lambda: assigned(cluster) == here.directory_id)
+
+
+def test_what_a_controller_agreed_to_is_asked_again_where_the_metadata_begin_anew() -> None:
+    cluster = Cluster(directories=2)
+    cluster.create_topic("t")
+    broker, target = cluster.broker(), other(cluster)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(broker.logs.futures, "replace_current", not_yet)
+        assert move(cluster, target.path) == "NONE"
+        cluster.until(
+            lambda: any("agreed" in str(told) for told in broker.moves.describe().values())
+        )
+        broker.assignments.submit(cluster.partition(1), home(cluster).directory_id)
+        cluster.until(lambda: assigned(cluster) != target.directory_id)
+        broker.moves.ask_again()
+        cluster.until(lambda: assigned(cluster) == target.directory_id)
+    cluster.until(lambda: home(cluster) is target)
+    assert assigned(cluster) == target.directory_id
