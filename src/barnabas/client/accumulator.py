@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
-from barnabas.client.records import Delivery, Headers, ProducerRecord, partition_for
+from barnabas.client.records import Delivery, ProducerRecord, partition_for
 from barnabas.client.tasks import Outcome
 from barnabas.record.compression import Codec
+from barnabas.record.decode import Headers
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 

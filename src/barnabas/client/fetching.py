@@ -93,11 +93,12 @@ class FetchedRun:
 
     def records(self, start: int) -> Iterator[Record]:
         """From offset `start` on. Raises `CorruptBatchError` where a batch was damaged (its CRC)."""
-        ahead = list(reversed(self._aborted))
+        ahead = self._aborted[::-1]
         aborting: set[int] = set()
         for batch in iterate(self.data, crc=True):
             header = batch.header
-            last_offset, attributes = header.last_offset, header.attributes
+            last_offset = header.base_offset + header.last_offset_delta
+            attributes = header.attributes
             while ahead and ahead[-1][0] <= last_offset:
                 aborting.add(ahead.pop()[1])
             if attributes & CONTROL:
@@ -111,9 +112,7 @@ class FetchedRun:
             if last_offset < start:
                 continue
             try:
-                for record in records_of(batch):
-                    if record.offset >= start:
-                        yield record
+                yield from records_of(batch, start=start)
             except CorruptBatchError as error:
                 # Its CRC is right, so this is what was written, and asking again brings nothing better.
                 self.faults[header.base_offset] = error.why

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-Headers = tuple[tuple[str, bytes | None], ...]
+from barnabas.record.decode import Headers
 
 
 class ProducerRecord(NamedTuple):

@@ -14,13 +14,14 @@ from barnabas.record.batch import (
     CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
-    BatchHeader,
     BatchView,
     CorruptBatchError,
     iterate,
 )
 from barnabas.record.compression import DECOMPRESSED_BYTES_MAX, CompressionError, decompress
 from barnabas.types import Buffer
+
+Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
@@ -30,15 +31,22 @@ class Record(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Headers = ()
 
 
 _new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
+NULL = 1
+"""What stands for a key or value that is not there: size -1."""
+_ZIGZAG = tuple(byte >> 1 ^ -(byte & 1) for byte in range(0x80))
+"""The numbers that take one byte, as most do, by that byte."""
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     """A zigzag varint of at most 10 bytes and the position behind it."""
-    value = shift = 0
+    byte = data[position]
+    if byte < 0x80:
+        return _ZIGZAG[byte], position + 1
+    value, position, shift = byte & 0x7F, position + 1, 7
     while True:
         byte = data[position]
         position += 1
@@ -50,8 +58,10 @@ def read_varint(data: Buffer, position: int) -> tuple[int, int]:
             raise ValueError("a varint has more than 10 bytes")
 
 
-def records_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """The records of one batch. Raises :class:`CorruptBatchError`."""
+def records_of(
+    batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX, *, start: int | None = None
+) -> Iterator[Record]:
+    """The records of one batch, those from offset `start` on. Raises :class:`CorruptBatchError`."""
     header = batch.header
     try:
         codec = header.attributes & CODEC_MASK
@@ -59,13 +69,19 @@ def records_of(batch: BatchView, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterato
         data = bytes(decompress(codec, payload, limit) if codec else payload)
     except CompressionError as error:
         raise CorruptBatchError(batch.position, str(error)) from error
-    position = 0
+    position, first_offset = 0, header.base_offset
+    base, fixed = header.base_timestamp, None
+    if header.attributes & LOG_APPEND_TIME:
+        fixed = header.max_timestamp
     for _ in range(header.record_count):
         try:
-            record, position = _read_record(data, position, header)
+            delta, stamp, key, value, headers, position = _read_record(data, position)
         except (IndexError, ValueError) as error:
             raise CorruptBatchError(batch.position, f"a record is malformed: {error}") from error
-        yield record
+        offset = first_offset + delta
+        if start is None or offset >= start:
+            timestamp = base + stamp if fixed is None else fixed
+            yield _new(Record, (offset, timestamp, key, value, headers))
     if position != len(data):
         raise CorruptBatchError(batch.position, f"{len(data) - position} bytes follow the records")
 
@@ -77,11 +93,14 @@ def records_in(run: Buffer) -> Iterator[Record]:
             yield from records_of(batch)
 
 
-def _read_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
-    # Numbers of one byte, as most are, are read in place: this is called once per record.
+def _read_record(
+    data: bytes, position: int
+) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
+    """Delta of its offset and of its timestamp, key, value, headers, and the position behind it."""
+    # Numbers of one byte are read in place: this is called once per record.
     byte = data[position]
     if byte < 0x80:
-        size, position = byte >> 1 ^ -(byte & 1), position + 1
+        size, position = _ZIGZAG[byte], position + 1
     else:
         size, position = read_varint(data, position)
     end = position + size
@@ -89,34 +108,33 @@ def _read_record(data: bytes, position: int, header: BatchHeader) -> tuple[Recor
         raise ValueError(f"it claims {size} bytes")
     byte = data[position + 1]  # behind the attributes
     if byte < 0x80:
-        stamp, position = byte >> 1 ^ -(byte & 1), position + 2
+        stamp, position = _ZIGZAG[byte], position + 2
     else:
         stamp, position = read_varint(data, position + 1)
     byte = data[position]
     if byte < 0x80:
-        delta, position = byte >> 1 ^ -(byte & 1), position + 1
+        delta, position = _ZIGZAG[byte], position + 1
     else:
         delta, position = read_varint(data, position)
-    key, position = _read_bytes(data, position, end)
+    if data[position] == NULL:
+        key, position = None, position + 1
+    else:
+        key, position = _read_bytes(data, position, end)
     value, position = _read_bytes(data, position, end)
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Headers = ()
     if data[position]:
         headers, position = _read_headers(data, position, end)
     else:
         position += 1
     if position != end:
         raise ValueError(f"it has {end - position} bytes too many")
-    if header.attributes & LOG_APPEND_TIME:
-        timestamp = header.max_timestamp
-    else:
-        timestamp = header.base_timestamp + stamp
-    return _new(Record, (header.base_offset + delta, timestamp, key, value, headers)), end
+    return delta, stamp, key, value, headers, end
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size = data[position]
-    if size < 0x80:
-        size, position = size >> 1 ^ -(size & 1), position + 1
+    byte = data[position]
+    if byte < 0x80:
+        size, position = _ZIGZAG[byte], position + 1
     else:
         size, position = read_varint(data, position)
     if size < 0:
@@ -127,9 +145,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position:stop], stop
 
 
-def _read_headers(
-    data: bytes, position: int, end: int
-) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
     count, position = read_varint(data, position)
     if count == 0:
         return (), position
