@@ -1,9 +1,10 @@
 """A consumer: fetches ahead from every leader, hands out records in order. Sans-IO.
 
 Per leader one fetch is in flight; what came is kept as bytes and decoded only when it is taken,
-so a consumer that is not asked holds at most `buffered_bytes_max` and fetches no more. Positions move
-when records are taken. With a group, partitions come and go by :mod:`barnabas.client.group_member`;
-records of a partition that was given up are dropped, never handed out.
+so a consumer that is not asked holds at most `buffered_bytes_max` (and of each partition the one batch
+unpacked that was taken in part) and fetches no more. Positions move when records are taken. With a
+group, partitions come and go by :mod:`barnabas.client.group_member`; records of a partition that was
+given up are dropped, never handed out.
 
 `read_committed` leaves out what a fetch reports as aborted (KIP-98). Source: Kafka protocol guide.
 """
@@ -169,10 +170,12 @@ class Consumer:
         assert reading.position is not None
         done = True
         room = limit - len(taken)
+        ahead, rest = reading.left or ((), run.records(reading.position))
+        reading.left = None
         try:
-            for record in run.records(reading.position):
+            for record in itertools.chain(ahead, rest):
                 if room <= 0:
-                    done = False
+                    done, reading.left = False, ((record,), rest)
                     break
                 room -= 1
                 # A partition and a record have the fields of a consumer's record, in its order.

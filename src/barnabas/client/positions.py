@@ -11,12 +11,13 @@ Source: ``SubscriptionState`` and ``OffsetsForLeaderEpochUtils`` of Apache Kafka
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
 from barnabas.client.cluster import ClusterView
 from barnabas.client.fetching import FetchedRun
+from barnabas.record.decode import Record
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.offset_for_leader_epoch_request import (
@@ -37,8 +38,8 @@ class Reading:
     """One assigned partition."""
 
     __slots__ = (
-        "busy", "checked_in", "epoch", "fetch_from", "paused", "position", "retry_at_ms", "runs",
-        "start", "topic_id",
+        "busy", "checked_in", "epoch", "fetch_from", "left", "paused", "position", "retry_at_ms",
+        "runs", "start", "topic_id",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -52,6 +53,8 @@ class Reading:
         """Until `position` is known: the end of the log to begin at, where that is decided."""
         self.fetch_from = -1
         self.runs: deque[FetchedRun] = deque()
+        self.left: tuple[tuple[Record, ...], Iterator[Record]] | None = None
+        """The rest of the first of `runs`, where a part was handed out: what is decoded, what follows."""
         self.busy = False  # asked for, or its position is being looked up
         self.paused = False
         self.retry_at_ms = 0.0
@@ -59,12 +62,13 @@ class Reading:
     def seek(self, offset: int, epoch: int = -1) -> None:
         self.position = self.fetch_from = offset
         self.epoch, self.checked_in = epoch, -1
-        self.start = None
+        self.start = self.left = None
         self.runs.clear()
 
     def seek_end(self, start: int) -> None:
         """To `EARLIEST` or `LATEST`, wherever that turns out to be."""
         self.position, self.start, self.fetch_from = None, start, -1
+        self.left = None
         self.runs.clear()
 
     def keep(self, run: FetchedRun) -> bool:

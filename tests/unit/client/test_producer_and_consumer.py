@@ -12,6 +12,7 @@ from barnabas.client.offsets import EARLIEST
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord, murmur2, partition_for
 from barnabas.client.tasks import Outcome
+from barnabas.record import decode
 from barnabas.types import TopicPartition, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -488,6 +489,40 @@ def test_who_raises_when_there_is_data_reads_on() -> None:
         write(cluster, Producer(cluster.client()), 2, partition)
     cluster.world.run(3000)
     assert sum(told) == 8
+
+
+def test_what_is_taken_in_parts_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its batch was checked and decoded anew for each part."""
+    decoded: list[int] = []
+
+    def read_record(data: bytes, position: int) -> tuple[Any, ...]:
+        decoded.append(position)
+        return read(data, position)
+
+    read = decode._read_record
+    monkeypatch.setattr(decode, "_read_record", read_record)
+    cluster = FakeCluster(partitions=1)
+    write(cluster, Producer(cluster.client()), 5, 0)
+    cluster.world.run(100)
+    consumer = Consumer(cluster.client())
+    consumer.assign({T0: 0})
+    cluster.world.run(200)
+    assert [r.offset for _ in range(3) for r in consumer.take(1)] == [0, 1, 2]
+    assert len(decoded) == 4  # one ahead, to know whether anything follows
+    assert [r.offset for r in consumer.take()] == [3, 4]
+    assert len(decoded) == 5
+
+
+def test_a_seek_drops_what_is_left_of_a_batch() -> None:
+    cluster = FakeCluster(partitions=1)
+    write(cluster, Producer(cluster.client()), 5, 0)
+    cluster.world.run(100)
+    consumer = Consumer(cluster.client())
+    consumer.assign({T0: 0})
+    cluster.world.run(200)
+    assert [r.offset for r in consumer.take(2)] == [0, 1]
+    consumer.seek(T0, 1)
+    assert [r.offset for r in read_all(cluster, consumer, 4)] == [1, 2, 3, 4]
 
 
 def test_a_seek_drops_what_was_on_its_way() -> None:
