@@ -52,6 +52,7 @@ PROBES_MAX = 8
 SHORTER = "the file is shorter than what was written to it"
 RECENT_MAX = 128
 """Batches at the end whose positions are kept in memory: what followers and consumers ask for."""
+_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 class Located(NamedTuple):
@@ -92,7 +93,6 @@ class Segment:
         "_is_preallocated",
         "_large_batches",
         "_max_timestamp",
-        "_prefix",
         "_rebuilt",
         "_recent_ends",
         "_recent_positions",
@@ -103,6 +103,7 @@ class Segment:
         "index",
         "index_interval",
         "offset_of_max_timestamp",
+        "path",
         "size",
         "time_index",
         "trusted_from",
@@ -119,13 +120,14 @@ class Segment:
     ) -> None:
         """`suffix` stands behind the names of a segment that is not a log's own yet."""
         self._files = files
-        self._prefix = f"{directory}/{base_offset:020d}"
+        prefix = f"{directory}/{base_offset:020d}"
         self._suffix = suffix
+        self.path = prefix + LOG + suffix
         self.base_offset = base_offset
         self.size = size
         self.index_interval = index_interval
-        self.index = OffsetIndex(files, self._prefix + INDEX + suffix)
-        self.time_index = TimeIndex(files, self._prefix + TIME_INDEX + suffix)
+        self.index = OffsetIndex(files, prefix + INDEX + suffix)
+        self.time_index = TimeIndex(files, prefix + TIME_INDEX + suffix)
         self._since_index = 0
         self._rebuilt = self._large_batches = self._is_preallocated = False
         self._max_timestamp: int | None = None
@@ -141,15 +143,15 @@ class Segment:
         """Readers have checked the batches between."""
 
     @property
-    def path(self) -> str:
-        return self._prefix + LOG + self._suffix
-
-    @property
     def transaction_index_path(self) -> str:
-        return self._prefix + TXN_INDEX + self._suffix
+        return self._path(TXN_INDEX)
+
+    def _path(self, suffix: str) -> str:
+        """Of its file that has `suffix` where `path` has that of the batches."""
+        return self.path.removesuffix(LOG + self._suffix) + suffix + self._suffix
 
     def file(self) -> File:
-        return self._files.get(self._prefix + LOG + self._suffix)
+        return self._files.get(self.path)
 
     @property
     def known_max_timestamp(self) -> int | None:
@@ -196,7 +198,7 @@ class Segment:
 
     def _write(self, parts: Sequence[Buffer]) -> int:
         if not self._is_preallocated:
-            return self._files.get(self._prefix + LOG + self._suffix).append(parts)
+            return self._files.get(self.path).append(parts)
         position, file = self.size, self.file()
         for part in parts:
             file.write_at(position, part)
@@ -337,7 +339,7 @@ class Segment:
     def reader(self, block: bool) -> Callable[[int, int], Buffer | None]:
         """Gives bytes as they stand, by position and size; None where reading would block and `block` is
         False."""
-        file = self._files.get(self._prefix + LOG + self._suffix)
+        file = self._files.get(self.path)
         return file.read_at if block else file.try_read_at
 
     def view(self, batch: Located) -> BatchView:
@@ -349,7 +351,7 @@ class Segment:
         """The batches from `position` on, read in pieces. With `crc` whole batches are read and
         checked. Raises :class:`CorruptLogError` where the bytes are no batch."""
         file, window, start = self.file(), memoryview(b""), position
-        unpack, make, located = HEADER.unpack_from, BatchHeader._make, Located._make
+        unpack = HEADER.unpack_from
         while self.size - position >= HEADER_SIZE:
             at = position - start
             if at + HEADER_SIZE > len(window):
@@ -358,7 +360,7 @@ class Segment:
                 start, window, at = position, memoryview(file.read_at(position, ahead)), 0
                 if len(window) < HEADER_SIZE:
                     raise CorruptLogError(self.path, position, SHORTER)
-            header = make(unpack(window, at))
+            header = _new(BatchHeader, unpack(window, at))
             size = header[1] + LENGTH_PREFIX
             try:
                 if header[3] != MAGIC or size < HEADER_SIZE or header[6] < 0 or header[12] < 0:
@@ -373,7 +375,7 @@ class Segment:
                         raise CorruptBatchError(position, "the CRC does not match")
             except CorruptBatchError as error:
                 raise CorruptLogError(self.path, position, error.why) from error
-            yield located((header, position))
+            yield _new(Located, (header, position))
             position += size
             self._large_batches = size > SCAN_BYTES
         if position < self.size:
@@ -491,7 +493,7 @@ class Segment:
 
     def close(self) -> None:
         for suffix in SEGMENT_SUFFIXES:
-            self._files.close(self._prefix + suffix + self._suffix)
+            self._files.close(self._path(suffix))
 
     def __repr__(self) -> str:
         return f"Segment({file_name(self.base_offset, LOG)}, {self.size} bytes)"
@@ -580,10 +582,10 @@ def note_indexed(segment: Segment, indexed: Indexed) -> None:
 
 def relocate(segment: Segment, directory: str) -> None:
     """Its files, which were closed before, stand in `directory` now."""
-    segment._prefix = f"{directory}/{segment.base_offset:020d}"
+    segment.path = f"{directory}/{file_name(segment.base_offset, LOG)}{segment._suffix}"
     for index, suffix in ((segment.index, INDEX), (segment.time_index, TIME_INDEX)):
         index.release()
-        index.path = segment._prefix + suffix + segment._suffix
+        index.path = segment._path(suffix)
 
 
 def files_of(disk: Disk, segment: Segment) -> list[str]:
