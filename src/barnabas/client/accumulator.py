@@ -23,6 +23,7 @@ from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 SEQUENCE_MASK = 0x7FFFFFFF
+_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +166,13 @@ class Accumulator:
         """Where a record goes; None while its topic is not known."""
         name, key = record.topic, record.key
         if record.partition is not None:
-            return TopicPartition(name, record.partition)
+            return _new(TopicPartition, (name, record.partition))
         topic = self._client.cluster.topics.get(name)
         if topic is None or not topic.partitions:
             return None
         if key is not None:
-            return TopicPartition(name, partition_for(key, len(topic.partitions)))
+            partition = partition_for(key, len(topic.partitions))
+            return _new(TopicPartition, (name, partition))
         sticky = self._sticky.get(name)
         if sticky is None:
             led = [index for index, view in sorted(topic.partitions.items()) if view.leader >= 0]

@@ -375,7 +375,8 @@ class Consumer:
                     leaderless.append(tp.topic)
                     reading.retry_at_ms = now_ms + RETRY_MS
                 elif leader not in self._asked:
-                    by_leader.setdefault(leader, []).append(FetchPosition(tp, reading.fetch_from))
+                    position = _new(FetchPosition, (tp, reading.fetch_from))
+                    by_leader.setdefault(leader, []).append(position)
         if lost:
             self._client.tasks.start(self._find_positions(lost))
         if leaderless:

@@ -23,13 +23,15 @@ from barnabas.record.batch import (
     last_whole,
 )
 from barnabas.record.decode import Record, records_of
-from barnabas.types import Buffer, Endpoint, TopicPartition
+from barnabas.types import Endpoint, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 
 ABORT = b"\x00\x00\x00\x00"
 """Key of the control record that ends an aborted transaction: version 0, type 0."""
+_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
+NOTHING = memoryview(b"")
 
 
 class FetchPosition(NamedTuple):
@@ -69,24 +71,29 @@ class FetchedRun:
         self.error = KafkaError(code_of(told.error_code)) if told.error_code else None
         self.moved = False
         """Whether the refusal said who leads now."""
-        records: Buffer = told.records if isinstance(told.records, memoryview) else b""
-        last, size, fault = last_whole(records)
-        self.next_offset = offset if last is None else last.next_offset
+        self.next_offset = offset
         self.epochs = (-1, -1)
         """Leader epochs of the first and the last batch."""
-        if last is not None:
-            self.epochs = (HEADER.unpack_from(records)[2], last.leader_epoch)
-        if fault is not None and last is None:  # else what stands before it comes first
-            self.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(fault))
-        self.data = memoryview(records)[:size]
+        self.data = NOTHING
+        if isinstance(told.records, memoryview) and told.records:
+            self._keep(told.records)
         self.faults: dict[int, str] = {}
         """By base offset: batches whose records are not what their header says, which is found when
         they are decoded. What cannot be read of them is passed over."""
         self._aborted = (
-            sorted((t.first_offset, t.producer_id) for t in told.aborted_transactions or ())
-            if read_committed
+            sorted((t.first_offset, t.producer_id) for t in told.aborted_transactions)
+            if read_committed and told.aborted_transactions
             else []
         )
+
+    def _keep(self, records: memoryview) -> None:
+        last, size, fault = last_whole(records)
+        if last is not None:
+            self.next_offset = last.next_offset
+            self.epochs = (HEADER.unpack_from(records)[2], last.leader_epoch)
+        elif fault is not None:  # else what stands before it comes first
+            self.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(fault))
+        self.data = records[:size]
 
     def __repr__(self) -> str:
         return f"FetchedRun({self.partition} {self.offset}..{self.next_offset} {self.error})"
@@ -140,7 +147,7 @@ async def ask_leader(
     for topic in response.responses:
         name = topic.topic or client.cluster.name_of(topic.topic_id) or ""
         for told in topic.partitions:
-            tp = TopicPartition(name, told.partition_index)
+            tp = _new(TopicPartition, (name, told.partition_index))
             offset = offsets.get(tp)
             if offset is None:
                 continue

@@ -28,6 +28,7 @@ from barnabas.wire.messages.producer_snapshot import ProducerSnapshot
 BATCHES_KEPT = 5
 _HEAD = Struct(">hI")
 _VERSION = 1
+_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 class WrittenBatch(NamedTuple):
@@ -149,15 +150,8 @@ class ProducerStates:
         attributes = header.attributes
         if attributes & CONTROL:
             return None if marker is None else self._complete(header, entry, *marker)
-        entry.batches.append(
-            WrittenBatch(
-                header.base_sequence,
-                header.last_sequence,
-                base_offset,
-                last_offset,
-                header.max_timestamp,
-            )
-        )
+        first, last, stamp = header.base_sequence, header.last_sequence, header.max_timestamp
+        entry.batches.append(_new(WrittenBatch, (first, last, base_offset, last_offset, stamp)))
         if attributes & TRANSACTIONAL and entry.transaction_start is None:
             entry.transaction_start = base_offset
             self.open_transactions[producer_id] = base_offset

@@ -41,6 +41,7 @@ class ReadResult(NamedTuple):
 
 
 EMPTY = ReadResult(b"", 0, 0)
+_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 class SegmentedLog:
@@ -136,7 +137,7 @@ class SegmentedLog:
             return None if data is None else EMPTY
         if start < segment.trusted_from:
             segment.check_read(start, data, bound, self.epoch_from)
-        return ReadResult(data, start, segment.base_offset)
+        return _new(ReadResult, (data, start, segment.base_offset))
 
     def is_behind(self, offset: int, end: int) -> bool:
         """Whether a reader at `offset` comes to the end of a segment before it comes to `end`: one answer
