@@ -182,13 +182,14 @@ def _stand_in_for_lost(
     disk: Disk, directory: str, names: list[str], found: list[str], known: Sequence[int]
 ) -> list[str]:
     """Nothing is gone, or half gone, after a clean end, but what was being renamed when a process was killed
-    that had written nothing yet: where a `known` segment is missing, or indexes stand without their batches,
-    behind another segment, these were lost. Readers went on behind them and nobody knew. In their place
-    comes a file of rot, which is told and mended like any; the names of such files."""
+    that had written nothing yet: where a `known` segment is missing (they are known before anything is
+    renamed; what compaction had put it in the place of may still be there, as deleted), or indexes stand
+    without their batches, behind another segment, these were lost. Readers went on behind them and nobody
+    knew. In their place comes a file of rot, which is told and mended like any; the names of such files."""
     logs = {name[:20] for name in names if name.endswith(LOG)}
     deleted = {name[:20] for name in found if name.endswith(LOG + DELETED)}
     alone = {name[:20] for name in names if name.endswith((INDEX, TIME_INDEX))} - logs - deleted
-    whole = {file_name(base, LOG)[:20] for base in known} - logs - deleted
+    whole = {file_name(base, LOG)[:20] for base in known} - logs
     alone = {base for base in alone if logs and base > min(logs)} | (whole if logs else set())
     lost = [f"{base}{LOG}" for base in sorted(alone)]
     for name in lost:

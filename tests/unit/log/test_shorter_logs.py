@@ -109,6 +109,21 @@ def test_batches_that_are_gone_are_told_with_every_look(at: int, what: str) -> N
         (world.kill if ending == "kill" else lambda: world.stop(broker_epoch=6))()
 
 
+def test_what_compaction_took_before_the_clean_end_hides_no_loss_after_it() -> None:
+    """Its files wait for their removal under other names (seed 303838)."""
+    closed = Closed()
+    world = closed.world
+    lost = world.logs.logs[T0].segments[0].path
+    names = world.disk.names
+    names[lost + DELETED] = names[lost]
+    for path in [p for p in world.disk.below(HERE) if p.startswith(lost.removesuffix(LOG))]:
+        if not path.endswith(DELETED):
+            del names[path]
+    world.start()
+    with pytest.raises(CorruptLogError, match=lost):
+        world.logs.logs[T0].read(0, 1)
+
+
 def forged(data: bytes) -> bytes:
     """Another program has closed the directory since."""
     text = data[:-9].replace(b"\n5\n", b"\n4\n", 1)
