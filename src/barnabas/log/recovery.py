@@ -136,9 +136,11 @@ def open_log(
         return Opened(log, 0, "")
     _make_missing_indexes(log, set(names))
     epochs_usable = log.epochs.load() and LEADER_EPOCH in names
-    # After a crash nobody knows what was made durable besides what the recovery point says.
+    # After a crash nobody knows what was made durable besides what the recovery point says, and a clean end
+    # leaves an empty log as it is (`syncing.is_dirty`).
+    is_empty = log.active.base_offset == 0 and not log.active.size
     for changes in (log.names, log.home_name, log.epochs.changes):
-        changes.reset(pending=not clean)
+        changes.reset(pending=not clean or is_empty)
     seen = None if clean else Seen(recovery_point, compacted_to, has_gaps)
     cut = Cut() if seen is None else _recover(log, seen, before_cut)
     later_cut = _find_end(log, log_start_offset, recovery_point if clean else 0)

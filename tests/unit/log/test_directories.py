@@ -87,6 +87,22 @@ def test_the_proof_of_a_clean_shutdown_does_not_come_back_after_a_power_loss() -
         assert len(values(world.logs.logs[T0])) >= 3
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_an_empty_log_of_before_a_clean_end_is_made_durable_with_its_first_records(seed: int) -> None:
+    """Also the file that has its topic's id, without which it is nobody's (seed 304487)."""
+    world = DirectoriesWorld(seed)
+    world.logs.create(T0, TOPIC_ID)
+    world.stop()
+    world.start()
+    log = world.logs.logs[T0]
+    fill(log, 1)
+    log.flush()
+    world.kill(power_loss=True)
+    world.start()
+    log = world.logs.logs[T0]
+    assert log.topic_id == TOPIC_ID and values(log) == [b"0" + b"x" * 300]
+
+
 def test_logs_spread_over_the_directories() -> None:
     world = DirectoriesWorld()
     for at in range(4):
