@@ -88,7 +88,9 @@ def test_the_proof_of_a_clean_shutdown_does_not_come_back_after_a_power_loss() -
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_an_empty_log_of_before_a_clean_end_is_made_durable_with_its_first_records(seed: int) -> None:
+def test_an_empty_log_of_before_a_clean_end_is_made_durable_with_its_first_records(
+    seed: int,
+) -> None:
     """Also the file that has its topic's id, without which it is nobody's (seed 304487)."""
     world = DirectoriesWorld(seed)
     world.logs.create(T0, TOPIC_ID)

@@ -7,7 +7,7 @@
 * Without ELR (an older `metadata.version`, or the feature off) there is no such hit: the last member of an
   ISR leads again whatever it lost, which is why KIP-966 made the ELR.
 * Where `flush.messages` is 1 nothing unsynced is promised, and all may lose power at once.
-* Replicas are not taken away while what is left may have rotted.
+* Replicas are not taken away while what is left may have rotted, or lacks what was lost with the power.
 * Controllers change their address one at a time: the next one when the voters know where the last one is,
   with three voters at least, and where everybody finds another one at the place that the settings name.
 * All voters but one are lost for good, and that one recovered offline, where it has the furthest log of
@@ -71,10 +71,15 @@ class Budget:
         image = self.image()
         if image is None or not image.elr_enabled or self.rots() or self.moves_asked:
             return False
-        for broker in sorted(self._hit):
+        return not self.somebody_lacks_data() and self.others_have_all(node)
+
+    def somebody_lacks_data(self) -> bool:
+        """Whether a broker that was hit is not whole again, as far as is known."""
+        image = self.image()
+        for broker in sorted(self._hit) if image is not None else ():
             if self._is_whole(image, broker):
                 del self._hit[broker]
-        return not self._hit and self.others_have_all(node)
+        return bool(self._hit)
 
     def may_lose_metadata(self, node: SimNode) -> bool:
         """Whether `node` may lose some of the metadata log: it has no vote, or all others that have one have
