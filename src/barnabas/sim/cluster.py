@@ -125,6 +125,10 @@ class SimNode:
         if self.is_up:
             return
         world = self.cluster.world
+        if self.process is not None and not self.process.alive:
+            # It halts in this instant, and has its locks and its address until that is over.
+            world.after(0.0, self.start)
+            return
         while self.before_start:
             self.before_start.pop()()
         process = self.machine.start_process()
