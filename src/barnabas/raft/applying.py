@@ -174,13 +174,13 @@ class Applier:
 
     def _begin_slice(self) -> None:
         log, at = self._log, self.applied_offset
-        data = log.read(at, SLICE_BYTES, self.committed_offset)
         # What came last is in memory. What the disk gives may have rotted since it was read at the start.
-        is_tail = log.is_tail(at)
-        found = committed_batches(data, at, self.committed_offset, check_crc=not is_tail)
+        kept = log.read_kept(at, SLICE_BYTES, self.committed_offset)
+        data = log.read(at, SLICE_BYTES, self.committed_offset) if kept is None else kept
+        found = committed_batches(data, at, self.committed_offset, check_crc=kept is None)
         if found.end_offset == self.applied_offset:
             why = f"nothing is there between {at} and the high watermark {self.committed_offset}"
-            raise AssertionError(why) if is_tail else CorruptBatchError(0, why)
+            raise CorruptBatchError(0, why) if kept is None else AssertionError(why)
         batches, timestamp = found.batches, self.applied_timestamp
         work = None
         if batches:

@@ -59,8 +59,10 @@ class AnswerReader:
     def _with_records(self, response: FetchResponse, read: ReadLog) -> FetchResponse:
         good = read.offset
         try:
-            records = self._log.read(read.offset, read.max_bytes, read.end_offset)
-            if not self._log.is_tail(read.offset):
+            log, wanted = self._log, (read.offset, read.max_bytes, read.end_offset)
+            records = log.read_kept(*wanted)
+            if records is None:
+                records = log.read(*wanted)
                 for run in iter_runs(records):
                     good = run.end_offset
         except OffsetOutOfRange:  # deleted since the machine decided: the next answer is a snapshot

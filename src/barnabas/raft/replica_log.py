@@ -54,8 +54,9 @@ class RaftLog(Protocol):
         """Whole batches from the one that holds `offset` on, the last one perhaps cut off; below
         offset `up_to`; at least one batch where there is one."""
 
-    def is_tail(self, offset: int) -> bool:
-        """Whether reading from `offset` on gives what was appended last, from memory."""
+    def read_kept(self, offset: int, max_bytes: int, up_to: int) -> Buffer | None:
+        """As `read`, of what was appended last and is in memory yet, where nothing rots; None where that
+        is not so of all of it."""
 
     def truncate_to(self, offset: int) -> None: ...
 
@@ -171,14 +172,11 @@ class MetadataLog:
         self._tail_bytes = 0
 
     def read(self, offset: int, max_bytes: int, up_to: int) -> Buffer:
-        data = self._from_tail(offset, max_bytes, up_to)
-        if data is not None:
-            return data
         result = self._log.read(offset, max_bytes, up_to=up_to)
         return result.records if result is not None else b""
 
-    def _from_tail(self, offset: int, max_bytes: int, up_to: int) -> bytes | None:
-        """What stands in whole appends from `offset` on, below `up_to`; None where that is not in memory."""
+    def read_kept(self, offset: int, max_bytes: int, up_to: int) -> bytes | None:
+        """What stands in whole appends from `offset` on, below `up_to`."""
         tail = self._tail
         if not tail or offset < tail[0][0] or offset < self._log.log_start_offset:
             return None
@@ -195,15 +193,6 @@ class MetadataLog:
         if size > max_bytes or not found or begin != offset:
             return None
         return found[0] if len(found) == 1 else b"".join(reversed(found))
-
-    def is_tail(self, offset: int) -> bool:
-        tail = self._tail
-        if tail and tail[-1][0] == offset:
-            return True
-        for begin, _, _ in reversed(tail):
-            if begin <= offset:
-                return begin == offset
-        return False
 
     def truncate_to(self, offset: int) -> None:
         self._forget_tail()

@@ -50,15 +50,15 @@ def test_lone_records_are_read_as_all_others(seed: int, monkeypatch: pytest.Monk
 class Bytes:
     """A log of one run."""
 
-    def __init__(self, data: bytes, is_tail: bool) -> None:
+    def __init__(self, data: bytes, is_kept: bool) -> None:
         self.data = data
-        self.tail = is_tail
+        self.is_kept = is_kept
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         return self.data
 
-    def is_tail(self, offset: int) -> bool:
-        return self.tail
+    def read_kept(self, offset: int, max_bytes: int, up_to: int) -> bytes | None:
+        return self.data if self.is_kept else None
 
 
 class Values:
@@ -92,15 +92,15 @@ def test_offsets_and_lengths_that_rotted_behind_a_running_node_are_damage(at: in
     assert {type(error) for error in errors} == {CorruptBatchError}
 
 
-@pytest.mark.parametrize("is_tail", [False, True])
-def test_what_rotted_behind_a_running_node_is_not_applied(is_tail: bool) -> None:
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_what_rotted_behind_a_running_node_is_not_applied(is_kept: bool) -> None:
     data = bytearray(data_batch([b"sound"], 0, 1, WALL_MS))
-    if not is_tail:  # of what is in memory nothing rots
+    if not is_kept:  # of what is in memory nothing rots
         data[data.index(b"sound")] ^= 1
     machine, errors = Values(), list[Exception]()
-    log: Any = Bytes(bytes(data), is_tail)
+    log: Any = Bytes(bytes(data), is_kept)
     applier = Applier(log, cast(StateMachine, machine), 1, 0, lambda _: None, errors.append)
     applier.on_commit(1)
     applier.run()
-    assert machine.values == ([b"sound"] if is_tail else [])
-    assert applier.applied_offset == int(is_tail) and len(errors) == int(not is_tail)
+    assert machine.values == ([b"sound"] if is_kept else [])
+    assert applier.applied_offset == int(is_kept) and len(errors) == int(not is_kept)

@@ -84,14 +84,17 @@ def test_what_is_read_from_memory_is_what_stands_on_disk(seed: int) -> None:
     for _ in range(120):
         starts.append(log.end_offset)
         log.append(memoryview(a_run(rng, log.end_offset, 1)))
-    remembered = [offset for offset in starts if log.is_tail(offset)]
+    rest = (TAIL_BYTES_MAX, log.end_offset)
+    remembered = [offset for offset in starts if log.read_kept(offset, *rest) is not None]
     assert 1 < len(remembered) <= TAIL_APPENDS_MAX
-    assert log.is_tail(starts[-1]) and not log.is_tail(starts[0])
+    assert starts[-1] in remembered and starts[0] not in remembered
     for _ in range(500):
         offset = rng.choice(starts[-2 * TAIL_APPENDS_MAX :])
         up_to = rng.choice([start for start in starts if start > offset] + [log.end_offset])
         most = rng.choice((1, 500, 5_000, TAIL_BYTES_MAX))
-        data = log.read(offset, most, up_to)
+        data = log.read_kept(offset, most, up_to)
+        if data is None:
+            data = log.read(offset, most, up_to)
         stored = log.partition_log.read(offset, 1 << 20, up_to=up_to)
         assert stored is not None
         assert bytes(stored.records).startswith(bytes(data))
@@ -104,12 +107,14 @@ def test_what_was_cut_or_deleted_is_not_read_from_memory() -> None:
     for offset in range(10):
         log.append(data_batch([b"before"], offset, 1, WALL_MS))
     log.truncate_to(5)
-    assert not log.is_tail(4)
+    assert log.read_kept(4, 10_000, 5) is None
     log.append(data_batch([b"after"], 5, 2, WALL_MS))
-    (run,) = iter_runs(log.read(5, 10_000, 6))
-    assert run.epoch == 2
+    for data in (log.read(5, 10_000, 6), log.read_kept(5, 10_000, 6)):
+        assert data is not None
+        (run,) = iter_runs(data)
+        assert run.epoch == 2
     log.restart_at(100)
-    assert not log.is_tail(5)
+    assert log.read_kept(5, 10_000, 6) is None
     with pytest.raises(OffsetOutOfRange):
         log.read(5, 10_000, 6)
     log.append(data_batch([b"x"], 100, 2, WALL_MS))
