@@ -144,11 +144,7 @@ class Segment:
 
     @property
     def transaction_index_path(self) -> str:
-        return self._path(TXN_INDEX)
-
-    def _path(self, suffix: str) -> str:
-        """Of its file that has `suffix` where `path` has that of the batches."""
-        return self.path.removesuffix(LOG + self._suffix) + suffix + self._suffix
+        return _path_beside(self, TXN_INDEX)
 
     def file(self) -> File:
         return self._files.get(self.path)
@@ -493,10 +489,15 @@ class Segment:
 
     def close(self) -> None:
         for suffix in SEGMENT_SUFFIXES:
-            self._files.close(self._path(suffix))
+            self._files.close(_path_beside(self, suffix))
 
     def __repr__(self) -> str:
         return f"Segment({file_name(self.base_offset, LOG)}, {self.size} bytes)"
+
+
+def _path_beside(segment: Segment, suffix: str) -> str:
+    """Of its file that has `suffix` where that of the batches has ``.log``."""
+    return segment.path.removesuffix(LOG + segment._suffix) + suffix + segment._suffix
 
 
 def is_between(batch: Located | None, least: int, most: int) -> bool:
@@ -585,7 +586,7 @@ def relocate(segment: Segment, directory: str) -> None:
     segment.path = f"{directory}/{file_name(segment.base_offset, LOG)}{segment._suffix}"
     for index, suffix in ((segment.index, INDEX), (segment.time_index, TIME_INDEX)):
         index.release()
-        index.path = segment._path(suffix)
+        index.path = _path_beside(segment, suffix)
 
 
 def files_of(disk: Disk, segment: Segment) -> list[str]:
