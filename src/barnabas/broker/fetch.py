@@ -44,7 +44,7 @@ from barnabas.limits import SLICE_MS, UNSENT_BYTES_TOTAL
 from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Ports, raise_soon
 from barnabas.replication.sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey
-from barnabas.types import DEBUGGING_REPLICA, Buffer
+from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
@@ -73,23 +73,6 @@ class FetchLimits(NamedTuple):
 
     response_bytes_max: int
     sessions_max: int
-
-
-class Round:
-    """What one look at a session gave, or several."""
-
-    __slots__ = ("answers", "cold", "is_full", "size", "throttled", "urgent")
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[Watched, PartitionData]] = []
-        self.size = 0
-        self.urgent = False
-        """Something must not wait: an error, a divergence, more than one answer tells."""
-        self.is_full = False
-        """Somebody found no room for a batch."""
-        self.cold: list[Cold] = []
-        self.throttled = 0
-        """Of `size`, what counts for the leader's throttle."""
 
 
 class ParkedFetch:
@@ -142,6 +125,9 @@ class ParkedFetch:
         self.listener = listener
         self.whole = session.id == NO_SESSION or request.session_epoch <= INITIAL_EPOCH
         """A full fetch: its answer names every partition."""
+
+    def new_look(self, *, whole: bool) -> Look:
+        return Look(self.committed, whole, self.cold_reads >= COLD_READS_MAX)
 
     def on_deadline(self) -> None:
         self.service.on_deadline(self)
@@ -199,14 +185,14 @@ class FetchService:
             progress = Progress(session, request.replica_state.replica_epoch, now_ms)
             progress.note(request.topics)
             progress.end()
-        round = self._look(fetch, whole=fetch.whole)
-        if self._is_answered_at_once(fetch, round):
-            return self._answer(fetch, round)
-        return self._park(fetch, now_ms + fetch.wait_ms, round)
+        look = self._look(fetch, whole=fetch.whole)
+        if self._is_answered_at_once(fetch, look):
+            return self._answer(fetch, look)
+        return self._park(fetch, now_ms + fetch.wait_ms, look)
 
-    def _is_answered_at_once(self, fetch: ParkedFetch, round: Round) -> bool:
-        return not round.cold and (
-            fetch.wait_ms == 0 or not fetch.session.partitions or self._enough(fetch, round)
+    def _is_answered_at_once(self, fetch: ParkedFetch, look: Look) -> bool:
+        return not look.cold and (
+            fetch.wait_ms == 0 or not fetch.session.partitions or self._enough(fetch, look)
         )
 
     # -- requests and answers of hundreds of partitions ---------------------------------------------
@@ -242,25 +228,25 @@ class FetchService:
                 yield
             progress.end()
         fetch.busy_with_request = False
-        round = Round() if fetch.whole else self._look(fetch)
+        look = fetch.new_look(whole=True) if fetch.whole else self._look(fetch)
         if fetch.whole:
-            yield from self._look_steps(fetch, round)
+            yield from self._look_steps(fetch, look)
         if session.parked is not fetch:
             return
         fetch.busy = False
-        if self._is_answered_at_once(fetch, round):
+        if self._is_answered_at_once(fetch, look):
             self._unpark(fetch)
-            fetch.parked.complete(self._answer(fetch, round))
+            fetch.parked.complete(self._answer(fetch, look))
         else:
-            self._park(fetch, now_ms + fetch.wait_ms, round)
+            self._park(fetch, now_ms + fetch.wait_ms, look)
 
-    def _look_steps(self, fetch: ParkedFetch, round: Round) -> Iterator[None]:
-        """Look at everything, a part with each step, and add what there is to `round`."""
+    def _look_steps(self, fetch: ParkedFetch, look: Look) -> Iterator[None]:
+        """Look at everything, a part with each step, and add what there is to `look`."""
         dirty = iter(list(fetch.session.dirty))
         while among := list(islice(dirty, STEP)):
             if fetch.session.parked is not fetch:
                 return
-            self._look(fetch, whole=True, among=among, after=round)
+            self._look(fetch, whole=True, among=among, after=look)
             yield
 
     def _answer_in_slices(self, fetch: ParkedFetch) -> None:
@@ -269,12 +255,12 @@ class FetchService:
         def steps() -> Iterator[None]:
             session = fetch.session
             session.dirty.update(dict.fromkeys(session.partitions.values()))
-            round = Round()
-            yield from self._look_steps(fetch, round)
+            look = fetch.new_look(whole=True)
+            yield from self._look_steps(fetch, look)
             if session.parked is not fetch:
                 return
             fetch.busy = False
-            self._give(fetch, round)
+            self._give(fetch, look)
 
         fetch.busy = True
         self._slices.run(steps(), partial(self._failed, fetch))
@@ -291,18 +277,18 @@ class FetchService:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def _enough(self, fetch: ParkedFetch, round: Round) -> bool:
-        return round.urgent or round.is_full or round.size >= fetch.min_bytes
+    def _enough(self, fetch: ParkedFetch, look: Look) -> bool:
+        return look.urgent or look.is_full or look.size >= fetch.min_bytes
 
-    def _park(self, fetch: ParkedFetch, deadline_ms: float, round: Round) -> Parked:
+    def _park(self, fetch: ParkedFetch, deadline_ms: float, look: Look) -> Parked:
         fetch.session.parked = fetch
         fetch.deadline_ms = deadline_ms
         if fetch.whole:
-            for watched, data in round.answers:
+            for watched, data in look.answers:
                 if not data.records and not has_more(fetch.session, watched):
                     fetch.session.dirty.pop(watched, None)  # until it moves
-        if round.cold:
-            self._warm(fetch, round.cold)
+        if look.cold:
+            self._warm(fetch, look.cold)
         else:
             self._deadlines.add(fetch, deadline_ms)
         return fetch.parked
@@ -328,28 +314,19 @@ class FetchService:
         *,
         whole: bool = False,
         among: Iterable[Watched] | None = None,
-        after: Round | None = None,
-    ) -> Round:
+        after: Look | None = None,
+    ) -> Look:
         """What there is to tell of the dirty partitions (or `among` these), within the byte bounds. What
         is found is added to what was found `after` an earlier look. One that is not `whole` ends when it
         has told of enough, or for long enough."""
         session = fetch.session
-        round = Round() if after is None else after
-        answers, cold = round.answers, round.cold
-        is_follower, follower_id = session.is_follower, session.follower_id
-        look = Look(
-            is_follower,
-            is_follower or follower_id == DEBUGGING_REPLICA,
-            fetch.committed,
-            whole,
-            fetch.cold_reads >= COLD_READS_MAX,
-            cold,
-        )
+        look = fetch.new_look(whole=whole) if after is None else after
+        answers, is_follower = look.answers, session.is_follower
         leader_only = fetch.leader_only
         left = fetch.max_bytes
         if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
             left = 0  # one batch
-        size, throttled = round.size, round.throttled
+        size, throttled = look.size, look.throttled
         left -= size
         throttle = self._throttle if is_follower else None
         if throttle is not None and not throttle.limits_leader:
@@ -359,7 +336,7 @@ class FetchService:
         for watched in list(session.dirty) if among is None else among:
             if many and len(answers) >= TIMED_FROM:
                 if len(answers) >= ANSWERED_MAX or self._ports.clock.now_ms() >= until_ms:
-                    round.urgent = True  # the others come first next time
+                    look.urgent = True  # the others come first next time
                     break
             try:
                 partition = watched.partition or self._sessions.bind(watched)
@@ -367,15 +344,17 @@ class FetchService:
                 room, first = left, size == 0
                 if is_follower:
                     note_first(watched, partition)
-                if throttle is not None and throttle.holds_back(partition, follower_id, throttled):
+                if throttle is not None and throttle.holds_back(
+                    partition, session.follower_id, throttled
+                ):
                     room, first = 0, False
                 data = partition_answer(look, watched, partition, log, room, first)
                 if room < watched.max_bytes and not (first or is_follower):
                     found = data is not None and bool(data.records)
-                    round.is_full = round.is_full or (not found and has_more(session, watched))
+                    look.is_full = look.is_full or (not found and has_more(session, watched))
             except KafkaError as error:
                 data = error_answer(watched, error)
-                round.urgent = True
+                look.urgent = True
             if data is None:
                 if not has_more(session, watched):
                     session.dirty.pop(watched, None)
@@ -386,26 +365,26 @@ class FetchService:
                 if throttle is not None and throttle.counts_as_sent(partition):
                     throttled += sent
                 if fetch.min_bytes > 1 and log.is_behind(watched.fetch_offset, data.high_watermark):
-                    round.urgent = True  # what is missing stands in another file: no wait brings it
+                    look.urgent = True  # what is missing stands in another file: no wait brings it
             elif data.diverging_epoch is not NO_DIVERGENCE:
-                round.urgent = True
+                look.urgent = True
             answers.append((watched, data))
-        round.size, round.throttled = size, throttled
-        return round
+        look.size, look.throttled = size, throttled
+        return look
 
-    def _answer(self, fetch: ParkedFetch, round: Round) -> FetchResponse:
+    def _answer(self, fetch: ParkedFetch, look: Look) -> FetchResponse:
         """The response, and what the session remembers of it."""
         session = fetch.session
         refused: dict[PartitionKey, Partition | None] = {}
-        for watched, data in round.answers:
+        for watched, data in look.answers:
             remember(session, watched, data)
             if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and fetch.version < STORAGE_SINCE:
                 data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if data.error_code in LEADERSHIP:
                 refused[watched.key] = watched.partition
-        if round.throttled and self._throttle is not None:
-            self._throttle.sent(round.throttled)
-        response = response_of(session, round.answers)
+        if look.throttled and self._throttle is not None:
+            self._throttle.sent(look.throttled)
+        response = response_of(session, look.answers)
         if session.id == NO_SESSION:
             for watched in session.partitions.values():
                 self._sessions.unbind(watched)
@@ -468,10 +447,10 @@ class FetchService:
             if fetch.session.id == NO_SESSION:
                 self._sessions.drop(fetch.session)
             return
-        round = self._look(fetch)
-        if not last and not round.cold and not self._enough(fetch, round):
+        look = self._look(fetch)
+        if not last and not look.cold and not self._enough(fetch, look):
             return
-        if fetch.whole and not round.cold:
+        if fetch.whole and not look.cold:
             if len(fetch.session.partitions) > AT_ONCE:
                 self._deadlines.remove(fetch)
                 self._answer_in_slices(fetch)
@@ -479,17 +458,17 @@ class FetchService:
             # What had nothing to tell while it waited is named all the same.
             session = fetch.session
             session.dirty.update(dict.fromkeys(session.partitions.values()))
-            round = self._look(fetch, whole=True)
-        self._give(fetch, round)
+            look = self._look(fetch, whole=True)
+        self._give(fetch, look)
 
-    def _give(self, fetch: ParkedFetch, round: Round) -> None:
+    def _give(self, fetch: ParkedFetch, look: Look) -> None:
         """The answer, unless some of it has to be brought into memory first."""
-        if round.cold:
+        if look.cold:
             self._deadlines.remove(fetch)
-            self._warm(fetch, round.cold)
+            self._warm(fetch, look.cold)
         else:
             self._unpark(fetch)
-            fetch.parked.complete(self._answer(fetch, round))
+            fetch.parked.complete(self._answer(fetch, look))
 
     def _unpark(self, fetch: ParkedFetch) -> None:
         self._deadlines.remove(fetch)

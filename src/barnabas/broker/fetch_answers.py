@@ -13,7 +13,7 @@ from typing import NamedTuple
 from barnabas.broker.partition import Partition
 from barnabas.log.partition_log import PartitionLog
 from barnabas.replication.sessions import FetchSession, SessionPartition
-from barnabas.types import DEBUGGING_REPLICA, Buffer
+from barnabas.types import Buffer
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.fetch_response import (
     AbortedTransaction,
@@ -45,18 +45,37 @@ class Cold(NamedTuple):
     up_to: int | None
 
 
-class Look(NamedTuple):
-    """How partitions are looked at: by whom, and how much."""
+class Look:
+    """One look at a session, or several: how its partitions are looked at, and what there is to tell."""
 
-    follower: bool
-    sees_all: bool
-    """To the end of the log, not only what is committed."""
-    committed: bool
-    """Nothing of transactions that are undecided."""
-    whole: bool
-    """Say something of each partition, also where there is nothing new."""
-    block: bool
-    cold: list[Cold]
+    __slots__ = (
+        "answers",
+        "block",
+        "cold",
+        "committed",
+        "is_full",
+        "size",
+        "throttled",
+        "urgent",
+        "whole",
+    )
+
+    def __init__(self, committed: bool, whole: bool, block: bool) -> None:
+        self.committed = committed
+        """Nothing of transactions that are undecided."""
+        self.whole = whole
+        """Say something of each partition, also where there is nothing new."""
+        self.block = block
+        """Wait for bytes that are not in memory."""
+        self.answers: list[tuple[Watched, PartitionData]] = []
+        self.size = 0
+        self.urgent = False
+        """Something must not wait: an error, a divergence, more than one answer tells."""
+        self.is_full = False
+        """Somebody found no room for a batch."""
+        self.cold: list[Cold] = []
+        self.throttled = 0
+        """Of `size`, what counts for the leader's throttle."""
 
 
 def partition_answer(
@@ -65,7 +84,8 @@ def partition_answer(
     """The answer for one partition with at most `left` bytes (`first`: at least one batch); None
     where the peer knows all of it. Raises KafkaError."""
     up_to = None
-    if not look.sees_all:
+    session = watched.session
+    if not session.sees_all:
         up_to = log.last_stable_offset if look.committed else log.high_watermark
     diverging = NO_DIVERGENCE
     records: Buffer = b""
@@ -91,7 +111,7 @@ def partition_answer(
     return PartitionData(
         partition_index=watched.key[1],
         high_watermark=high_watermark,
-        last_stable_offset=high_watermark if look.follower else log.last_stable_offset,
+        last_stable_offset=high_watermark if session.is_follower else log.last_stable_offset,
         log_start_offset=log_start,
         diverging_epoch=diverging,
         current_leader=NO_LEADER,
@@ -200,6 +220,5 @@ def has_more(session: Session, watched: Watched) -> bool:
     partition = watched.partition
     if partition is None or partition.log is None:
         return True
-    sees_all = session.is_follower or session.follower_id == DEBUGGING_REPLICA
-    end = partition.log.log_end_offset if sees_all else partition.log.high_watermark
-    return watched.fetch_offset < end
+    log = partition.log
+    return watched.fetch_offset < (log.log_end_offset if session.sees_all else log.high_watermark)

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.replication.leader import FollowerProgress
+from barnabas.types import DEBUGGING_REPLICA
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -96,6 +97,7 @@ class FetchSession(Generic[P]):
         "last_fetch_ms",
         "parked",
         "partitions",
+        "sees_all",
         "uses_ids",
     )
 
@@ -105,6 +107,8 @@ class FetchSession(Generic[P]):
         self.follower_id = follower_id
         """The broker that fetches; -1 for a consumer."""
         self.is_follower = follower_id >= 0
+        self.sees_all = self.is_follower or follower_id == DEBUGGING_REPLICA
+        """Reads to the end of the log, not only what is committed."""
         self.broker_epoch = -1
         """Of the follower's incarnation, by its last fetch (KIP-903)."""
         self.uses_ids = uses_ids
