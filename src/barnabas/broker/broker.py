@@ -47,7 +47,6 @@ from barnabas.metadata.changes import Changes
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.ports import Ports, Wakeup
-from barnabas.replication.sessions import FetchSession
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.messages.produce_response import ProduceResponse
@@ -79,7 +78,7 @@ class Broker:
         self._controller_endpoint = controller_endpoint
         self._dynamic_version = self._last_epoch = -1
         self._texts: dict[str, str] = {}
-        self._admitted = self._stopping = False
+        self._admitted = self._stopping = self._ready = False
         self._stopped: Callable[[], None] | None = None
         self._timers: dict[str, Wakeup] = {}
 
@@ -114,6 +113,7 @@ class Broker:
             partial(add_fetch_leaders, self),
             self.throttle,
         )
+        self.replicas.wake = self.fetches.wake
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
         self.auto_topics = AutoTopics(ports, self.controller, config, image)
         self.assignments = DirectoryAssignments(
@@ -123,7 +123,6 @@ class Broker:
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
-        self._ready = False
         self.lifecycle: Lifecycle
         self._incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
@@ -291,9 +290,6 @@ class Broker:
                 **sound(self.image.config(BROKER, str(self.node_id))),
             }
         return self._texts
-
-    def wake(self, session: FetchSession[Partition]) -> None:
-        self.fetches.wake(session)
 
     def on_directory_chosen(self, partition: Partition, directory: Uuid) -> None:
         self.assignments.submit(partition, directory)

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
+from struct import unpack
 from typing import Generic, TypeAlias, TypeVar
 
 from barnabas.broker.coordinator_loader import Loader
@@ -54,6 +55,8 @@ __all__ = [
 ]
 
 AFTER_FAULT_MS = 1_000.0
+KEYS_KNOWN = 500
+"""Keys whose partition need not be worked out again: those that ask all the time."""
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[M, Instant], Outcome]
 
@@ -62,11 +65,12 @@ def java_string_hash(text: str) -> int:
     """``String.hashCode`` of Java: signed 32 bits over UTF-16 code units."""
     data = text.encode("utf-16-be", "surrogatepass")
     value = 0
-    for at in range(0, len(data), 2):
-        value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    for unit in unpack(f">{len(data) // 2}H", data):
+        value = (31 * value + unit) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 
+@lru_cache(KEYS_KNOWN)
 def partition_of(key: str, partitions: int) -> int:
     """As ``Utils.abs(key.hashCode()) % partitions``; the smallest integer, which has no opposite,
     counts as 0."""

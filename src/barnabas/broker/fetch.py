@@ -378,10 +378,8 @@ class FetchService:
         refused: dict[PartitionKey, Partition | None] = {}
         for watched, data in look.answers:
             remember(session, watched, data)
-            if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and fetch.version < STORAGE_SINCE:
-                data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            if data.error_code in LEADERSHIP:
-                refused[watched.key] = watched.partition
+            if data.error_code:
+                self._refused(fetch, watched, data, refused)
         if look.throttled and self._throttle is not None:
             self._throttle.sent(look.throttled)
         response = response_of(session, look.answers)
@@ -391,6 +389,19 @@ class FetchService:
         if refused and fetch.version >= LEADERS_SINCE:
             self._add_leaders(response, fetch.listener, refused)
         return response
+
+    def _refused(
+        self,
+        fetch: ParkedFetch,
+        watched: Watched,
+        data: PartitionData,
+        refused: dict[PartitionKey, Partition | None],
+    ) -> None:
+        """An error as this version knows it; those about leadership are completed."""
+        if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and fetch.version < STORAGE_SINCE:
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if data.error_code in LEADERSHIP:
+            refused[watched.key] = watched.partition
 
     # -- waking ----------------------------------------------------------------------------------
 

@@ -124,7 +124,8 @@ class FetchSessions:
                 kept, displaced = self.cache.add(
                     session, self._rng.randrange(1, 0x7FFFFFFF), now_ms
                 )
-                self.drop(displaced)
+                if displaced is not None:
+                    self.drop(displaced)
                 if kept:
                     break
         self.cache.touch(session, now_ms)
@@ -168,6 +169,8 @@ class FetchSessions:
 class Progress:
     """What a follower has by its asking for more, in one request: named partitions moved; dirty ones that
     are not named are where they were."""
+
+    __slots__ = ("_broker_epoch", "_named", "_now_ms", "_registered_anew", "_session")
 
     def __init__(self, session: Session, broker_epoch: int, now_ms: float) -> None:
         self._session = session

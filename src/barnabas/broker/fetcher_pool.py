@@ -76,8 +76,9 @@ class FetcherPool:
     def _take_over(self, at: tuple[int, int]) -> None:
         """The regular fetcher plans its next request: it fetches what began elsewhere, too."""
         for express in self._express.get(at, ()):
-            for key in express.hand_over(self._fetchers[at]):
-                self._home[key] = self._fetchers[at]
+            if express.followed:
+                for key in express.hand_over(self._fetchers[at]):
+                    self._home[key] = self._fetchers[at]
         if at in self._resized:
             self._spread(at)
             # What an express fetcher has under way, or what is delayed, comes with a later answer.
@@ -126,9 +127,8 @@ class FetcherPool:
         for fetcher in dirty:
             if fetcher.followed:
                 fetcher.pump()
-        for at, main in list(self._fetchers.items()):
-            express = self._express.get(at, [])
-            if not main.followed and not any(fetcher.followed for fetcher in express):
+        for at in [at for at, main in self._fetchers.items() if not main.followed]:
+            if not any(fetcher.followed for fetcher in self._express.get(at, ())):
                 self._close(at)
 
     def _close(self, at: tuple[int, int]) -> None:

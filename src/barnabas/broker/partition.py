@@ -329,7 +329,7 @@ class Partition(Replica):
                 host.propose_isr(self, proposal)
         if moved:
             self.advance_high_watermark()
-        if self._low_watermark_waiters and start_before != follower.log_start_offset:
+        if start_before != follower.log_start_offset:
             self._low_watermark_waiters.look()
 
     def maybe_shrink_isr(self) -> bool:

@@ -44,6 +44,7 @@ class Replica:
         "leader_epoch",
         "leader_id",
         "log",
+        "name",
         "partition_epoch",
         "replicas",
         "topic",
@@ -57,6 +58,7 @@ class Replica:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
+        self.name = TopicPartition(topic, index)
         self.log = log
         self.leader_id = int(NO_NODE)
         self.leader_epoch = -1
@@ -66,10 +68,6 @@ class Replica:
         """Offsets that were missing in what a leader sent. No CRC covers them: it may have misread one."""
         self._takes_gaps = False
         """The same were missing twice: the topic was compacted once."""
-
-    @property
-    def name(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.index)
 
     @property
     def is_online(self) -> bool:

@@ -45,6 +45,7 @@ from barnabas.types import (
 )
 from barnabas.wire.errors import ErrorCode, KafkaError
 
+FOUND = ErrorCode.NONE
 OnLeadership = Callable[[Partition, int | None], None]
 """(partition, leader epoch; None: this broker does not lead it any more)."""
 
@@ -55,7 +56,6 @@ class Surroundings(Protocol):
     def broker_texts(self) -> dict[str, str]:
         """The broker's configuration as text, dynamic over static."""
 
-    def wake(self, session: FetchSession[Partition]) -> None: ...
     def on_directory_chosen(self, partition: Partition, directory: Uuid) -> None:
         """A replica was put where the metadata do not know it."""
 
@@ -95,7 +95,8 @@ class ReplicaTable:
         self.now_ms = ports.clock.now_ms
         self.wall_ms = ports.clock.wall_ms
         self._surroundings = surroundings
-        self.wake = surroundings.wake
+        self.wake: Callable[[FetchSession[Partition]], None]
+        """Somebody who waits in that session may have something to read."""
         self.on_fault = partial(raise_soon, ports.wakeups)
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.configs = TopicConfigs(image, surroundings.broker_texts)
@@ -126,16 +127,16 @@ class ReplicaTable:
         """The replica for (topic id or name, index); or None and what to tell the client."""
         topic_key, index = key
         if isinstance(topic_key, str):
-            found = self.by_name.get((topic_key, index))
+            found = self.by_name.get(key)
             topic = self.image.topics_by_name.get(topic_key)
             # Where another topic has its name by now, what is written to it would go with it.
             if found is not None and (topic is None or topic.id == found.topic_id):
-                return found, ErrorCode.NONE
+                return found, FOUND
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
-            found = self.by_id.get((topic_key, index))
+            found = self.by_id.get(key)
             if found is not None:
-                return found, ErrorCode.NONE
+                return found, FOUND
             topic = self.image.topics_by_id.get(topic_key)
             unknown = ErrorCode.UNKNOWN_TOPIC_ID
         if topic is None:

@@ -83,9 +83,6 @@ class LowWatermarkWaiters:
         self._on_fault = on_fault
         self._checks: list[Callable[[], bool]] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._checks)
-
     def add(self, check: Callable[[], bool]) -> None:
         self._checks.append(check)
 

@@ -25,6 +25,13 @@ FRAME_VERSION = 1
 SHRINKS_SINCE = 2
 """Version of PartitionChangeRecord."""
 
+_VERSIONED = {
+    0: "register_broker",
+    17: "broker_registration_change",
+    3: "partition",
+    5: "partition_change",
+}
+"""The records that have several versions, by api key: which of `RecordVersions` says theirs."""
 _types: dict[int, type[Message]] = {}
 _kinds: dict[tuple[int, int], type[Message]] = {}
 """By api key and version."""
@@ -44,9 +51,8 @@ def record_type(api_key: int) -> type[Message]:
 
 def record_version(record: Message, metadata_version: int) -> int:
     """The version in which `record` is written at `metadata_version`."""
-    versions = record_versions(metadata_version)
-    return {0: versions.register_broker, 17: versions.broker_registration_change,
-            3: versions.partition, 5: versions.partition_change}.get(record.API_KEY, 0)  # fmt: skip
+    name = _VERSIONED.get(record.API_KEY)
+    return 0 if name is None else int(getattr(record_versions(metadata_version), name))
 
 
 def encode_record(record: Message, version: int) -> bytes:

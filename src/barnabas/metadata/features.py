@@ -7,6 +7,7 @@ reads every version. Levels, names and dependencies are those of Apache Kafka 4.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, NamedTuple
 
 METADATA_VERSION: Final = "metadata.version"
@@ -60,11 +61,15 @@ FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
 """Levels 0, 1, ... of every feature beside metadata.version."""
 
 
+_SUPPORTED = {
+    METADATA_VERSION: (MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
+    **{name: (0, len(steps) - 1) for name, steps in FEATURES.items()},
+}
+
+
 def supported() -> dict[str, tuple[int, int]]:
     """The levels this software supports, by feature: (lowest, highest)."""
-    ranges = {METADATA_VERSION: (MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION)}
-    ranges.update({name: (0, len(steps) - 1) for name, steps in FEATURES.items()})
-    return ranges
+    return dict(_SUPPORTED)
 
 
 def default_level(name: str, metadata_version: int) -> int:
@@ -124,6 +129,7 @@ class RecordVersions(NamedTuple):
     partition_change: int
 
 
+@cache
 def record_versions(metadata_version: int) -> RecordVersions:
     """Versions as Kafka's MetadataVersion gives them."""
     directories = metadata_version >= DIRECTORIES_SINCE

@@ -52,7 +52,6 @@ class SessionPartition(Generic[P]):
         "leader_epoch",
         "log_start_offset",
         "max_bytes",
-        "must_answer",
         "partition",
         "sent_high_watermark",
         "sent_log_start",
@@ -74,8 +73,6 @@ class SessionPartition(Generic[P]):
         self.log_start_offset = -1
         self.sent_high_watermark = -1
         self.sent_log_start = -1
-        self.must_answer = True
-        """Not answered at all yet: say something, whatever there is."""
 
     def __repr__(self) -> str:
         return (
@@ -171,7 +168,7 @@ class SessionCache(Generic[P]):
         oldest = next(iter(self._sessions.values()), None)
         displaced = None
         if len(self._sessions) >= self.slots:
-            displaced = self._victim(session, now_ms)
+            displaced = self._victim(session, oldest, now_ms)
             if displaced is None:
                 return False, None
         elif oldest is not None and now_ms - oldest.last_fetch_ms > UNUSED_MS_MAX:
@@ -184,10 +181,11 @@ class SessionCache(Generic[P]):
         self._sessions[session_id] = session
         return True, displaced
 
-    def _victim(self, arriving: FetchSession[P], now_ms: float) -> FetchSession[P] | None:
+    def _victim(
+        self, arriving: FetchSession[P], oldest: FetchSession[P] | None, now_ms: float
+    ) -> FetchSession[P] | None:
         """The session unused for longest where that is long enough; else, for a follower or a larger
         session, one that matters less."""
-        oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return None
         if now_ms - oldest.last_fetch_ms > EVICTION_MS_MIN:
@@ -204,7 +202,7 @@ class SessionCache(Generic[P]):
                 )
             )
         ]
-        return min(lesser, key=lambda s: len(s.partitions), default=None)
+        return min(lesser, key=lambda s: len(s.partitions)) if lesser else None
 
     def remove(self, session_id: int) -> FetchSession[P] | None:
         return self._sessions.pop(session_id, None)
