@@ -114,14 +114,17 @@ class ClusterView:
         found = self._offline.get(placement)
         if found is None:
             found = self._offline[placement] = tuple(
-                broker
-                for position, broker in enumerate(replicas)
-                if self._is_offline(broker, directories[position : position + 1])
+                [
+                    broker
+                    for position, broker in enumerate(replicas)
+                    if self._is_offline(broker, directories, position)
+                ]
             )
         return found
 
-    def _is_offline(self, broker: int, directory: tuple[Uuid, ...]) -> bool:
+    def _is_offline(self, broker: int, directories: tuple[Uuid, ...], position: int) -> bool:
+        """`directories` may be fewer than the replicas: nothing is known of the others'."""
         known = self.image.brokers.get(broker)
         if known is None or known.fenced or self.listener not in known.listeners:
             return True
-        return not all(known.has_directory(at) for at in directory)
+        return position < len(directories) and not known.has_directory(directories[position])

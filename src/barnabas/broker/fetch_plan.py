@@ -7,7 +7,7 @@ Owns the follower's half of a fetch session. Does not know logs, time or connect
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.config.settings import ReplicationSettings
 from barnabas.replication.sessions import ClientSession, Wanted
@@ -26,13 +26,6 @@ NAMED_MAX = 500
 Key = tuple[Uuid, int]
 
 
-class Follower(NamedTuple):
-    """Who asks."""
-
-    node_id: int
-    broker_epoch: int
-
-
 class FetchPlan:
     """The requests of one fetcher. `named` is what the request under way names."""
 
@@ -42,6 +35,8 @@ class FetchPlan:
         self._settings = settings
         self._changed: dict[Key, None] = {}
         self._session = ClientSession()
+        self.asked = self._session.asked
+        """What the leader was last asked of one partition."""
 
     def want(self, key: Key, wanted: Wanted) -> None:
         self.wanted[key] = wanted
@@ -51,27 +46,21 @@ class FetchPlan:
         if self.wanted.pop(key, None) is not None:
             self._changed[key] = None
 
-    def asked(self, key: Key) -> Wanted | None:
-        """What the leader was last asked of one partition."""
-        return self._session.asked(key)
-
-    def next_request(self, follower: Follower) -> FetchRequest:
+    def next_request(self, node_id: int, broker_epoch: int) -> FetchRequest:
         """Names what moved. Where not all that is new finds room, it does not wait for news: the rest is
         named with the request after it."""
         named, forgotten, self._changed = self._session.plan(self.wanted, self._changed, NAMED_MAX)
         self.named = frozenset(named)
         settings = self._settings
         return FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=follower.node_id, replica_epoch=follower.broker_epoch
-            ),
+            replica_state=ReplicaState(replica_id=node_id, replica_epoch=broker_epoch),
             max_wait_ms=0 if self._changed else settings.fetch_wait_ms_max,
             min_bytes=settings.fetch_bytes_min,
             max_bytes=settings.fetch_response_bytes_max,
             session_id=self._session.id,
             session_epoch=self._session.epoch,
             topics=_topics(named, settings.fetch_bytes_max),
-            forgotten_topics_data=_forgotten(forgotten),
+            forgotten_topics_data=_forgotten(forgotten) if forgotten else [],
         )
 
     def on_answer(self, session_id: int) -> None:

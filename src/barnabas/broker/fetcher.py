@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from barnabas.broker.controller_channel import Sender
-from barnabas.broker.fetch_plan import FetchPlan, Follower, Key
+from barnabas.broker.fetch_plan import FetchPlan, Key
 from barnabas.broker.out_of_range import OutOfRange
 from barnabas.broker.partition import Partition
 from barnabas.broker.replication_throttle import ReplicationThrottle
@@ -212,7 +212,7 @@ class Fetcher:
         settings = self.context.settings
         self.context.channels.send(
             endpoint,
-            self._plan.next_request(Follower(self.context.node_id, self.context.broker_epoch())),
+            self._plan.next_request(self.context.node_id, self.context.broker_epoch()),
             self._on_response,
             timeout_ms=max(settings.socket_timeout_ms, settings.fetch_wait_ms_max + 1000),
             purpose=self.purpose,

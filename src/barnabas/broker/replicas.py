@@ -146,7 +146,7 @@ class ReplicaTable:
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def leaders(self) -> Iterable[Partition]:
-        return [partition for partition in self.by_id.values() if partition.is_leader]
+        return [partition for partition in self.by_id.values() if partition.leader is not None]
 
     # -- what a partition needs ------------------------------------------------------------------
 

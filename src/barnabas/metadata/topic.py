@@ -41,6 +41,7 @@ class Rare(NamedTuple):
     recovery: int
 
 
+_new = tuple.__new__
 ORDINARY = Rare((), (), (), (), RECOVERED)
 
 
@@ -119,18 +120,20 @@ class Topic:
         """The partition's state. Raises IndexError where it does not exist."""
         if not (0 <= index < len(self.replicas) and self.replicas[index]):
             raise IndexError(f"{self.name} has no partition {index}")
-        rare = self.rare.get(index, ORDINARY)
-        return PartitionState(
-            self.id,
-            self.name,
-            index,
-            self.leader[index],
-            self.leader_epoch[index],
-            self.partition_epoch[index],
-            self.replicas[index],
-            self.isr[index],
-            self.directories[index],
-            *rare,
+        return _new(
+            PartitionState,
+            (
+                self.id,
+                self.name,
+                index,
+                self.leader[index],
+                self.leader_epoch[index],
+                self.partition_epoch[index],
+                self.replicas[index],
+                self.isr[index],
+                self.directories[index],
+                *self.rare.get(index, ORDINARY),
+            ),
         )
 
     def partitions(self) -> list[PartitionState]:
