@@ -23,6 +23,7 @@ from barnabas.sim.checkers import all_checkers, checkers_after_loss
 from barnabas.sim.checkers.high_watermark import led_partitions
 from barnabas.sim.checkers.judges import Judges
 from barnabas.sim.cluster import SimCluster
+from barnabas.sim.disk_names import Names
 from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
@@ -180,6 +181,15 @@ class Run:
         standing.compare(self.cluster)
         self._until(self._agreed, "every node to know the same metadata again")
 
+    def let_go(self) -> None:
+        """The run is over, and what it gathered goes at once: the collector, which takes apart what holds
+        itself, would go through all of that several times."""
+        for gathered in (self.history, self.story, *self.checkers):
+            vars(gathered).clear()
+        self.world.let_go()
+        for machine in self.cluster.machines.values():
+            machine.disk.names = Names()
+
     def _is_dense(self) -> bool:
         """Whether enough happened for the seed to count."""
         return (
@@ -306,7 +316,7 @@ def _play(seed: int, plan: Plan) -> Result:
     world.totals["messages delivered"] = run.cluster.network.delivered
     world.totals["acknowledged operations"] = run.history.operations
     concerned = run.story.concerned(failure) if failure else ""
-    return Result(
+    result = Result(
         seed,
         failure,
         world.totals,
@@ -320,6 +330,8 @@ def _play(seed: int, plan: Plan) -> Result:
         concerned,
         _story(run, concerned) if failure else [],
     )
+    run.let_go()
+    return result
 
 
 def _judge(error: Violation) -> str:

@@ -133,5 +133,12 @@ class World:
         self._digest.update(text.encode())
         self._digest.update(b"\n")
 
+    def let_go(self) -> None:
+        """Nothing happens any more."""
+        self._heap.clear()
+        self.after_event.clear()
+        self.after_touch.clear()
+        self.touched = None
+
     def trace_hash(self) -> str:
         return self._digest.hexdigest()
