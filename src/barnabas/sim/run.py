@@ -223,12 +223,11 @@ class Run:
             self.missing = f"nodes {down} are down" if down else "nobody has the newest metadata"
             return False
         for topic in image.topics_by_id.values():
-            for index in range(len(topic)):
-                state = topic.partition(index)
-                if state.leader < 0 or len(state.isr) < len(state.replicas):
+            rows = zip(topic.leader, topic.isr, topic.replicas, strict=True)
+            for index, (leader, isr, replicas) in enumerate(rows):
+                if leader < 0 or len(isr) < len(replicas):
                     self.missing = (
-                        f"{topic.name}-{index}: leader {state.leader}, ISR {state.isr},"
-                        f" replicas {state.replicas}"
+                        f"{topic.name}-{index}: leader {leader}, ISR {isr}, replicas {replicas}"
                     )
                     return False
         return True
