@@ -8,8 +8,9 @@ one trace. (A lock that such a job holds would never be free again: nothing belo
 
 from __future__ import annotations
 
+from _thread import start_new_thread
 from collections.abc import Callable
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 from barnabas.sim.world import Killed
@@ -36,7 +37,8 @@ class SteppedJob:
             self._go.release()
         else:
             self._began = True
-            Thread(target=self._run, daemon=True).start()
+            # Not by a Thread, whose start waits for it once more.
+            start_new_thread(self._run, ())
         self._stopped.acquire()
 
     def stop(self) -> None:
