@@ -11,7 +11,7 @@ Source: Kafka protocol guide; KIP-482 (tagged fields).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
@@ -70,19 +70,19 @@ class Message:
 
     def __repr__(self) -> str:
         text, values_of = _forms.get(type(self)) or _form_of(type(self))
-        return text.format(*values_of(self))
+        return text % values_of(self)
 
 
-Form = tuple[str, Callable[[Message], Iterable[object]]]
+Form = tuple[str, Callable[[Message], tuple[object, ...]]]
 _forms: dict[type[Message], Form] = {}
 
 
 def _form_of(cls: type[Message]) -> Form:
     """How messages of this class are shown: a text with places for their values, and these."""
     names = cls.__slots__
-    text = f"{cls.__name__}({', '.join(f'{name}={{!r}}' for name in names)})"
+    text = f"{cls.__name__}({', '.join(f'{name}=%r' for name in names)})"
     if len(names) > 1:
         _forms[cls] = text, attrgetter(*names)
     else:
-        _forms[cls] = text, lambda message: [getattr(message, name) for name in names]
+        _forms[cls] = text, lambda message: tuple([getattr(message, name) for name in names])
     return _forms[cls]
