@@ -26,6 +26,8 @@ SIZE = Struct(">i")
 _size_at = SIZE.unpack_from
 SMALL_BUFFER_BYTES = 8 * 1024
 LARGE_BUFFER_BYTES = limits.RECEIVE_BUFFER_BYTES
+_NO_BUFFER = memoryview(b"")
+"""Of a connection by which nothing has come: many are refused."""
 FIRST_STEP_BYTES = 1024 * 1024
 """What a claimed size gets at first where the peer has sent nothing larger; doubled whenever full."""
 
@@ -68,7 +70,7 @@ class FrameReader:
     def __init__(self, on_frame: Callable[[memoryview], None], max_frame_bytes: int) -> None:
         self._on_frame = on_frame
         self.max_frame_bytes = max_frame_bytes
-        self._buffer = memoryview(bytearray(SMALL_BUFFER_BYTES))
+        self._buffer = _NO_BUFFER
         self._start = self._end = 0  # what of the shared buffer holds bytes not yet handed on
         self._frame: bytearray | None = None  # a large frame being received
         self._frame_size = self._filled = 0
@@ -82,7 +84,11 @@ class FrameReader:
 
     def get_buffer(self) -> memoryview:
         if self._frame is None:
-            return self._buffer[self._end :] if self._end else self._buffer
+            if self._end:
+                return self._buffer[self._end :]
+            if self._buffer is _NO_BUFFER:
+                self._buffer = memoryview(bytearray(SMALL_BUFFER_BYTES))
+            return self._buffer
         if self._filled == len(self._frame):
             self._grow(self._frame)
         self._view = memoryview(self._frame)[self._filled :]
