@@ -487,8 +487,8 @@ class _WriterSource(_Source):
             self.write_run(run, depth, o, out)
             run = []
             self.write_field(field, depth, cls, level, out)
-        # The byte that says "no tagged fields" goes with what stands before it.
-        self.write_run(run, depth, o, out, untagged=self.flexible and not tagged)
+        # The byte that says how many tagged fields there are goes with what stands before it.
+        self.write_run(run, depth, o, out, untagged=self.flexible)
         if tagged:
             self.write_tags(tagged, cls, depth, level, out)
 
@@ -617,7 +617,7 @@ class _WriterSource(_Source):
     ) -> None:
         # How many there are stands before them: 0 at first, and one more with each. There are fewer than 128.
         at, part = f"at{level}", f"part{level}"
-        self.add(depth, f"{at} = len({out}); {out}.append(0)")
+        self.add(depth, f"{at} = len({out}) - 1")
         for field in tagged:
             self.add(depth, f"if {self.differs(field, f'o{level}.{field.name}')}:")
             self.add(depth + 1, f"{out}[{at}] += 1")
