@@ -11,6 +11,7 @@ a failed task that nobody watches is logged.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from barnabas.ports import Ports
@@ -164,6 +165,7 @@ class Tasks:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
+        self._now_ms, self._call_at = ports.clock.now_ms, ports.wakeups.call_at
         self._running: dict[Task[Any], None] = {}
         self._closed = False
 
@@ -200,13 +202,13 @@ class Tasks:
 
     async def sleep(self, duration_ms: float) -> None:
         slept: Outcome[None] = Outcome()
-        wakeup = self._ports.wakeups.call_at(
-            self._ports.clock.now_ms() + duration_ms, lambda: slept.resolve(None)
-        )
+        at_ms = self._now_ms() + duration_ms
+        wakeup = self._call_at(at_ms, partial(slept.resolve, None))
         try:
             await slept
         finally:
-            wakeup.cancel()
+            if not slept.done:
+                wakeup.cancel()
 
     async def gather(self, coroutines: list[Coroutine[Any, Any, T]]) -> list[T]:
         """All of them at the same time; their values in order. The first failure is raised once
