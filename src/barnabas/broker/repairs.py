@@ -8,7 +8,8 @@ neither gives up an offset, so nothing changes in the ISR.
 
 The Fetch is that of somebody who debugs a replica (id -2), which our brokers answer up to the log's end: what
 is not committed yet is mended as well, or a leader whose own copy rotted could never commit it. Apache
-Kafka's brokers answer it up to the high watermark. What nobody has is asked for again later.
+Kafka's brokers answer it up to the high watermark. What nobody has is asked for again later; a follower
+whose damage reaches behind the offset where its leader's log goes another way gets what comes before that.
 """
 
 from __future__ import annotations
@@ -58,6 +59,12 @@ class Repair:
         self.damage: mending.Damage | None = None
         self.sources: list[int] = []
         self.transplant: mending.Transplant | None = None
+
+    @property
+    def mended_to(self) -> int:
+        if self.transplant is not None and self.transplant.diverges_at >= 0:
+            return self.transplant.diverges_at
+        return -1 if self.damage is None else self.damage.next_offset
 
     def describe(self) -> dict[str, object]:
         return {
@@ -204,7 +211,11 @@ class Repairs:
             gained = transplant.add(_records_in(response))
         except ValueError as error:
             work.why_not = f"broker {source}: {error}"
-            self._next_source(work)
+            if transplant.diverges_at >= 0 and transplant.batches and self._leads(work, source):
+                # The rest of the damage is not the leader's, and is cut off once what comes before is there.
+                self._rebuild(work, transplant.batches)
+            else:
+                self._next_source(work)
             return
         if transplant.is_complete:
             self._rebuild(work, transplant.batches)
@@ -213,6 +224,10 @@ class Repairs:
         else:
             work.why_not = f"broker {source} has nothing at {transplant.next_offset}"
             self._next_source(work)
+
+    def _leads(self, work: Repair, broker: int) -> bool:
+        topic = self._table.image.topics_by_id.get(work.replica.topic_id)
+        return topic is not None and topic.partition(work.replica.index).leader == broker
 
     # -- putting it in place ---------------------------------------------------------------------
 
@@ -241,7 +256,7 @@ class Repairs:
             partition=str(work.log.partition),
             file=work.fault.path,
             first_offset=work.damage.first_offset,
-            next_offset=work.damage.next_offset,
+            next_offset=work.mended_to,
             attempts=work.attempts,
         )
         self._end(work)

@@ -228,6 +228,8 @@ class Transplant:
         self.next_offset = max(damage.first_offset, min(log.log_start_offset, damage.next_offset))
         """What to ask for next: what is deleted nobody has."""
         self.size = 0
+        self.diverges_at = -1
+        """Where the other replica goes on with a later leader epoch than this log has there."""
         self.is_complete = self.next_offset == damage.next_offset
 
     def add(self, records: Buffer) -> bool:
@@ -262,6 +264,8 @@ class Transplant:
             raise ValueError(f"offsets {self.next_offset} to {base - 1} are missing")
         known = self._epochs.epoch_of(base)
         if known >= 0 and known != epoch:
+            if epoch > known and base == self.next_offset:
+                self.diverges_at = base
             raise ValueError(f"offset {base} has leader epoch {epoch}, here {known}")
 
     def _end(self, following: int) -> None:

@@ -111,6 +111,43 @@ def test_a_segment_that_is_gone_after_a_clean_end_is_mended_before_anybody_reads
     assert everything(log_on(cluster, node)) == sound
 
 
+def test_a_damage_that_reaches_behind_where_logs_diverge_is_mended_up_to_there() -> None:
+    """The follower could not cut its log within what is damaged (seed 401787)."""
+    cluster = Cluster(3)
+    cluster.create_topic(
+        "t",
+        replication=2,
+        internal_segment_bytes="400",
+        min_insync_replicas="1",
+        unclean_leader_election_enable="true",
+    )
+    former = cluster.leader("t")
+    state = cluster.broker(former).image.topics_by_name["t"].partition(0)
+    later = next(node for node in state.replicas if node != former)
+    cluster.produce([b"of both"] * 3, node=former)
+    cluster.until(lambda: log_on(cluster, later).high_watermark == 3)
+    cluster.sim.nodes[later].kill()
+    for at in range(12):
+        cluster.produce([b"of the former leader %d" % at] * 3, node=former, acks=1)
+    cluster.until(lambda: log_on(cluster, former).high_watermark == 39, 60_000)
+    stem, ended = log_on(cluster, former).segments[0].path.removesuffix(LOG), list[bool]()
+    assert log_on(cluster, former).segments[1].base_offset > 3
+    cluster.sim.nodes[former].shut_down(lambda: ended.append(True))
+    cluster.until(lambda: bool(ended))
+    disk = cluster.sim.nodes[former].machine.disk
+    disk.lose([path for path in disk.names if path.startswith(stem)])
+    cluster.sim.nodes[later].start()
+    cluster.until(lambda: cluster.leader("t") == later, 60_000)
+    for at in range(4):
+        cluster.produce([b"of the later leader %d" % at], node=later, acks=1)
+    cluster.sim.nodes[former].start()
+    broker = cluster.broker(former)
+    cluster.until(lambda: NAME in broker.replicas.by_name, 60_000)
+    cluster.until(lambda: log_on(cluster, former).high_watermark == 7, 60_000)
+    assert everything(log_on(cluster, former)) == everything(log_on(cluster, later))
+    assert broker.replicas.repairs.mended == 1
+
+
 def test_who_is_alone_says_that_the_batch_is_corrupt() -> None:
     cluster, leader = written(nodes=1)
     rot(cluster, leader)

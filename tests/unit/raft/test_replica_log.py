@@ -92,9 +92,8 @@ def test_what_is_read_from_memory_is_what_stands_on_disk(seed: int) -> None:
         offset = rng.choice(starts[-2 * TAIL_APPENDS_MAX :])
         up_to = rng.choice([start for start in starts if start > offset] + [log.end_offset])
         most = rng.choice((1, 500, 5_000, TAIL_BYTES_MAX))
-        data = log.read_kept(offset, most, up_to)
-        if data is None:
-            data = log.read(offset, most, up_to)
+        kept = log.read_kept(offset, most, up_to)
+        data = log.read(offset, most, up_to) if kept is None else kept
         stored = log.partition_log.read(offset, 1 << 20, up_to=up_to)
         assert stored is not None
         assert bytes(stored.records).startswith(bytes(data))

@@ -76,9 +76,10 @@ class Budget:
     def somebody_lacks_data(self) -> bool:
         """Whether a broker that was hit is not whole again, as far as is known."""
         image = self.image()
-        for broker in sorted(self._hit) if image is not None else ():
-            if self._is_whole(image, broker):
-                del self._hit[broker]
+        if image is not None:
+            for broker in sorted(self._hit):
+                if self._is_whole(image, broker):
+                    del self._hit[broker]
         return bool(self._hit)
 
     def may_lose_metadata(self, node: SimNode) -> bool:
