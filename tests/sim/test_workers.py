@@ -12,7 +12,7 @@ import pytest
 from barnabas.sim.report import UNPLAYED
 
 PLAYS = """
-from barnabas.sim.workers import end_with_parent
+from barnabas.sim.workers import workers
 
 def play_chunk(*_, **__):
     print("plays", flush=True)
@@ -20,8 +20,7 @@ def play_chunk(*_, **__):
         pass
 
 if __name__ == "__main__":
-    import multiprocessing
-    with multiprocessing.get_context("spawn").Pool(2, end_with_parent) as pool:
+    with workers(2, 1) as pool:
         pool.map(play_chunk, range(2))
 """
 

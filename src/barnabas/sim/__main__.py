@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
 import time
@@ -12,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from barnabas.sim.faults import KINDS
-from barnabas.sim.journal import Journal, JournalError, play_chunk
+from barnabas.sim.journal import CHUNK, Journal, JournalError, play_chunk
 from barnabas.sim.report import TRACE_LINES, failure_text, numbers_of, source
 from barnabas.sim.run import Plan, Result, play_seed
 from barnabas.sim.shrink import shrink
-from barnabas.sim.workers import end_with_parent
+from barnabas.sim.workers import SEEDS_EACH, workers
 
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "power losses",
@@ -93,9 +92,9 @@ def kinds_of(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str
 def play_many(seeds: range, plan: Plan, lines: int, jobs: int = 1) -> int:
     """Play `seeds` until one fails; prints totals and rates."""
     began, totals, virtual_ms = time.perf_counter(), Counter[str](), 0.0
-    # Spawned, not forked: a worker is a process of its own, whatever this one has open.
-    with multiprocessing.get_context("spawn").Pool(jobs, end_with_parent) as pool:
-        for count, result in enumerate(pool.imap(partial(play_seed, plan=plan), seeds), 1):
+    play = partial(play_seed, plan=plan, leave_garbage=True)
+    with workers(jobs, SEEDS_EACH) as pool:
+        for count, result in enumerate(pool.imap(play, seeds), 1):
             totals.update(result.totals)
             virtual_ms += result.virtual_ms
             if result.failure:
@@ -120,8 +119,8 @@ def play_long(seeds: range, plan: Plan, lines: int, jobs: int, path: Path) -> in
     except JournalError as error:
         print(error, file=sys.stderr)
         return 2
-    with multiprocessing.get_context("spawn").Pool(jobs, end_with_parent) as pool:
-        play = partial(play_chunk, plan=plan, lines=lines)
+    play = partial(play_chunk, plan=plan, lines=lines, leave_garbage=True)
+    with workers(jobs, max(1, SEEDS_EACH // CHUNK)) as pool:
         for played in pool.imap_unordered(play, journal.rest()):
             journal.note(played)
             for text in played.texts:

@@ -58,11 +58,11 @@ class Played:
         )
 
 
-def play_chunk(seeds: range, plan: Plan, lines: int) -> Played:
+def play_chunk(seeds: range, plan: Plan, lines: int, *, leave_garbage: bool = False) -> Played:
     """Play `seeds` to their ends, whether one fails or not."""
     played = Played(seeds.start)
     for seed in seeds:
-        result = play_seed(seed, plan)
+        result = play_seed(seed, plan, leave_garbage=leave_garbage)
         one = Played(seed, 1, dict(result.totals), result.virtual_ms, result.cpu_s)
         if result.failure:
             one.failed.append(seed)
