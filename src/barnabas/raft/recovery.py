@@ -87,7 +87,8 @@ class Assessment:
                 f"Voters {list(self.absent)} are a majority without this node{how}: whatever they"
                 f" committed from offset {self.end.offset} on is lost. A broker that has applied some of"
                 " it ends when it hears of this quorum, and follows once it is started again; one that has"
-                f" a snapshot of it once its {DIRECTORY} is removed, which it says when it ends."
+                f" a snapshot of it once its {DIRECTORY} is removed, which it says when it ends; one to which"
+                " this quorum, which has written on meanwhile, sends a snapshot goes on with that."
             )
         else:
             said.append("Every majority had this node: nothing that was committed is missing.")
