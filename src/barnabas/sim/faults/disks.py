@@ -118,6 +118,7 @@ def _full_segments(s: Strike, node: SimNode) -> list[str]:
 
 def _flip_while_away(s: Strike, node: SimNode, path: str) -> None:
     position, bit = any_bit(s, node, path)
+    s.budget.on_lost(node)  # where it was not synced yet, the next start cuts it off
     node.kill()
     s.restart_later(node)
     flip(s, node, path, position, bit)
