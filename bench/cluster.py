@@ -58,11 +58,11 @@ def play(name: str, scratch: Path, options: argparse.Namespace, samples: Samples
             for workload, run in STEADY.items():
                 if wanted(workload):
                     note(samples, system, run(system), round_ >= options.warm_up)
-        for workload, run in KILLS.items():
+        for workload, kill in KILLS.items():
             if wanted(workload):
                 for index in range(2 * options.rounds):
                     try:
-                        note(samples, system, run(system, index), counted=True)
+                        note(samples, system, kill(system, index), counted=True)
                     except (KafkaException, TimeoutError) as error:
                         print(f"{name} {workload} {index}: no figure: {error}", flush=True)
                         break

@@ -142,7 +142,7 @@ def measure_opening(directory: str, partitions: int, tell: Tell) -> None:
         for _ in range(3):
             log.append_as_leader(batch, leader_epoch=1, wall_ms=NOW)
         log.active.finish()
-        log.epochs.write(durable=False)
+        log.epochs.write()
         log.write_producer_snapshot(log.log_end_offset)
         log.close(clean=False)
     for count in sorted({min(1000, partitions), min(3000, partitions), partitions}):

@@ -162,7 +162,8 @@ def end_to_end(system: System, rate: int = 2000, seconds: float = 5) -> Figures:
                          "enable.auto.commit": False, "fetch.wait.max.ms": 100})  # fmt: skip
     consumer.assign([TopicPartition(topic, p, 1 if p == 0 else 0) for p in range(6)])
     consumer.consume(1, timeout=1)
-    total, latencies = int(rate * seconds), []
+    total = int(rate * seconds)
+    latencies: list[float] = []
 
     def consume() -> None:
         while len(latencies) < total:

@@ -98,7 +98,7 @@ class Line:
         self._text += self._space[:size]
         *lines, rest = self._text.split(b"\n")
         self._text = bytearray(rest)
-        self._lines += lines
+        self._lines += map(bytes, lines)
         too_much = len(self._text) > LINE_BYTES_MAX or len(self._lines) > LINES_MAX
         if too_much and self._connection is not None:
             self._connection.abort()
