@@ -60,12 +60,6 @@ class Repair:
         self.sources: list[int] = []
         self.transplant: mending.Transplant | None = None
 
-    @property
-    def mended_to(self) -> int:
-        if self.transplant is not None and self.transplant.diverges_at >= 0:
-            return self.transplant.diverges_at
-        return -1 if self.damage is None else self.damage.next_offset
-
     def describe(self) -> dict[str, object]:
         return {
             "partition": str(self.log.partition),
@@ -205,14 +199,15 @@ class Repairs:
     def _on_answer(
         self, work: Repair, source: int, at: Endpoint, response: FetchResponse | ChannelError
     ) -> None:
-        transplant = work.transplant
-        assert transplant is not None
+        transplant, damage = work.transplant, work.damage
+        assert transplant is not None and damage is not None
         try:
             gained = transplant.add(_records_in(response))
         except ValueError as error:
             work.why_not = f"broker {source}: {error}"
             if transplant.diverges_at >= 0 and transplant.batches and self._leads(work, source):
                 # The rest of the damage is not the leader's, and is cut off once what comes before is there.
+                work.damage = damage._replace(next_offset=transplant.diverges_at)
                 self._rebuild(work, transplant.batches)
             else:
                 self._next_source(work)
@@ -256,7 +251,7 @@ class Repairs:
             partition=str(work.log.partition),
             file=work.fault.path,
             first_offset=work.damage.first_offset,
-            next_offset=work.mended_to,
+            next_offset=work.damage.next_offset,
             attempts=work.attempts,
         )
         self._end(work)

@@ -491,6 +491,17 @@ def test_who_raises_when_there_is_data_reads_on() -> None:
     assert sum(told) == 8
 
 
+def five_fetched() -> tuple[FakeCluster, Consumer]:
+    """A batch of five records, which a consumer has and has not taken."""
+    cluster = FakeCluster(partitions=1)
+    write(cluster, Producer(cluster.client()), 5, 0)
+    cluster.world.run(100)
+    consumer = Consumer(cluster.client())
+    consumer.assign({T0: 0})
+    cluster.world.run(200)
+    return cluster, consumer
+
+
 def test_what_is_taken_in_parts_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its batch was checked and decoded anew for each part."""
     decoded: list[int] = []
@@ -501,12 +512,7 @@ def test_what_is_taken_in_parts_is_decoded_once(monkeypatch: pytest.MonkeyPatch)
 
     read = decode._read_record
     monkeypatch.setattr(decode, "_read_record", read_record)
-    cluster = FakeCluster(partitions=1)
-    write(cluster, Producer(cluster.client()), 5, 0)
-    cluster.world.run(100)
-    consumer = Consumer(cluster.client())
-    consumer.assign({T0: 0})
-    cluster.world.run(200)
+    _, consumer = five_fetched()
     assert [r.offset for _ in range(3) for r in consumer.take(1)] == [0, 1, 2]
     assert len(decoded) == 4  # one ahead, to know whether anything follows
     assert [r.offset for r in consumer.take()] == [3, 4]
@@ -514,12 +520,7 @@ def test_what_is_taken_in_parts_is_decoded_once(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_seek_drops_what_is_left_of_a_batch() -> None:
-    cluster = FakeCluster(partitions=1)
-    write(cluster, Producer(cluster.client()), 5, 0)
-    cluster.world.run(100)
-    consumer = Consumer(cluster.client())
-    consumer.assign({T0: 0})
-    cluster.world.run(200)
+    cluster, consumer = five_fetched()
     assert [r.offset for r in consumer.take(2)] == [0, 1]
     consumer.seek(T0, 1)
     assert [r.offset for r in read_all(cluster, consumer, 4)] == [1, 2, 3, 4]

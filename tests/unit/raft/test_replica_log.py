@@ -101,6 +101,18 @@ def test_what_is_read_from_memory_is_what_stands_on_disk(seed: int) -> None:
         assert len(data) <= max(most, first.size) and len(data) >= first.size
 
 
+def test_what_memory_has_only_in_part_is_left_to_the_disk() -> None:
+    """Where it may have rotted: whoever reads it there has to check it (seed 401181)."""
+    log = opened(a_device(1))
+    log.append(data_batch([b"a"], 0, 1, WALL_MS) + data_batch([b"b"], 1, 1, WALL_MS))
+    log.append(data_batch([b"c"], 2, 1, WALL_MS))
+    whole = log.read_kept(0, 10_000, 3)
+    assert whole is not None and [run.end_offset for run in iter_runs(whole)] == [1, 2, 3]
+    assert log.read_kept(0, 10_000, 1) is None, "one append, of which a part is committed"
+    assert log.read_kept(0, 100, 3) is None, "more than was asked for"
+    assert log.read_kept(1, 10_000, 3) is None, "from within an append"
+
+
 def test_what_was_cut_or_deleted_is_not_read_from_memory() -> None:
     log = opened(a_device(1))
     for offset in range(10):
