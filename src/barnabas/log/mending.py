@@ -23,7 +23,7 @@ from barnabas.log.files import REPAIRED, OpenFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.segment import Located, Segment
 from barnabas.ports import Disk
-from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, iterate, read_header
+from barnabas.record.batch import HEADER_SIZE, MAGIC, CorruptBatchError, iterate, read_header
 from barnabas.types import Buffer
 
 TRANSPLANT_BYTES_MAX = 256 * 1024 * 1024
@@ -114,12 +114,28 @@ def _walk(segment: Segment, place: Place, sound: list[Located]) -> int | None:
                 return batch.position + batch.header.size
             sound.append(batch)
     except CorruptLogError as error:
+        if sound and _reaches_too_far(segment, place, sound, error.position):
+            sound.pop()
         return error.position
     if sound and sound[-1].header.leader_epoch > place.end_epoch:
         while sound and sound[-1].header.leader_epoch > place.end_epoch:
             sound.pop()
         return segment.size
     return None
+
+
+def _reaches_too_far(segment: Segment, place: Place, sound: list[Located], fault: int) -> bool:
+    """Whether the last sound batch, behind a gap, reaches into the damaged one at `fault`, as far as that
+    still tells: its own offset rotted as well."""
+    last = sound[-1].header
+    end = sound[-2].header.next_offset if len(sound) > 1 else place.base_offset
+    if last.base_offset == end:
+        return False
+    data = segment.file().read_at(fault, HEADER_SIZE)
+    if len(data) < HEADER_SIZE:
+        return False
+    damaged = read_header(data)
+    return damaged.magic == MAGIC and damaged.base_offset < last.next_offset
 
 
 def _resume(segment: Segment, place: Place, noticed: int, first: int) -> tuple[int, int]:

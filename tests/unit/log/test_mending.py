@@ -133,6 +133,25 @@ def test_recovery_does_not_believe_a_leader_epoch_that_stands_out() -> None:
     assert model.log.epochs.entries() == known
 
 
+def test_of_two_neighbours_one_rots_in_its_offset_and_the_other_under_its_crc() -> None:
+    """What reached into a damaged batch stayed as it was, with another offset (seed 602203)."""
+    for seed in range(20):
+        model, source = written(seed), written(seed)
+        segment = next(s for s in model.log.segments[:-1] if len(list(s.headers())) > 2)
+        batches = list(segment.headers())
+        first = random.Random(seed).randrange(len(batches) - 1)
+        model.device.process_died()
+        data = model.device.file(segment.path).data
+        data[batches[first].position + 7] += 1
+        data[batches[first + 1].position + batches[first + 1].header.size - 1] ^= 1
+        model.reopen()
+        model.log.high_watermark = model.end
+        with pytest.raises(CorruptLogError) as fault:
+            model.content()
+        assert mend(model, source, fault.value)
+        assert model.content() == [entry.data for entry in model.entries]
+
+
 @pytest.mark.parametrize("power_loss", [False, True])
 def test_a_crash_at_any_disk_call_of_the_mending_leaves_a_sound_or_a_damaged_log(
     power_loss: bool,
