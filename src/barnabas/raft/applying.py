@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.raft.batches import committed_batches
+from barnabas.raft.batches import Committed, committed_batches
+from barnabas.raft.log_shape import LogShape
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.snapshots import CorruptSnapshotError, SnapshotFile
 from barnabas.raft.state_machine import StateMachine
@@ -47,13 +48,14 @@ class Applier:
     def __init__(
         self,
         log: RaftLog,
+        shape: LogShape,
         machine: StateMachine,
         node_id: int,
-        applied_offset: int,
         later: Callable[[Callable[[], None]], None],
         on_failed: Callable[[Exception], None] | None = None,
     ) -> None:
         self._log = log
+        self._shape = shape
         self._machine = machine
         self._node_id = node_id
         self._later = later
@@ -66,7 +68,7 @@ class Applier:
         """What the machine has still to do, and where it will be then."""
         self._leader = (-1, -1)
         self._own_start = -1
-        self.applied_offset = applied_offset
+        self.applied_offset = applied_offset = shape.start_offset
         self.applied_epoch = 0
         self.applied_bytes = 0
         """Of the log, in this run."""
@@ -181,6 +183,8 @@ class Applier:
         if found.end_offset == self.applied_offset:
             why = f"nothing is there between {at} and the high watermark {self.committed_offset}"
             raise CorruptBatchError(0, why) if kept is None else AssertionError(why)
+        if kept is None:
+            self._check_epochs(found)
         batches, timestamp = found.batches, self.applied_timestamp
         work = None
         if batches:
@@ -191,6 +195,19 @@ class Applier:
         else:
             position = _Position(found.end_offset, found.epoch, timestamp, found.size)
             self._work = work, position
+
+    def _check_epochs(self, found: Committed) -> None:
+        """No CRC covers them."""
+        last = -1
+        epochs = [(batch.base_offset, batch.epoch) for batch in found.batches]
+        for offset, epoch in (*epochs, (found.end_offset - 1, found.epoch)):
+            if epoch != last:
+                known = self._shape.epoch_of(offset)
+                if known not in (epoch, -1):
+                    raise CorruptBatchError(
+                        0, f"offset {offset} has epoch {epoch}, which was {known}"
+                    )
+                last = epoch
 
     def _reached(self, offset: int, epoch: int, timestamp: int, size: int) -> None:
         self.applied_offset, self.applied_epoch = offset, epoch

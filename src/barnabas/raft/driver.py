@@ -68,9 +68,9 @@ class QuorumReplica:
         later = ports.wakeups.call_soon
         self._applier = Applier(
             opened.log,
+            opened.shape,
             state_machine,
             self.node_id,
-            opened.shape.start_offset,
             later,
             self._on_disk_failed,
         )
@@ -88,7 +88,7 @@ class QuorumReplica:
             self._on_disk_failed,
         )
         rot, doubt = self._snapshotting.on_rot, self._snapshotting.on_doubt
-        reader = AnswerReader(ports.disk, self.directory, opened.log, rot, doubt)
+        reader = AnswerReader(ports.disk, self.directory, opened.log, opened.shape, rot, doubt)
         self._performer = Performer(
             ports,
             settings,

@@ -162,6 +162,13 @@ class LogShape:
         if self.earliest_snapshot is None:
             self.earliest_snapshot = snapshot
 
+    def epoch_of(self, offset: int) -> int:
+        """Epoch of the record at `offset`; -1 where it is not in the log."""
+        if not self.start_offset <= offset < self.end_offset:
+            return -1
+        index = bisect_right(self.epochs, offset, key=lambda entry: entry[1])
+        return self.epochs[index - 1][0] if index else -1
+
     def epoch_before(self, offset: int) -> int:
         """Epoch of the record before `offset`, for offsets that are in the log."""
         index = bisect_right(self.epochs, offset - 1, key=lambda entry: entry[1])

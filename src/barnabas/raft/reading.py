@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.ports import Disk
-from barnabas.raft.batches import iter_runs
+from barnabas.raft.batches import Run, iter_runs
+from barnabas.raft.log_shape import LogShape
 from barnabas.raft.messages import (
     FetchResponse,
     ReadLog,
@@ -36,12 +37,14 @@ class AnswerReader:
         disk: Disk,
         directory: str,
         log: RaftLog,
+        shape: LogShape,
         on_rot: Callable[[int, Exception], None],
         on_doubt: Callable[[OffsetAndEpoch], None],
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._log = log
+        self._shape = shape
         self._on_rot = on_rot
         self._on_doubt = on_doubt
         self._begun: OffsetAndEpoch | None = None
@@ -64,6 +67,7 @@ class AnswerReader:
             if records is None:
                 records = log.read(*wanted)
                 for run in iter_runs(records):
+                    _check_place(run, good, self._shape)
                     good = run.end_offset
         except OffsetOutOfRange:  # deleted since the machine decided: the next answer is a snapshot
             return response._replace(error=ErrorCode.UNKNOWN_SERVER_ERROR, records=b"")
@@ -88,3 +92,12 @@ class AnswerReader:
             return response._replace(size=size, data=file.read_at(read.position, read.max_bytes))
         finally:
             file.close()
+
+
+def _check_place(run: Run, offset: int, shape: LogShape) -> None:
+    """No CRC covers offsets and epochs: `run` has to hold `offset`, in the epoch in which it was appended."""
+    if not run.base_offset <= offset < run.end_offset:
+        raise CorruptBatchError(run.position, f"offset {offset} is not where it was")
+    known = shape.epoch_of(run.base_offset)
+    if known not in (run.epoch, -1):
+        raise CorruptBatchError(run.position, f"epoch {run.epoch}, which was {known}")

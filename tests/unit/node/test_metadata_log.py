@@ -23,6 +23,7 @@ from barnabas.node.metadata_log import AT_ONCE_MAX, MetadataLog
 from barnabas.ports import Ports
 from barnabas.raft.applying import Applier
 from barnabas.raft.batches import data_batch
+from barnabas.raft.log_shape import LogShape
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.snapshots import (
     CorruptSnapshotError,
@@ -88,7 +89,7 @@ class Node:
         if controller:
             self.controller = self.metadata.controller = World().new_controller()
         log = cast("RaftLog", self.log)
-        self.applier = Applier(log, self.metadata, 9, 0, self.soon.append)
+        self.applier = Applier(log, LogShape(), self.metadata, 9, self.soon.append)
 
     def images(self) -> list[MetadataImage]:
         own = [self.metadata.image]

@@ -8,11 +8,16 @@ from typing import Any, cast
 
 import pytest
 
+from barnabas.ports import Disk
 from barnabas.raft import batches
 from barnabas.raft.applying import Applier
 from barnabas.raft.batches import committed_batches, data_batch
+from barnabas.raft.log_shape import LogShape
+from barnabas.raft.messages import FetchResponse, ReadLog
+from barnabas.raft.reading import AnswerReader
 from barnabas.raft.state_machine import CommittedBatch, StateMachine
 from barnabas.record.batch import HEADER_SIZE, CorruptBatchError
+from barnabas.wire.errors import ErrorCode
 
 WALL_MS = 1_750_000_000_000
 
@@ -73,14 +78,15 @@ class Values:
     def on_leader_change(self, *_: int) -> None: ...
 
 
-@pytest.mark.parametrize("at", range(12))
-def test_offsets_and_lengths_that_rotted_behind_a_running_node_are_damage(at: int) -> None:
-    """No CRC covers them (seed 200393)."""
+@pytest.mark.parametrize("at", range(16))
+def test_offsets_lengths_and_epochs_that_rotted_behind_a_running_node_are_damage(at: int) -> None:
+    """No CRC covers them (seeds 200393, 602749)."""
     first, data = (bytearray(data_batch([b"sound"], offset, 1, WALL_MS)) for offset in (0, 1))
     data[at] ^= 1
     machine, errors, turns = Values(), list[Exception](), list[Callable[[], None]]()
     log: Any = Bytes(bytes(first + data), False)
-    applier = Applier(log, cast(StateMachine, machine), 1, 0, turns.append, errors.append)
+    shape = LogShape(0, 2, [(1, 0)])
+    applier = Applier(log, shape, cast(StateMachine, machine), 1, turns.append, errors.append)
     applier.on_commit(2)
     applier.run()
     while (
@@ -99,8 +105,29 @@ def test_what_rotted_behind_a_running_node_is_not_applied(is_kept: bool) -> None
         data[data.index(b"sound")] ^= 1
     machine, errors = Values(), list[Exception]()
     log: Any = Bytes(bytes(data), is_kept)
-    applier = Applier(log, cast(StateMachine, machine), 1, 0, lambda _: None, errors.append)
+    shape = LogShape(0, 1, [(1, 0)])
+    applier = Applier(log, shape, cast(StateMachine, machine), 1, lambda _: None, errors.append)
     applier.on_commit(1)
     applier.run()
     assert machine.values == ([b"sound"] if is_kept else [])
     assert applier.applied_offset == int(is_kept) and len(errors) == int(not is_kept)
+
+
+@pytest.mark.parametrize("at", [7, 15])
+def test_an_offset_or_an_epoch_that_rotted_is_not_handed_on(at: int) -> None:
+    """No CRC covers them (seed 602749)."""
+    first, data = (bytearray(data_batch([b"sound"], offset, 1, WALL_MS)) for offset in (0, 1))
+    damaged = list[int]()
+    for rotten in (b"", b"x"):
+        if rotten:
+            data[at] ^= 4
+        log: Any = Bytes(bytes(first + data), False)
+        reader = AnswerReader(
+            cast(Disk, None), "", log, LogShape(0, 2, [(1, 0)]), lambda from_, _: damaged.append(from_),
+            lambda _: None,
+        )  # fmt: skip
+        answer = FetchResponse(ErrorCode.NONE, 1, 1, None, records=ReadLog(0, 2, 10_000))
+        found = reader.resolved(answer)
+        assert isinstance(found, FetchResponse)
+        assert bytes(cast(bytes, found.records)) == (b"" if rotten else first + data)
+    assert damaged == [1]
