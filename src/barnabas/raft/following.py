@@ -82,8 +82,11 @@ def poll_observer(m: Machine, state: Observer) -> None:
 
 def _search(m: Machine, state: Observer) -> None:
     """Ask somebody, chosen at random, where the leader is: by a fetch, which may reach the leader itself
-    and count there, so only once all here is durable."""
-    servers = [(-1, endpoint) for endpoint in m.settings.bootstrap_servers] or m.other_voters()
+    and count there, so only once all here is durable. A bootstrap server, or a voter that is none: all but
+    one may have left the quorum, and that one may have moved since the servers were written down."""
+    known = m.settings.bootstrap_servers
+    servers = [(-1, endpoint) for endpoint in known]
+    servers += [voter for voter in m.other_voters() if voter[1] not in known]
     sent = False
     if servers and m.log.synced_offset == m.log.end_offset:
         node_id, endpoint = servers[m.rng.randrange(len(servers))]

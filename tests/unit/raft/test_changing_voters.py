@@ -404,6 +404,23 @@ def test_a_voter_while_whose_absence_all_have_moved_asks_a_bootstrap_server() ->
     quorum.settle()
 
 
+def test_the_last_voter_is_found_where_no_bootstrap_server_is_any_more() -> None:
+    """All others left the quorum, and it had moved since the servers were written down (seed 603492)."""
+    quorum = Quorum(first_voters=3)
+    quorum.start()
+    quorum.commit(b"1")
+    quorum.settle()
+    for node in quorum.nodes.values():
+        node.kill()
+        node.settings = replace(node.settings, bootstrap_servers=(Endpoint("gone", 9999),))
+    quorum.start()
+    for _ in range(2):
+        assert quorum.remove_voter(quorum.elect().id).error is ErrorCode.NONE
+        quorum.commit(b"2")
+    wanted = [b"1", b"2", b"2"]
+    quorum.run_until(lambda: all(n.journal.values == wanted for n in quorum.nodes.values()))
+
+
 def test_a_leader_that_answers_a_voter_which_took_it_for_gone_is_followed_again() -> None:
     quorum = Quorum(first_voters=3)
     quorum.start()
