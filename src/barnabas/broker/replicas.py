@@ -311,6 +311,8 @@ class ReplicaTable:
         except KafkaError as error:
             self.ports.log("error", "replica.offline", partition=str(name), reason=error.message)
         partition = Partition(self, topic.name, topic.id, state.partition, log)
+        self.by_id[topic.id, state.partition] = partition
+        self.by_name[name.topic, name.partition] = partition
         config, partition.min_isr = self.configs.of(topic.name)
         if log is not None and log.config is not config:
             # Opened before the metadata were known, or another topic's copy.
@@ -318,11 +320,11 @@ class ReplicaTable:
         if log is not None and log.flush_is_due:
             # What a crash left was written by a process that may not have synced it.
             self.logs.after_append(log, log.recovery_point)
-        self.by_id[topic.id, state.partition] = partition
-        self.by_name[name.topic, name.partition] = partition
         if log is None and _may_be_away(self, topic.id, state):
             self._surroundings.on_directory_chosen(partition, DIRECTORY_LOST)
-        if log is not None:
+        if (
+            log is not None and partition.log is log
+        ):  # and its directory did not fail with that sync
             self._check_directory(partition, state)
             for path in log.fragments():  # others have it yet, and may not for long
                 self.repairs.report(name, CorruptLogError(path, 0, "its batches are gone"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.log.directories import LogDirectories
+from barnabas.log.partition_log import PartitionLog
 from barnabas.record.decode import records_in
-from tests.unit.broker.world import Cluster
+from tests.unit.broker.world import Cluster, name
 
 
 def lose_power_everywhere(cluster: Cluster) -> None:
@@ -103,3 +105,22 @@ def test_what_a_killed_process_had_not_synced_counts_once_the_next_one_has(seed:
     cluster.until(lambda: cluster.partition(1).high_watermark == 2)
     lose_power_everywhere(cluster)
     assert values_on(cluster, cluster.leader("t")) == [b"first", b"second"]
+
+
+def test_a_disk_that_fails_with_the_first_sync_after_a_crash_takes_the_replica_offline() -> None:
+    """It was synced before the broker knew of the replica, which had a log that was gone (seed 604479)."""
+    cluster = Cluster()
+    cluster.create_topic("t", flush_messages="2")
+    cluster.produce([b"0"], acks=1)
+    node = cluster.sim.nodes[1]
+    node.kill()
+    with pytest.MonkeyPatch.context() as patch:
+
+        def after_append(self: LogDirectories, log: PartitionLog, *_: object) -> None:
+            self.fail_log(log.partition, OSError("the disk failed"))
+
+        patch.setattr(LogDirectories, "after_append", after_append)
+        patch.setattr(PartitionLog, "flush_is_due", True)
+        node.start()
+        cluster.until(lambda: name("t") in cluster.broker(1).replicas.by_name)
+    assert cluster.partition(1).log is None
