@@ -142,6 +142,7 @@ class Run:
         self.faults.heal_everything()
         self.workload.stop_producing()
         self._until(lambda: self.workload.unsettled == 0, "every send to be answered")
+        self._until(lambda: not self.workload.operators_at_work(), "operators to come to an end")
         self._until(self._whole, "every ISR to be whole")
         preferred = self.workload.prefer_leaders()
         self._until(lambda: bool(preferred), "preferred leaders to be elected")

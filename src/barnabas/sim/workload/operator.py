@@ -68,9 +68,11 @@ class Operator:
         self.made = 0
         self.to_undo: dict[str, Callable[[], Awaitable[None]]] = {}
         """What it set for a while, and how that is taken back."""
+        self.is_at_work = False
 
     def start(self) -> None:
         if self.weights:
+            self.is_at_work = True
             self.client.tasks.start(self._work())
 
     async def _work(self) -> None:
@@ -91,6 +93,7 @@ class Operator:
                 await self.undo(min(self.to_undo))
             except (ChannelError, KafkaError):
                 await self.client.tasks.sleep(200)
+        self.is_at_work = False
 
     async def undo(self, what: str) -> None:
         await self.to_undo[what]()

@@ -137,6 +137,10 @@ class Workload:
             for partition in producer.plan.partitions:
                 producer.send(partition)
 
+    def operators_at_work(self) -> list[str]:
+        """Those who still do what they began before they were to stop."""
+        return [operator.name for operator in self.operators if operator.is_at_work]
+
     def prefer_leaders(self) -> list[bool]:
         """Every preferred replica shall lead, which others may have done for a while: what it has is what
         is read then. Not empty any more when that is answered."""
