@@ -31,6 +31,7 @@ from barnabas.node.metadata_log import MetadataLog
 from barnabas.ports import Ports
 from barnabas.raft.applying import Applier
 from barnabas.raft.batches import data_batch
+from barnabas.raft.log_shape import LogShape
 from barnabas.raft.replica_log import RaftLog
 from barnabas.raft.snapshots import SnapshotFile, SnapshotWriter, file_name
 from barnabas.raft.state_machine import OffsetAndEpoch
@@ -246,7 +247,7 @@ class Bench:
         self.world.quorum.listeners.remove(log.controller)
         if broker:
             log.on_metadata = lambda image, changes: None
-        applier = Applier(cast("RaftLog", None), log, 9, 0, soon.append)
+        applier = Applier(cast("RaftLog", None), LogShape(), log, 9, soon.append)
         self.snapshot.check()  # by the start of the node, before its loop runs
         applier.load(self.snapshot)
         applier._is_first = False

@@ -130,8 +130,10 @@ def recover_quorum(
             return
         if not yes and not typer.confirm("Make this node the whole quorum?"):
             raise Failure("nothing was changed")
-        wall_ms = time.time_ns() // 1_000_000
-        recover(disk, settings, config.metadata_log_dir, wall_ms, "barnabas quorum recover")
+        from barnabas.node.recovered import beyond_what_was_lost
+
+        wall_ms, why = time.time_ns() // 1_000_000, "barnabas quorum recover"
+        recover(disk, settings, config.metadata_log_dir, wall_ms, why, beyond_what_was_lost)
     except (RecoveryRefusedError, QuorumStateError, CorruptSnapshotError, CorruptLogError) as error:
         raise Failure(str(error)) from error
     except OSError as error:

@@ -134,6 +134,12 @@ def _list(values: Iterable[int]) -> str:
 def _partition(image: MetadataImage, record: PartitionRecord) -> Told:
     topic = image.topics_by_id.get(Uuid(record.topic_id))
     name = topic.name if topic is not None else "?"
+    if topic is not None and topic.has(record.partition_id):  # of a quorum that was recovered
+        return (
+            "partition",
+            f"{name}-{record.partition_id}",
+            f"goes on in leader epoch {record.leader_epoch}",
+        )
     return (
         "partition",
         f"{name}-{record.partition_id}",

@@ -11,10 +11,11 @@ The node must be stopped. Other voters' directories must not come back: they are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from barnabas.ports import Disk
-from barnabas.raft.batches import ControlRecord, control_batch, iter_runs
+from barnabas.raft.batches import ControlRecord, control_batch, data_batch, iter_runs
 from barnabas.raft.damage import mark, marked_offset
 from barnabas.raft.election_state import FILE_NAME, ElectionState
 from barnabas.raft.opening import Opened, open_replica
@@ -31,6 +32,10 @@ from barnabas.wire.messages.leader_change_message import LeaderChangeMessage, Vo
 EPOCHS_SKIPPED = 1_000
 """The lost majority may have had leaders of whom the survivor never heard: brokers have their records, and
 follow no older epoch."""
+
+
+Amend = Callable[[Opened], Iterable[Sequence[bytes]]]
+"""What the state machine has to say of a recovery: values, a batch each, by what the directory has."""
 
 
 class RecoveryRefusedError(ValueError):
@@ -146,16 +151,25 @@ def _last_timestamp(opened: Opened) -> int:
 
 
 def recover(
-    disk: Disk, settings: ReplicaSettings, directory: str, wall_ms: int, reason: str
+    disk: Disk,
+    settings: ReplicaSettings,
+    directory: str,
+    wall_ms: int,
+    reason: str,
+    amend: Amend | None = None,
 ) -> Assessment:
-    """Make this directory the quorum's only one. Blocks until it is durable. Raises as `assess`."""
+    """Make this directory the quorum's only one, with what `amend` has to say behind the mark. Blocks until
+    it is durable. Raises as `assess`, and what `amend` raises, before anything is written."""
     opened = open_replica(disk, settings, directory, cut_damage=True)  # `assess` has asked
     try:
         assessment = _assess(disk, opened, settings)
+        amended = [] if amend is None else list(amend(opened))
         epoch = max(opened.election.epoch, opened.shape.last_epoch) + EPOCHS_SKIPPED
         content = ElectionState(epoch).to_json(assessment.kraft_version, [settings.node_id])
         disk.write_atomic(f"{opened.directory}/{FILE_NAME}", content)
         _append(opened, settings, assessment, epoch, wall_ms, reason)
+        for values in amended:
+            opened.log.append(data_batch(values, opened.log.end_offset, epoch, wall_ms))
         job, on_synced = opened.log.sync_job()
         job()
         on_synced()

@@ -30,6 +30,8 @@ class NewPartitions(RecordRule):
         where = f"{topic.name if topic else '?'}-{record.partition_id} at metadata offset {offset}"
         if len(set(record.replicas)) < len(record.replicas):
             raise Violation(f"{where}: two replicas on one broker: {record.replicas}")
+        if topic is not None and topic.has(record.partition_id):
+            return  # not new: it goes on in a later epoch in a quorum that was recovered
         if record.leader not in record.isr or not set(record.isr) <= set(record.replicas):
             raise Violation(f"{where}: made with leader {record.leader}, ISR {record.isr}")
         for broker in record.replicas:

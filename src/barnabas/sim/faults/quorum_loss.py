@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from barnabas.config.meta_properties import read_meta_properties
+from barnabas.node.recovered import beyond_what_was_lost
 from barnabas.raft.recovery import recover
 from barnabas.raft.replica_log import DIRECTORY
 from barnabas.raft.settings import settings_from_node
@@ -138,6 +139,8 @@ def _recover(s: Strike, node: SimNode) -> None:
     listeners = config.reached_at(config.controller_listeners, lambda: f"n{node.id}")
     settings = settings_from_node(config, meta, listeners)
     wall_ms = START_WALL_MS + int(s.world.now_ms)
-    found = recover(disk, settings, config.metadata_log_dir, wall_ms, "the simulator")
+    found = recover(
+        disk, settings, config.metadata_log_dir, wall_ms, "the simulator", beyond_what_was_lost
+    )
     for sentence in found.sentences():
         s.note(sentence)
