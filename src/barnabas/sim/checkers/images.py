@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 
+from barnabas.metadata.codec import encode_records
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.snapshot import image_records
 from barnabas.sim.checkers.checker import Checker
@@ -48,9 +49,9 @@ class EqualOffsetEqualImage(Checker):
         if image.offset < 0 or image.uncommitted or self._seen.get(whose) == image.offset:
             return False
         self._seen[whose] = image.offset
-        digest = _digest(image)
-        known = self.digests.setdefault(image.offset, (digest, whose))
-        if known[0] != digest:
+        found = digest(image)
+        known = self.digests.setdefault(image.offset, (found, whose))
+        if known[0] != found:
             raise Violation(
                 f"{known[1]} and {whose} have different images at offset {image.offset}"
             )
@@ -64,7 +65,9 @@ def _images(node: SimNode) -> Iterator[tuple[str, MetadataImage]]:
         yield f"controller {node.id}", node.node.controller.image
 
 
-def _digest(image: MetadataImage) -> bytes:
-    lines = sorted(repr(record) for record in image_records(image))
-    lines += (repr(record) for record in image.transaction or ())
-    return blake2b("\n".join(lines).encode(), digest_size=16).digest()
+def digest(image: MetadataImage) -> bytes:
+    """Of all that it holds, in whatever order that came."""
+    values = encode_records(image_records(image), image.metadata_version)
+    values.sort()
+    values += (repr(record).encode() for record in image.transaction or ())
+    return blake2b(b"\n".join(values), digest_size=16).digest()

@@ -3,14 +3,12 @@ replayed from its first record."""
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 from barnabas.metadata.image import MetadataImage
-from barnabas.metadata.snapshot import image_records
 from barnabas.raft.batches import batch_values
 from barnabas.raft.replica_log import DIRECTORY
 from barnabas.raft.snapshots import SnapshotFile, file_name, snapshots_in
 from barnabas.sim.checkers.chains import Link
+from barnabas.sim.checkers.images import digest
 from barnabas.sim.checkers.quorum_logs import QuorumLogs, QuorumRule
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation
@@ -30,14 +28,14 @@ class SnapshotsSayWhatTheLogSays(QuorumRule):
     def at_end(self, cluster: SimCluster) -> None:
         by_offset: dict[int, list[tuple[SimNode, bytes]]] = {}
         for node in cluster.up():
-            for offset, digest in _snapshots(node):
-                by_offset.setdefault(offset, []).append((node, digest))
+            for offset, found in _snapshots(node):
+                by_offset.setdefault(offset, []).append((node, found))
         image = MetadataImage(track_changes=False)
         for end, values in self._committed:
             if values:
                 image.replay_values(values, end - len(values), 0, 0)
-            for node, digest in by_offset.pop(end, ()):
-                if image.transaction is None and _digest(image) != digest:
+            for node, found in by_offset.pop(end, ()):
+                if image.transaction is None and digest(image) != found:
                     raise Violation(
                         f"node {node.id}: its snapshot at offset {end} is not what the log says there"
                     )
@@ -53,10 +51,5 @@ def _snapshots(node: SimNode) -> list[tuple[int, bytes]]:
         reader = SnapshotFile(disk, f"{directory}/{file_name(snapshot)}", snapshot)
         for values in reader.values():
             image.replay_values(values, snapshot.offset, 0, 0)
-        found.append((snapshot.offset, _digest(image)))
+        found.append((snapshot.offset, digest(image)))
     return found
-
-
-def _digest(image: MetadataImage) -> bytes:
-    lines = sorted(repr(record) for record in image_records(image))
-    return blake2b("\n".join(lines).encode(), digest_size=16).digest()
