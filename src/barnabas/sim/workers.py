@@ -2,7 +2,7 @@
 
 Each plays a few and ends: what they leave behind goes with it, instead of being looked for after each seed (a
 tenth of its time). They are forked, where the system can do that, from a process that has nothing open and
-has loaded the simulator once.
+has played a few seeds itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def workers(jobs: int, tasks_each: int) -> Pool:
     can_fork = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if can_fork else "spawn")
     if can_fork:
-        context.set_forkserver_preload(["barnabas.sim.journal"])
+        context.set_forkserver_preload(["barnabas.sim.journal", "barnabas.sim.warm"])
     return context.Pool(jobs, end_with_parent, maxtasksperchild=tasks_each)
 
 
