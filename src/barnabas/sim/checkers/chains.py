@@ -322,6 +322,12 @@ class HeldLog:
                     position += len(batch)
                     self._pass_over(header, start + position, base)
                     continue
+                if last.header is None and header.base_offset > last.end:
+                    # What stood before it was deleted, and not given back when the segment was mended; a
+                    # crash has forgotten where the log began. (Who deletes too much is found in the end.)
+                    self._restart(self._known_at(header.base_offset))
+                    last = self.chain[-1]
+                    continue
                 link = self.versions.add(last, header, batch)
                 new.append(link)
             position += len(link.data)
