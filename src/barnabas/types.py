@@ -13,6 +13,9 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple, NewType, TypeAlias
 
+new_tuple = tuple.__new__
+"""Makes a NamedTuple of its values without a call of Python code: where thousands are made a second."""
+
 NodeId = NewType("NodeId", int)
 """Identity of a process, whatever roles it has; a broker id and a controller id are node ids."""
 LeaderEpoch = NewType("LeaderEpoch", int)

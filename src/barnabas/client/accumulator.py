@@ -19,11 +19,10 @@ from barnabas.client.records import Delivery, ProducerRecord, partition_for
 from barnabas.client.tasks import Outcome
 from barnabas.record.compression import Codec
 from barnabas.record.decode import Headers
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 SEQUENCE_MASK = 0x7FFFFFFF
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +165,13 @@ class Accumulator:
         """Where a record goes; None while its topic is not known."""
         name, key = record.topic, record.key
         if record.partition is not None:
-            return _new(TopicPartition, (name, record.partition))
+            return new_tuple(TopicPartition, (name, record.partition))
         topic = self._client.cluster.topics.get(name)
         if topic is None or not topic.partitions:
             return None
         if key is not None:
             partition = partition_for(key, len(topic.partitions))
-            return _new(TopicPartition, (name, partition))
+            return new_tuple(TopicPartition, (name, partition))
         sticky = self._sticky.get(name)
         if sticky is None:
             led = [index for index, view in sorted(topic.partitions.items()) if view.leader >= 0]

@@ -24,7 +24,7 @@ from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIden
 from barnabas.client.positions import Reading, check_positions, epoch_before, passes
 from barnabas.client.records import ConsumerRecord
 from barnabas.record.batch import CorruptBatchError
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 RETRY_MS = 50.0
@@ -32,7 +32,6 @@ POSITION_TIMEOUT_MS = 5_000.0
 """How long one leader is asked where its partitions begin, before others may be theirs, and a coordinator
 for a group's offsets, before topics may be gone."""
 RESET_POLICIES = ("earliest", "latest", "none")
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ class Consumer:
                     break
                 room -= 1
                 # A partition and a record have the fields of a consumer's record, in its order.
-                taken.append(_new(ConsumerRecord, tp + record))
+                taken.append(new_tuple(ConsumerRecord, tp + record))
                 reading.position = record[0] + 1
         except CorruptBatchError as error:
             # Damaged on its way or on the broker's disk, which mends it: it is asked for again.
@@ -375,7 +374,7 @@ class Consumer:
                     leaderless.append(tp.topic)
                     reading.retry_at_ms = now_ms + RETRY_MS
                 elif leader not in self._asked:
-                    position = _new(FetchPosition, (tp, reading.fetch_from))
+                    position = new_tuple(FetchPosition, (tp, reading.fetch_from))
                     by_leader.setdefault(leader, []).append(position)
         if lost:
             self._client.tasks.start(self._find_positions(lost))

@@ -23,14 +23,13 @@ from barnabas.record.batch import (
     last_whole,
 )
 from barnabas.record.decode import Record, records_of
-from barnabas.types import Endpoint, TopicPartition
+from barnabas.types import Endpoint, TopicPartition, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 
 ABORT = b"\x00\x00\x00\x00"
 """Key of the control record that ends an aborted transaction: version 0, type 0."""
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 NOTHING = memoryview(b"")
 
 
@@ -147,7 +146,7 @@ async def ask_leader(
     for topic in response.responses:
         name = topic.topic or client.cluster.name_of(topic.topic_id) or ""
         for told in topic.partitions:
-            tp = _new(TopicPartition, (name, told.partition_index))
+            tp = new_tuple(TopicPartition, (name, told.partition_index))
             offset = offsets.get(tp)
             if offset is None:
                 continue

@@ -22,7 +22,7 @@ from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.client.tasks import Outcome
 from barnabas.ports import Wakeup
 from barnabas.record.builder import build_batch
-from barnabas.types import Endpoint, TopicPartition
+from barnabas.types import Endpoint, TopicPartition, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.produce_request import (
@@ -46,7 +46,6 @@ IDENTITY_LOST = frozenset(
 SEQUENCE_LOST = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """The broker does not know what was acknowledged before."""
 ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 class Producer:
@@ -318,7 +317,7 @@ class Producer:
         for topic in response.responses:
             name = topic.name or cluster.name_of(topic.topic_id) or ""
             for told in topic.partition_responses:
-                answers[_new(TopicPartition, (name, told.index))] = told
+                answers[new_tuple(TopicPartition, (name, told.index))] = told
         for batch in batches:
             answer = answers.get(batch.partition)
             if answer is None:
@@ -342,7 +341,7 @@ class Producer:
         for record, outcome in zip(batch.records, batch.outcomes, strict=True):
             stamp = log_append_time if log_append_time >= 0 else record[3] or -1
             try:
-                outcome.resolve(_new(Delivery, (topic, partition, offset, stamp)))
+                outcome.resolve(new_tuple(Delivery, (topic, partition, offset, stamp)))
             except Exception as error:  # noqa: BLE001 - of who watches it, and of nobody else's concern
                 self._client.tasks.on_lost(error)
             if base_offset >= 0:

@@ -42,10 +42,8 @@ from barnabas.record.batch import (
     read_header,
 )
 from barnabas.record.validate import Rules, validate
-from barnabas.types import Buffer, TopicPartition, Uuid
+from barnabas.types import Buffer, TopicPartition, Uuid, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError
-
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 class Origin(Enum):
@@ -211,7 +209,7 @@ class PartitionLog(SegmentedLog):
                     earlier.first_offset, earlier.last_offset, earlier.timestamp, True
                 )
         base = self.log_end_offset
-        header = _new(BatchHeader, (base, header.length, leader_epoch, *header[3:]))
+        header = new_tuple(BatchHeader, (base, header.length, leader_epoch, *header[3:]))
         size = len(view)
         if self._is_full(header, size, 0, wall_ms):  # the batch does not fit the active segment
             self._roll_for(header)

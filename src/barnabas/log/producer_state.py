@@ -19,7 +19,7 @@ from crc32c import crc32c
 from barnabas.log.files import SNAPSHOT, file_name, offset_of
 from barnabas.ports import Disk
 from barnabas.record.batch import CONTROL, TRANSACTIONAL, BatchHeader
-from barnabas.types import Buffer
+from barnabas.types import Buffer, new_tuple
 from barnabas.wire.codec import MalformedError, decode, encode_bytes
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.producer_snapshot import ProducerEntry as EntryRecord
@@ -28,7 +28,6 @@ from barnabas.wire.messages.producer_snapshot import ProducerSnapshot
 BATCHES_KEPT = 5
 _HEAD = Struct(">hI")
 _VERSION = 1
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 class WrittenBatch(NamedTuple):
@@ -151,7 +150,9 @@ class ProducerStates:
         if attributes & CONTROL:
             return None if marker is None else self._complete(header, entry, *marker)
         first, last, stamp = header.base_sequence, header.last_sequence, header.max_timestamp
-        entry.batches.append(_new(WrittenBatch, (first, last, base_offset, last_offset, stamp)))
+        entry.batches.append(
+            new_tuple(WrittenBatch, (first, last, base_offset, last_offset, stamp))
+        )
         if attributes & TRANSACTIONAL and entry.transaction_start is None:
             entry.transaction_start = base_offset
             self.open_transactions[producer_id] = base_offset

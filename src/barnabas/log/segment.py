@@ -41,7 +41,7 @@ from barnabas.record.batch import (
     iterate,
     read_header,
 )
-from barnabas.types import Buffer
+from barnabas.types import Buffer, new_tuple
 
 SCAN_BYTES = 16 * 1024
 CHECK_BYTES = 1 << 20
@@ -52,7 +52,6 @@ PROBES_MAX = 8
 SHORTER = "the file is shorter than what was written to it"
 RECENT_MAX = 128
 """Batches at the end whose positions are kept in memory: what followers and consumers ask for."""
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 class Located(NamedTuple):
@@ -356,7 +355,7 @@ class Segment:
                 start, window, at = position, memoryview(file.read_at(position, ahead)), 0
                 if len(window) < HEADER_SIZE:
                     raise CorruptLogError(self.path, position, SHORTER)
-            header = _new(BatchHeader, unpack(window, at))
+            header = new_tuple(BatchHeader, unpack(window, at))
             size = header[1] + LENGTH_PREFIX
             try:
                 if header[3] != MAGIC or size < HEADER_SIZE or header[6] < 0 or header[12] < 0:
@@ -371,7 +370,7 @@ class Segment:
                         raise CorruptBatchError(position, "the CRC does not match")
             except CorruptBatchError as error:
                 raise CorruptLogError(self.path, position, error.why) from error
-            yield _new(Located, (header, position))
+            yield new_tuple(Located, (header, position))
             position += size
             self._large_batches = size > SCAN_BYTES
         if position < self.size:

@@ -27,7 +27,7 @@ from barnabas.record.batch import (
     OFFSET_AND_LENGTH,
     read_header,
 )
-from barnabas.types import Buffer, TopicPartition
+from barnabas.types import Buffer, TopicPartition, new_tuple
 
 EPOCH_MAX = (1 << 31) - 1
 
@@ -41,7 +41,6 @@ class ReadResult(NamedTuple):
 
 
 EMPTY = ReadResult(b"", 0, 0)
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 
 
 class SegmentedLog:
@@ -137,7 +136,7 @@ class SegmentedLog:
             return None if data is None else EMPTY
         if start < segment.trusted_from:
             segment.check_read(start, data, bound, self.epoch_from)
-        return _new(ReadResult, (data, start, segment.base_offset))
+        return new_tuple(ReadResult, (data, start, segment.base_offset))
 
     def is_behind(self, offset: int, end: int) -> bool:
         """Whether a reader at `offset` comes to the end of a segment before it comes to `end`: one answer

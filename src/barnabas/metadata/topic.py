@@ -16,7 +16,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.types import Uuid
+from barnabas.types import Uuid, new_tuple
 
 if TYPE_CHECKING:
     from barnabas.metadata.rows import Rows
@@ -41,7 +41,6 @@ class Rare(NamedTuple):
     recovery: int
 
 
-_new = tuple.__new__
 ORDINARY = Rare((), (), (), (), RECOVERED)
 
 
@@ -120,7 +119,7 @@ class Topic:
         """The partition's state. Raises IndexError where it does not exist."""
         if not (0 <= index < len(self.replicas) and self.replicas[index]):
             raise IndexError(f"{self.name} has no partition {index}")
-        return _new(
+        return new_tuple(
             PartitionState,
             (
                 self.id,

@@ -28,7 +28,7 @@ from barnabas.record.batch import (
 )
 from barnabas.record.builder import ControlType, write_varint
 from barnabas.record.compression import CompressionError, decompress
-from barnabas.types import Buffer
+from barnabas.types import Buffer, new_tuple
 from barnabas.wire import codec
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.wire.messages.leader_change_message import LeaderChangeMessage
@@ -47,10 +47,6 @@ CONTROL_CLASSES: dict[int, type[Message]] = {
     ControlType.KRAFT_VERSION: KRaftVersionRecord,
     ControlType.KRAFT_VOTERS: VotersRecord,
 }
-
-
-_new = tuple.__new__
-"""Makes a NamedTuple of its values without a call of Python code."""
 
 
 class Run(NamedTuple):
@@ -150,7 +146,9 @@ def iter_runs(records: Buffer, *, check_crc: bool = True) -> Iterator[Run]:
         if check_crc and crc32c(view[position + CRC_FROM : end]) != crc:
             raise CorruptBatchError(position, "CRC does not match")
         is_control = bool(attributes & CONTROL)
-        yield _new(Run, (base, base + last_delta + 1, epoch, is_control, position, end - position))
+        yield new_tuple(
+            Run, (base, base + last_delta + 1, epoch, is_control, position, end - position)
+        )
         position = end
 
 
@@ -214,10 +212,10 @@ def committed_batches(
                     values = _values(view, start, end, count)
                 else:
                     values = [value]
-                found.append(_new(CommittedBatch, (base, batch_epoch, stamp, values)))
+                found.append(new_tuple(CommittedBatch, (base, batch_epoch, stamp, values)))
             from_offset, epoch = next_offset, batch_epoch
         position = end
-    return _new(Committed, (found, from_offset, epoch, position))
+    return new_tuple(Committed, (found, from_offset, epoch, position))
 
 
 def batch_values(batch: memoryview) -> list[memoryview]:

@@ -17,7 +17,14 @@ from barnabas.raft import messages
 from barnabas.raft.messages import NO_HIGH_WATERMARK_KNOWN, ReadLog
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.voters import ReplicaKey
-from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, Endpoint, Records
+from barnabas.types import (
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    ZERO_UUID,
+    Endpoint,
+    Records,
+    new_tuple,
+)
 from barnabas.wire import codec
 from barnabas.wire.errors import ErrorCode, code_of
 from barnabas.wire.messages import fetch_request as request_form
@@ -31,8 +38,6 @@ TAILS_MAX = 256
 TAIL_BYTES_MAX = 512
 """Longer ones are not: a peer chooses them."""
 
-_new = tuple.__new__
-"""Makes a NamedTuple of its values without a call of Python code."""
 _NO_SIZE_MIN = bytes(4)
 _ONE_PARTITION = b"\x02" + METADATA_TOPIC_ID + b"\x02" + bytes(4)
 _FULL_FETCH = b"\x00" + bytes(4) + b"\xff" * 4 + _ONE_PARTITION
@@ -147,8 +152,8 @@ def _read_request(data: memoryview, position: int) -> tuple[FetchMessage, int]:
     ):
         return _read_any_request(VERSION, data, position)
     cluster_id, node_id = asker
-    replica = _new(ReplicaKey, (node_id, directory_id))
-    request = _new(
+    replica = new_tuple(ReplicaKey, (node_id, directory_id))
+    request = new_tuple(
         messages.FetchRequest, (epoch, replica, offset, last_epoch, wait_ms, max_bytes, watermark)
     )
     return FetchMessage(request, cluster_id), end + len(tail)
@@ -278,7 +283,7 @@ def _read_answer(data: memoryview, position: int) -> tuple[FetchAnswer, int]:
         return message, stop
     epoch, leader_id, endpoint = leader
     records = data[begin:end]
-    response = _new(
+    response = new_tuple(
         messages.FetchResponse,
         (ErrorCode.NONE, epoch, leader_id, endpoint, watermark, start, None, None, records),
     )

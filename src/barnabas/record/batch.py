@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.types import Buffer
+from barnabas.types import Buffer, new_tuple
 
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = 61
@@ -110,13 +110,12 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & LOG_APPEND_TIME)
 
 
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 _unpack = HEADER.unpack_from
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`, unchecked. Raises ``struct.error`` where fewer than 61 bytes are left."""
-    return _new(BatchHeader, _unpack(data, position))
+    return new_tuple(BatchHeader, _unpack(data, position))
 
 
 def check_shape(header: BatchHeader, position: int = 0) -> None:
@@ -162,7 +161,7 @@ def iterate(
     view = memoryview(records)
     size, position = len(view), 0
     while size - position >= HEADER_SIZE:
-        header = _new(BatchHeader, _unpack(view, position))
+        header = new_tuple(BatchHeader, _unpack(view, position))
         end = position + LENGTH_PREFIX + header[1]
         if header[3] != MAGIC or header[1] < LENGTH_MIN or header[6] < 0 or header[12] < 0:
             check_shape(header, position)  # says what is wrong
@@ -170,7 +169,7 @@ def iterate(
             break
         if crc and crc32c(view[position + CRC_FROM : end]) != header[4]:
             check_crc(header, view, position)  # likewise
-        yield _new(BatchView, (header, position, view[position:end]))
+        yield new_tuple(BatchView, (header, position, view[position:end]))
         position = end
     if position != size and not partial_tail:
         raise CorruptBatchError(position, f"{size - position} bytes are no whole batch")
@@ -182,7 +181,7 @@ def last_whole(records: Buffer) -> tuple[BatchHeader | None, int, CorruptBatchEr
     size, position = len(records), 0
     last = None
     while size - position >= HEADER_SIZE:
-        header = _new(BatchHeader, _unpack(records, position))
+        header = new_tuple(BatchHeader, _unpack(records, position))
         end = position + LENGTH_PREFIX + header[1]
         if header[3] != MAGIC or header[1] < LENGTH_MIN or header[6] < 0 or header[12] < 0:
             try:

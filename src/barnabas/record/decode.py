@@ -19,7 +19,7 @@ from barnabas.record.batch import (
     iterate,
 )
 from barnabas.record.compression import DECOMPRESSED_BYTES_MAX, CompressionError, decompress
-from barnabas.types import Buffer
+from barnabas.types import Buffer, new_tuple
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -34,7 +34,6 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 NULL = 1
 """What stands for a key or value that is not there: size -1."""
 _ZIGZAG = tuple(byte >> 1 ^ -(byte & 1) for byte in range(0x80))
@@ -81,7 +80,7 @@ def records_of(
         offset = first_offset + delta
         if start is None or offset >= start:
             timestamp = base + stamp if fixed is None else fixed
-            yield _new(Record, (offset, timestamp, key, value, headers))
+            yield new_tuple(Record, (offset, timestamp, key, value, headers))
     if position != len(data):
         raise CorruptBatchError(batch.position, f"{len(data) - position} bytes follow the records")
 

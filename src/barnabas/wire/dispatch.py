@@ -15,7 +15,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple, TypeAlias
 
-from barnabas.types import Buffer
+from barnabas.types import Buffer, new_tuple
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import (
     MalformedError,
@@ -39,7 +39,6 @@ _HEAD = Struct(">hhih")
 _HEAD_SIZE = _HEAD.size
 _RESPONSE_HEAD = Struct(">ii")
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
-_new = tuple.__new__  # makes a NamedTuple of its values without a call of Python code
 NEVER_SERVED_PRODUCE = range(3)
 """Advertised and refused: librdkafka before 2.8 takes their absence for a broker that cannot
 compress (KAFKA-18659)."""
@@ -144,7 +143,7 @@ def parse_header(frame: memoryview) -> Header:
                 position = skip_tags(frame, position, tags)
     except (StructError, IndexError) as error:
         raise MalformedError(f"a request header ends early: {error}") from error
-    return _new(Header, (key, version, correlation_id, client_id, position))
+    return new_tuple(Header, (key, version, correlation_id, client_id, position))
 
 
 def decode_request(entry: Entry, header: Header, frame: memoryview) -> Message:
