@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.sim.run import play_seed
+from barnabas.sim.workers import workers
 from tests.sim.mutants import BY_NAME
 
 SEEDS_MAX = 300
@@ -29,7 +29,7 @@ class Found(NamedTuple):
 def hunt_all(names: list[str], first: int, seeds: int, jobs: int) -> Iterator[Found]:
     work = [(name, first, seeds) for name in names]
     # A process per mutant: nothing of one is left when the next is planted.
-    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=1) as pool:
+    with workers(jobs, 1) as pool:
         yield from pool.imap(hunt, work)
 
 
