@@ -344,6 +344,14 @@ class Fetcher:
         records = data.records
         log = partition.log
         assert log is not None
+        end = log.log_end_offset
+        if (
+            data.log_start_offset == end > log.log_start_offset
+            and log.last_written_epoch != partition.leader_epoch
+        ):
+            # The leader has deleted all that it could compare: what stands here may be of one that lost,
+            # and a crash could let this log begin there again (seed 634424).
+            partition.start_over_at(end)
         if records:
             assert not isinstance(records, list)
             try:
@@ -384,7 +392,11 @@ class Fetcher:
             high_watermark=log.high_watermark,
             leader_epoch=state.leader_epoch,
         )
-        partition.truncate(offset)
+        if offset == data.log_start_offset > 0:
+            # As where it ends there (see `_append`).
+            partition.start_over_at(offset)
+        else:
+            partition.truncate(offset)
         state.moved_to(log.log_end_offset, log.last_epoch)
         self._want(key, partition, state)
 

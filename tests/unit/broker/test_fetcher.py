@@ -251,6 +251,29 @@ def test_a_diverging_epoch_cuts_and_goes_on(world: World) -> None:
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (2, 0)
 
 
+@pytest.mark.parametrize("ends_there", [False, True])
+def test_what_the_leader_has_deleted_and_cannot_compare_goes(
+    world: World, ends_there: bool
+) -> None:
+    """It may be of a leader that lost, and a crash would bring it back (seeds 633761, 634424)."""
+    world.answer(data(0, b"a", b"b", epoch=0), data(1))
+    if not ends_there:
+        world.answer(data(0, b"c", base=2, epoch=0), data(1))
+    world.follow(epoch=3)
+    world.answer()
+    if ends_there:
+        world.answer(data(0, b"d", b"e", base=2, epoch=3, log_start_offset=2))
+    else:
+        diverging = EpochEndOffset(epoch=0, end_offset=2)
+        world.answer(data(0, diverging_epoch=diverging, log_start_offset=2))
+        world.answer(data(0, b"d", b"e", base=2, epoch=3, log_start_offset=2))
+    log = world.log()
+    assert (log.log_start_offset, log.log_end_offset) == (2, 4)
+    assert [segment.base_offset for segment in log.segments] == [2]
+    world.answer(data(0, log_start_offset=4, high_watermark=4))
+    assert [segment.base_offset for segment in log.segments] == [2], "deleted in their turn"
+
+
 def test_a_cut_that_a_rotten_batch_refuses_is_tried_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

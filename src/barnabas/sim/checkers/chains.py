@@ -266,12 +266,15 @@ class HeldLog:
         start = self._start = log.log_start_offset
         known = self.versions.committed.get(start)
         held = self.at(start)
-        if held is not None and held.end == start and known in (None, held):
+        began_anew = known is None and log.segments[0].base_offset >= start
+        if held is not None and held.end == start and known in (None, held) and not began_anew:
             return []
         if held is not None and held.end != start and known is None:
             return []  # in the middle of a batch
         dropped = self.chain
-        if known is not None and held is not None and held.end == start:
+        if began_anew:
+            self._restart(self.versions.root(start))
+        elif known is not None and held is not None and held.end == start:
             # What is left before it may be of a leader that lost: nobody compares it, nor reads it.
             self._restart(known)
         else:
