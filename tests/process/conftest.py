@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -21,3 +22,11 @@ SETTINGS = {
 def five() -> Iterator[Cluster]:
     with Cluster(nodes=5, settings=SETTINGS) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def hears_hangups() -> Iterator[None]:
+    """Processes that are started hear SIGHUP, also where these tests run under ``nohup``."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

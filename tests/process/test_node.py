@@ -91,6 +91,7 @@ def test_random_uuids_differ_and_are_no_options() -> None:
     assert all(len(text) == 22 and not text.startswith("-") for text in texts)
 
 
+@pytest.mark.usefixtures("hears_hangups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_node_runs_until_it_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
     file = write_properties(tmp_path)

@@ -76,6 +76,7 @@ def ignores(pid: int, number: signal.Signals) -> bool:
     return bool(int(mask, 16) >> number - 1 & 1)
 
 
+@pytest.mark.usefixtures("hears_hangups")
 def test_the_end_of_a_terminal_ends_it_but_for_nohup(tmp_path: Path) -> None:
     for ignored in (True, False):
         command = [sys.executable, "-m", "barnabas", "up", "--data", str(tmp_path)]
