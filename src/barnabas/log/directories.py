@@ -516,17 +516,13 @@ def _keep_one(
             log.close(clean=False)
             raise OSError(f"{partition} is in {directory.path} and in {home.path} at once")
         logs.rivals[partition] = (directory, log)
-    elif _reached(log) > _reached(other):
+    elif (log.last_epoch, log.log_end_offset) > (other.last_epoch, other.log_end_offset):
         logs.take_out(partition)
         logs.cleaner.forget(partition)
         logs.old_files.set_astray(home, other)
         logs.adopt(directory, log)
     else:
         logs.old_files.set_astray(directory, log)
-
-
-def _reached(log: PartitionLog) -> tuple[int, int]:
-    return log.last_written_epoch, log.log_end_offset
 
 
 def choose(logs: LogDirectories, partition: TopicPartition, topic_id: Uuid | None) -> None:

@@ -130,8 +130,8 @@ class PartitionLog(SegmentedLog):
 
     @property
     def last_written_epoch(self) -> int:
-        """Leader epoch of the last record (KIP-966), which says with the end how far the log has come; -1
-        where unknown. Where nothing is left of it, what is known of epochs."""
+        """Leader epoch of the last record; -1 where unknown. Where no record is left, what is known of
+        epochs."""
         end = self.log_end_offset
         return self.epochs.epoch_of(end - 1) if end > self.log_start_offset else self.last_epoch
 

@@ -413,22 +413,3 @@ class TestListOffsets:
         assert self.ask(shared, name, -7) == ("UNSUPPORTED_VERSION", -1)
         assert self.ask(shared, name, -(2**63)) == ("UNSUPPORTED_VERSION", -1)
         assert self.ask(shared, "nowhere", -1) == ("UNKNOWN_TOPIC_OR_PARTITION", -1)
-
-    def test_who_led_without_a_word_has_come_no_further(self) -> None:
-        """Unclean recovery asks so, and chose that one before others that have more (seed 611060)."""
-        cluster = Cluster()
-        cluster.create_topic("t")
-        cluster.produce([b"0"])
-        node = cluster.sim.nodes[1]
-        node.kill()
-        node.start()
-        cluster.until(lambda: cluster.leader("t") == 1)
-        log = cluster.partition(1).log
-        assert log is not None and log.last_epoch > log.last_written_epoch == 0
-        wanted = ListOffsetsPartition(partition_index=0, timestamp=-1)
-        for replica, epoch in ((-1, log.last_epoch), (-2, 0)):
-            topics = [ListOffsetsTopic(name="t", partitions=[wanted])]
-            answer = cluster.ask(ListOffsetsRequest(replica_id=replica, topics=topics))
-            found = answer.topics[0].partitions[0]
-            assert (code(found.error_code), found.offset) == ("NONE", 1)
-            assert found.leader_epoch == epoch

@@ -179,8 +179,6 @@ def _find(
     if timestamp == LATEST:
         if consumer and _lags(partition, log):
             raise _not_available(partition)
-        if debugging:  # how far it has come: who led last without a word is not ahead (seed 611060)
-            return Found(-1, log.log_end_offset, log.last_written_epoch)
         leader = partition.leader
         end = _visible_end(log, isolation) if consumer else log.log_end_offset
         return Found(-1, end, leader.epoch if leader is not None else log.last_epoch)
