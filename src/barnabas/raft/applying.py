@@ -68,13 +68,13 @@ class Applier:
         """What the machine has still to do, and where it will be then."""
         self._leader = (-1, -1)
         self._own_start = -1
-        self.applied_offset = applied_offset = shape.start_offset
+        self.applied_offset = shape.start_offset
         self.applied_epoch = 0
         self.applied_bytes = 0
         """Of the log, in this run."""
         self.applied_timestamp = 0
         """Append timestamp of the last batch applied, milliseconds."""
-        self.committed_offset = applied_offset
+        self.committed_offset = shape.start_offset
         self.announced = (-1, -1)
         """(leader, epoch) that the machine was told last."""
         self.stopped = False

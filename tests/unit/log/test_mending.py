@@ -10,6 +10,7 @@ from barnabas.log import mending
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.files import LOG
 from barnabas.log.mending import Transplant
+from barnabas.log.segment import Located, Segment
 from tests.model.log.log_model import LogModel
 
 
@@ -28,6 +29,16 @@ def written(seed: int) -> LogModel:
     model.sync()
     model.log.high_watermark = model.end
     return model
+
+
+def with_neighbours(seed: int) -> tuple[LogModel, LogModel, Segment, list[Located], int]:
+    """A log whose process has died, a sound one, a segment of several batches, and which of them is to rot,
+    with another one behind it."""
+    model, source = written(seed), written(seed)
+    segment = next(s for s in model.log.segments[:-1] if len(list(s.headers())) > 2)
+    batches = list(segment.headers())
+    model.device.process_died()
+    return model, source, segment, batches, random.Random(seed).randrange(len(batches) - 1)
 
 
 def rot(model: LogModel, rng: random.Random) -> None:
@@ -86,11 +97,7 @@ def test_whatever_bit_rots_the_log_is_mended_and_never_shorter() -> None:
 def test_a_leader_epoch_that_rotted_is_noticed_beside_its_neighbours_and_mended() -> None:
     """No CRC covers it. A follower would take it over and part from its leader there, again and again."""
     for seed in range(20):
-        model, source = written(seed), written(seed)
-        segment = next(s for s in model.log.segments[:-1] if len(list(s.headers())) > 2)
-        batches = list(segment.headers())
-        at = random.Random(seed).randrange(len(batches) - 1)
-        model.device.process_died()
+        model, source, segment, batches, at = with_neighbours(seed)
         model.device.file(segment.path).data[batches[at].position + 15] ^= 0x10
         model.reopen()
         model.log.high_watermark = model.end
@@ -136,11 +143,7 @@ def test_recovery_does_not_believe_a_leader_epoch_that_stands_out() -> None:
 def test_of_two_neighbours_one_rots_in_its_offset_and_the_other_under_its_crc() -> None:
     """What reached into a damaged batch stayed as it was, with another offset (seed 602203)."""
     for seed in range(20):
-        model, source = written(seed), written(seed)
-        segment = next(s for s in model.log.segments[:-1] if len(list(s.headers())) > 2)
-        batches = list(segment.headers())
-        first = random.Random(seed).randrange(len(batches) - 1)
-        model.device.process_died()
+        model, source, segment, batches, first = with_neighbours(seed)
         data = model.device.file(segment.path).data
         data[batches[first].position + 7] += 1
         data[batches[first + 1].position + batches[first + 1].header.size - 1] ^= 1

@@ -118,7 +118,7 @@ def test_an_offset_or_an_epoch_that_rotted_is_not_handed_on(at: int) -> None:
     """No CRC covers them (seed 602749)."""
     first, data = (bytearray(data_batch([b"sound"], offset, 1, WALL_MS)) for offset in (0, 1))
     damaged = list[int]()
-    for rotten in (b"", b"x"):
+    for rotten in (False, True):
         if rotten:
             data[at] ^= 4
         log: Any = Bytes(bytes(first + data), False)
