@@ -11,6 +11,10 @@ brokers answer that from a follower with log end offset and epoch, while they an
 OffsetForLeaderEpoch as leaders only. The epoch that they tell is the partition's in the metadata, not their
 log's, and would beat whoever tells his log's: where nobody leads it is one in which nobody ever wrote, and
 tells who it was. Among such answers the offset alone decides.
+
+The question names the partition's leader epoch, so that a broker which is behind with the metadata answers
+UNKNOWN_LEADER_EPOCH and is asked again: it may not know that its replica was taken away and given back since,
+which is another one with an empty log.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from barnabas.controller.elections import Elected, Electorate, offline
 from barnabas.controller.partitions import PartitionChange
 from barnabas.metadata.topic import NO_LEADER, ORDINARY, Topic
 from barnabas.types import DEBUGGING_REPLICA, Endpoint
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 
 DEADLINE_MS = 1500.0
 """How long an answer is waited for, from the first question."""
+BEHIND_MS = 50.0
+"""After this time a broker is asked again that did not know a partition's leader epoch yet."""
 RETRY_MS = 1000.0
 """After this time partitions of which nobody answered are asked again."""
 BALANCED_WAIT_MS = 30_000.0
@@ -66,6 +73,10 @@ class Position(NamedTuple):
 
     epoch: int
     offset: int
+
+
+BEHIND = Position(-2, -2)
+"""In place of an answer: the broker does not know the partition's leader epoch yet."""
 
 
 class Inquiry:
@@ -149,6 +160,8 @@ class Recovery:
         self._runtime = runtime
         self._sender = sender
         self._inquiries: dict[int, Inquiry] = {}
+        self._behind: list[tuple[float, int, list[Inquiry]]] = []
+        """When to ask again, which broker, for which partitions it was behind."""
         self._retry: dict[int, float] = {}
         """Key → when to ask again."""
         self._since: dict[int, float] = {}
@@ -158,6 +171,7 @@ class Recovery:
         """Not active any more: ask nobody, and let those go on who waited for a survey."""
         ended = [inquiry for inquiry in self._inquiries.values() if inquiry.then is not None]
         self._inquiries.clear()
+        self._behind.clear()
         self._retry.clear()
         self._since.clear()
         for inquiry in ended:
@@ -257,8 +271,13 @@ class Recovery:
         for inquiry in inquiries:
             at = runtime.image.at(inquiry.key)
             if at is not None:
-                by_name.setdefault(at[0].name, []).append(
-                    ListOffsetsPartition(partition_index=at[1], timestamp=LATEST)
+                topic, index = at
+                by_name.setdefault(topic.name, []).append(
+                    ListOffsetsPartition(
+                        partition_index=index,
+                        current_leader_epoch=topic.leader_epoch[index],
+                        timestamp=LATEST,
+                    )
                 )
         request = ListOffsetsRequest(
             replica_id=DEBUGGING_REPLICA,
@@ -278,14 +297,17 @@ class Recovery:
     ) -> None:
         if not self._runtime.may_decide:
             return
-        told = {} if response is None else _positions(response)
-        complete = []
+        told = {} if response is None else _answers(response)
+        complete, behind = [], []
         for inquiry in inquiries:
             at = self._runtime.image.at(inquiry.key)
             if at is None or self._inquiries.get(inquiry.key) is not inquiry:
                 continue  # it has ended
-            inquiry.waiting.pop(broker, None)
             position = told.get((at[0].name, at[1]))
+            if position is BEHIND:
+                behind.append(inquiry)
+                continue
+            inquiry.waiting.pop(broker, None)
             if position is not None:
                 epoch = at[0].leader_epoch[at[1]]
                 if position.epoch > epoch:  # nobody has led in it: it rotted
@@ -295,6 +317,8 @@ class Recovery:
                 inquiry.answers[broker] = position
             if not inquiry.waiting:
                 complete.append(inquiry)
+        if behind:
+            self._behind.append((self._runtime.now_ms() + BEHIND_MS, broker, behind))
         self._choose(complete)
 
     def _choose(self, inquiries: Iterable[Inquiry]) -> None:
@@ -352,11 +376,18 @@ class Recovery:
     def deadline_ms(self) -> float | None:
         due = [inquiry.deadline_ms for inquiry in self._inquiries.values()]
         due += self._retry.values()
+        due += [at_ms for at_ms, _, _ in self._behind]
         return min(due, default=None)
 
     def on_time(self, now_ms: float) -> None:
         """Choose among those that have answered by now; ask again where nobody had."""
         self._choose([i for i in self._inquiries.values() if i.deadline_ms <= now_ms])
+        behind = [each for each in self._behind if each[0] <= now_ms]
+        self._behind = [each for each in self._behind if each[0] > now_ms]
+        for _, broker, inquiries in behind:
+            left = [inquiry for inquiry in inquiries if self._inquiries.get(inquiry.key) is inquiry]
+            if left:
+                self._ask(broker, left)
         again = [key for key, at_ms in self._retry.items() if at_ms <= now_ms]
         for key in again:
             del self._retry[key]
@@ -368,10 +399,13 @@ def _is_leaderless(runtime: ControllerRuntime, key: int) -> bool:
     return at is not None and at[0].leader[at[1]] == NO_LEADER
 
 
-def _positions(response: ListOffsetsResponse) -> dict[tuple[str, int], Position]:
-    return {
-        (topic.name, data.partition_index): Position(data.leader_epoch, data.offset)
-        for topic in response.topics
-        for data in topic.partitions
-        if not data.error_code and data.offset >= 0
-    }
+def _answers(response: ListOffsetsResponse) -> dict[tuple[str, int], Position]:
+    """By partition; those that a broker does not hold are left out."""
+    answers = {}
+    for topic in response.topics:
+        for data in topic.partitions:
+            if data.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+                answers[topic.name, data.partition_index] = BEHIND
+            elif not data.error_code and data.offset >= 0:
+                answers[topic.name, data.partition_index] = Position(data.leader_epoch, data.offset)
+    return answers

@@ -35,7 +35,10 @@ from barnabas.wire.messages import elect_leaders_request as elect
 from barnabas.wire.messages import incremental_alter_configs_request as configs
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from barnabas.wire.messages.list_offsets_request import ListOffsetsRequest
+from barnabas.wire.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+)
 from barnabas.wire.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -58,6 +61,8 @@ class ScriptSender:
 
     def __init__(self) -> None:
         self.positions: dict[int, tuple[int, int]] = {}
+        self.epochs: dict[int, int] = {}
+        """Broker → the newest leader epoch that it knows, where that is not the newest there is."""
 
     def send(self, target: Endpoint, request: Any, on_done: Any, **_: Any) -> None:
         assert isinstance(request, ListOffsetsRequest)
@@ -70,16 +75,24 @@ class ScriptSender:
                     ListOffsetsTopicResponse(
                         name=topic.name,
                         partitions=[
-                            ListOffsetsPartitionResponse(
-                                partition_index=p.partition_index, leader_epoch=at[0], offset=at[1]
-                            )
-                            for p in topic.partitions
+                            self._answer(target.port - 9000, p, *at) for p in topic.partitions
                         ],
                     )
                     for topic in request.topics
                 ]
             )
         )
+
+    def _answer(
+        self, broker: int, asked: ListOffsetsPartition, epoch: int, offset: int
+    ) -> ListOffsetsPartitionResponse:
+        answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+        if asked.current_leader_epoch > self.epochs.get(broker, asked.current_leader_epoch):
+            answer.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
+            answer.offset = answer.leader_epoch = -1
+        else:
+            answer.leader_epoch, answer.offset = epoch, offset
+        return answer
 
 
 class Written:

@@ -77,6 +77,26 @@ def test_who_tells_an_epoch_in_which_nobody_led_is_believed_his_offset_alone() -
     assert topic.leader[0] == 2
 
 
+def test_who_does_not_know_the_leader_epoch_yet_is_asked_again() -> None:
+    """Its replica may have been taken away and given back since: it would be an empty one."""
+    sender = ScriptSender()
+    sender.positions, sender.epochs = {1: (0, 3), 2: (0, 100)}, {2: 0}
+    world = leaderless(sender, UNCLEAN)
+    world.advance(1000)
+    assert world.partition("t").leader == -1, "2 is behind, and may have more"
+    sender.positions[2], sender.epochs = (-1, 0), {}
+    world.advance(100)
+    assert world.partition("t").leader == 1
+
+
+def test_who_is_behind_to_the_deadline_does_not_count() -> None:
+    sender = ScriptSender()
+    sender.positions, sender.epochs = {1: (0, 3), 2: (0, 100)}, {2: 0}
+    world = leaderless(sender, UNCLEAN)
+    world.advance(1600)
+    assert world.partition("t").leader == 1
+
+
 def elect_uncleanly(*indexes: int) -> ElectLeadersRequest:
     asked = [TopicPartitions(topic="t", partitions=list(indexes))]
     return ElectLeadersRequest(election_type=1, topic_partitions=asked)

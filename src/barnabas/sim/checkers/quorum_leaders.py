@@ -1,4 +1,7 @@
-"""Invariant 1: a quorum epoch has at most one leader."""
+"""Invariant 1: a quorum epoch has at most one leader.
+
+Who needs no other vote leads once its own one is durable: killed before, it has led nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class OneLeaderPerQuorumEpoch(Checker):
         assert node.node is not None
         quorum = node.node.quorum
         state = quorum.machine.state
-        if state is self._seen.get(node.id):
+        if state is self._seen.get(node.id) or quorum.is_saving:
             return
         self._seen[node.id] = state
         leader, epoch = quorum.leader_id, quorum.epoch
