@@ -456,8 +456,11 @@ def _bound_of(segment: Segment, closed_at: int) -> int | None:
 
 
 def _fit_epochs(log: PartitionLog, from_offset: int, seen: Seen | None) -> None:
-    """Leader epochs from `from_offset` on as the batches say them; none beyond the log."""
+    """Leader epochs from `from_offset` on as the batches say them; beyond those the newest one that the file
+    knows, where it begins at the log's end: a leader without a record, which may have committed what stands
+    before."""
     epochs = log.epochs
+    begun, start_of_begun = epochs.latest, epochs.starts[-1] if epochs.starts else -1
     epochs.truncate_from_end(min(from_offset, log.log_end_offset))
     if from_offset < log.log_end_offset:
         known = seen is not None and from_offset >= seen.from_offset
@@ -465,6 +468,8 @@ def _fit_epochs(log: PartitionLog, from_offset: int, seen: Seen | None) -> None:
         for epoch, start in runs.runs():
             if epoch > epochs.latest:
                 epochs.assign(epoch, start)
+    if start_of_begun == log.log_end_offset and begun > epochs.latest:
+        epochs.assign(begun, start_of_begun)
     epochs.truncate_from_start(log.log_start_offset)
 
 

@@ -75,6 +75,23 @@ def test_an_epoch_in_which_nobody_has_led_is_cut_off_and_fetched_anew(three: Clu
     assert (log.log_end_offset, log.last_epoch) == (2, 0)
 
 
+def test_a_leader_that_wrote_nothing_knows_its_epoch_after_a_kill(three: Cluster) -> None:
+    """What it committed would stand behind what lost in an epoch before (seeds 611060, 640647)."""
+    three.produce([b"a"])
+    first = three.leader("t")
+    three.sim.nodes[first].kill()
+    three.until(lambda: three.leader("t") not in (-1, first))
+    node = three.leader("t")
+    three.until(lambda: three.partition(node).is_leader)
+    epoch = three.partition(node).leader_epoch
+    three.sim.nodes[node].kill()
+    three.sim.nodes[node].start()
+    three.until(lambda: ("t", 0) in three.broker(node).replicas.by_name)
+    log = three.partition(node).log
+    assert log is not None
+    assert log.epochs.entries()[:2] == [(0, 0), (epoch, 1)]
+
+
 def test_a_dead_follower_leaves_and_comes_back(three: Cluster) -> None:
     dead = followers(three)[0]
     three.sim.nodes[dead].kill()
