@@ -3,8 +3,8 @@
 A follower that asks for the end of an epoch learns from it where its log parts from the leader's
 (KIP-101, KIP-279). Entries ascend in epoch and in start offset. The file is written behind: with every
 sync of the log and when it closes, always before the recovery point moves over what an entry speaks of.
-Recovery drops entries from the recovery point on and reads them anew from the batches. Of an epoch that begins
-without a record no batch tells: it is written when it begins and when it is dropped.
+Recovery drops entries from the recovery point on and reads them anew from the batches. No batch tells of an
+epoch that begins without a record: the file is written when such a one begins and when it is dropped.
 """
 
 from __future__ import annotations
