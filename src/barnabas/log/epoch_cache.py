@@ -79,6 +79,16 @@ class EpochCache:
         at = bisect_right(self.starts, offset)
         return self.epochs[at - 1] if at else UNDEFINED
 
+    def add_before(self, runs: list[tuple[int, int]]) -> None:
+        """`runs` of (epoch, start) stand before the first one that is known."""
+        runs = [run for run in runs if run[0] <= self.epochs[0] and run[1] < self.starts[0]]
+        if runs:
+            if runs[-1][0] == self.epochs[0]:
+                del self.epochs[0], self.starts[0]
+            self.epochs[:0] = [epoch for epoch, _ in runs]
+            self.starts[:0] = [start for _, start in runs]
+            self.changes.happened()
+
     def truncate_from_end(self, offset: int) -> None:
         """Forget epochs that begin at `offset` or later."""
         keep = bisect_left(self.starts, offset)

@@ -470,16 +470,22 @@ def _fit_epochs(log: PartitionLog, from_offset: int, seen: Seen | None) -> None:
                 epochs.assign(epoch, start)
     if start_of_begun == log.log_end_offset and begun > epochs.latest:
         epochs.assign(begun, start_of_begun)
+    if epochs.starts and epochs.starts[0] > log.log_start_offset:
+        # The log's start was further when they were written, and no checkpoint of it was.
+        epochs.add_before(_epochs_from(log, log.log_start_offset, epochs.starts[0]).runs())
     epochs.truncate_from_start(log.log_start_offset)
 
 
-def _epochs_from(log: PartitionLog, offset: int) -> EpochRuns:
-    """As the batches say from the one that holds `offset` on."""
+def _epochs_from(log: PartitionLog, offset: int, up_to: int | None = None) -> EpochRuns:
+    """As the batches say from the one that holds `offset` on, before `up_to`; nothing where they are of a
+    format that has no epochs."""
     found = EpochRuns()
     for segment in log.segments[log.segment_index(offset) :]:
         with suppress(CorruptLogError):  # a batch rotted: told when it is read
             start = segment.position_of_batch_with(max(offset, segment.base_offset)) or 0
             for header, _ in segment.headers(start):
+                if up_to is not None and (header.base_offset >= up_to or header.leader_epoch < 0):
+                    return found
                 found.note(header.leader_epoch, header.base_offset)
     return found
 

@@ -143,7 +143,7 @@ class SimProcess:
         self.log_lines.append(f"{self.world.now_ms:11.3f} {line}")
         if level != "debug":
             self.world.note(line)
-        if event in FAULTS:
+        if event in FAULTS and self.alive:  # what one that halts says as it ends is its end's
             self.world.faults.append(line)
 
     def halt(self, reason: str) -> None:

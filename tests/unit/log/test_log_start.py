@@ -67,3 +67,22 @@ def test_a_log_that_has_lost_all_segments_knows_no_producers_of_before(clean: bo
     log.close(clean=False)
     log = opened(log, clean=False, recovery_point=8)
     assert list(log.producers.entries) == [9]
+
+
+def test_epochs_before_the_first_known_one_are_read_anew_where_the_log_begins_earlier() -> None:
+    """The cache was written when the log's start had moved, and no checkpoint of that start was. A follower
+    whose log goes another way there would be told that its own epoch ends where the known ones begin
+    (seed 1566)."""
+    model = LogModel(1)
+    model.append(2, 60)
+    model.new_epoch()
+    model.append(2, 60)
+    model.append(3, 60)
+    model.log.advance_log_start(4)
+    model.log.flush()
+    assert model.log.epochs.entries() == [(model.epoch, 4)]
+    model.log_start = 0
+    model.device.process_died()
+    model.reopen()
+    assert model.log.log_start_offset == 0
+    assert model.log.epochs.entries() == [(0, 0), (model.epoch, 2)]

@@ -139,6 +139,19 @@ class Budget:
             keepers - ids for replicas, keepers in _copies(image) if ids.intersection(replicas)
         )
 
+    def held_by_others(self, node: SimNode, partition: str) -> int:
+        """Up to which offset somebody else in ISR or ELR has a log of `partition`; -1 where nobody has."""
+        image, ends = self.image(), [-1]
+        for other in self.cluster.up():
+            broker = other.node.broker if other.node is not None and other is not node else None
+            for name, log in broker.logs.logs.items() if broker is not None else ():
+                topic = None if image is None else image.topics_by_name.get(name.topic)
+                if str(name) == partition and topic is not None and topic.has(name.partition):
+                    state = topic.partition(name.partition)
+                    if other.id in (*state.isr, *state.elr):
+                        ends.append(log.log_end_offset)
+        return max(ends)
+
     def on_lost(self, node: SimNode) -> None:
         """`node` loses data now."""
         image = self.image()

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 
 from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
-from barnabas.log.files import LOG, SEGMENT_SUFFIXES
+from barnabas.log.files import LOG, SEGMENT_SUFFIXES, offset_of
 from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
 from barnabas.record.batch import CorruptBatchError, iterate
 from barnabas.sim.cluster import SimNode
@@ -199,7 +199,7 @@ def not_believed(content: bytes, position: int) -> int:
 
 def lost_segment(s: Strike) -> bool:
     """After a clean shutdown all files of a segment of one replica are gone, or its batches alone; not of the
-    one that was written last."""
+    one that was written last, nor what nobody else in sync has: nothing could fill it if this one led."""
     node = s.any_broker()
     if node is None or not s.budget.may_lose_data(node):
         return False
@@ -213,7 +213,9 @@ def lost_segment(s: Strike) -> bool:
             for path, following in itertools.pairwise(sorted(logs)):
                 home = path.rpartition("/")[0]
                 if following.startswith(f"{home}/") and "/__cluster_metadata-" not in path:
-                    full += [path] if "-delete/" not in path and "-future/" not in path else []
+                    held_to = s.budget.held_by_others(node, home.rpartition("/")[2])
+                    end = offset_of(following.rpartition("/")[2])
+                    full += [path] if end is not None and end <= held_to else []
         if full and not node.is_up and s.budget.others_have_all(node):
             path = s.rng.choice(full)
             stem = path.removesuffix(LOG)
