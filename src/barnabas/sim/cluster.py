@@ -102,6 +102,8 @@ class SimNode:
         """By how much its ports differ from the usual ones, from the next start on."""
         self.halted_by = ""
         """Why its last life has ended itself."""
+        self.knew_to = -1
+        """Up to where any of its former processes knew the metadata to be committed."""
         self.before_start: list[Callable[[], None]] = []
         """What is repaired when it is started next."""
 
@@ -175,7 +177,8 @@ class SimNode:
 
     def kill(self, *, power_loss: bool = False) -> None:
         """kill -9, or the machine's power with it."""
-        process, self.process, self.node = self.process, None, None
+        process = self.process
+        self._let_go()
         if process is not None and process.alive:
             kind = "power loss" if power_loss else "kill -9"
             self.cluster.world.note(f"{kind} of node {self.id}")
@@ -197,7 +200,7 @@ class SimNode:
         def finish() -> None:
             if self.process is process:
                 process.kill()
-                self.process = self.node = None
+                self._let_go()
                 self._tell_gone()
 
         try:
@@ -209,10 +212,16 @@ class SimNode:
         self.machine.network.process_died(process, silently=False)
         self.machine.disk.process_died(power_loss=False)
         if self.process is process:
-            self.process = self.node = None
+            self._let_go()
             self.halted_by = reason
             self._tell_gone()
             self.cluster.on_halted(self)
+
+    def _let_go(self) -> None:
+        """The process is gone."""
+        if self.node is not None:
+            self.knew_to = max(self.knew_to, self.node.quorum.high_watermark)
+        self.process = self.node = None
 
     def _tell_gone(self) -> None:
         """Whoever shut it down goes on, also where something else has ended it meanwhile."""

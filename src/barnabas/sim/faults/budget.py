@@ -53,8 +53,10 @@ class Budget:
         """The newest metadata of which anybody ever knew that they are committed; None while no broker
         has them."""
         nodes = [node.node for node in self.cluster.up() if node.node is not None]
-        known = -1 if self.history_is_lost else self._newest
-        self._newest = max([known, *(node.quorum.high_watermark for node in nodes)])
+        known = [node.quorum.high_watermark for node in nodes]
+        if not self.history_is_lost:
+            known += [self._newest, *(node.knew_to for node in self.cluster.nodes.values())]
+        self._newest = max(known, default=-1)
         for node in nodes:  # a controller alone does not fill that image
             if node.broker is not None and self.is_newest(node):
                 return node.metadata.image

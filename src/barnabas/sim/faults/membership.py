@@ -95,7 +95,8 @@ def endpoints(s: Strike) -> bool:
     ports = s.rng.choice([0, 10, 20])
 
     def moved() -> None:
-        if not node.is_up:
+        left = node.id in brokers and _has_none_left(s, node.id)  # another one moved meanwhile
+        if not node.is_up and not left:
             node.moved = ports
             s.note(f"node {node.id} is to come back with ports {ports} further up")
         s.restart_later(node)
