@@ -12,9 +12,11 @@ from __future__ import annotations
 class EpochRuns:
     """Told of each batch; `runs` says what they were."""
 
-    __slots__ = ("_alone", "_below", "_latest", "_runs")
+    __slots__ = ("_alone", "_below", "_latest", "_runs", "descend")
 
     def __init__(self) -> None:
+        self.descend = False
+        """One batch stood out: somebody has to look which."""
         self._runs: list[tuple[int, int]] = []
         self._latest = -1
         """Epoch of the last run."""
@@ -31,7 +33,7 @@ class EpochRuns:
             self._runs.append((epoch, offset))
             self._latest, self._alone, self._below = epoch, True, None
         elif self._below is None:
-            self._below = epoch, offset
+            self._below, self.descend = (epoch, offset), True
         else:
             self._runs = _without_risen(self._runs, self._below[0])
             self._latest, self._alone, self._below = self._runs[-1][0], False, None

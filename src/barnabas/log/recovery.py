@@ -225,9 +225,18 @@ def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:
 
 
 def _recover(log: PartitionLog, seen: Seen, before_cut: BeforeCut | None) -> Cut:
-    """Check what the recovery point does not vouch for."""
+    """Check what the recovery point does not vouch for. No CRC covers leader epochs: where they descend one
+    of them rotted, which its reader finds and has mended."""
+    at = log.segment_index(seen.from_offset)
+    cut = _recover_from(log, at, seen, before_cut)
+    if seen.epochs.descend:
+        for segment in log.segments[at:]:
+            segment.doubt()
+    return cut
+
+
+def _recover_from(log: PartitionLog, at: int, seen: Seen, before_cut: BeforeCut | None) -> Cut:
     size, recovery_point = 0, seen.from_offset
-    at = log.segment_index(recovery_point)
     if at:
         _complete_indexes(log.segments[at - 1], log.bases[at])
     while at < len(log.segments):

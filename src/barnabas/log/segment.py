@@ -429,6 +429,11 @@ class Segment:
         """Batches from `position` on were checked just now."""
         self.trusted_from = min(self.trusted_from, position)
 
+    def doubt(self) -> None:
+        """Readers have to check what is there now."""
+        self.trusted_from = self.size
+        self._checked_from = self._checked_to = 0
+
     # -- cutting ---------------------------------------------------------------------------------
 
     def cut(self, position: int, next_offset: int) -> None:

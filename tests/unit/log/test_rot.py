@@ -430,3 +430,20 @@ def test_a_base_offset_that_rotted_before_others_ends_a_log_after_a_crash_before
     disk.process_died()
     disk.rot(log.active.path, position + 7 - bit // 8, bit % 8)
     assert opened(disk, recovery_point=0).log_end_offset == offset
+
+
+def test_a_leader_epoch_that_rotted_is_noticed_by_its_reader_after_a_crash() -> None:
+    """No CRC covers it, and recovery had checked the rest (seed 650121)."""
+    model = LogModel(1)
+    model.config = replace(model.config, segment_bytes=600, retention_bytes=-1)
+    model.log.reconfigure(model.config)
+    while len(model.log.segments) < 3:
+        model.append(1, 60)
+    path = model.log.segments[0].path
+    *_, last = iterate(bytes(model.device.file(path).data))
+    model.device.process_died()
+    model.device.rot(path, last.position + 12, 5)
+    model.recovery_point = 0
+    model.reopen()
+    with pytest.raises(CorruptLogError, match="leader epochs"):
+        model.log.read(last.header.base_offset, 10_000)
