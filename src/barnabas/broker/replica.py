@@ -181,7 +181,7 @@ class Replica:
         if not self._on_disk(lambda: log.truncate_to(offset)):
             # An epoch may have begun here without a record: the leader knows nothing of it.
             log.epochs.truncate_from_end(log.log_end_offset)
-        self._on_disk(log.epochs.write)
+            self._on_disk(log.epochs.write)
 
     def start_over_at(self, offset: int) -> None:
         """Drop everything; the leader's log begins behind this one's end."""

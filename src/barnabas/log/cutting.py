@@ -29,6 +29,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
         # A former leadership that wrote nothing left an epoch at the very end; the leader that sent us
         # here does not know it, and would send us here again.
         log.epochs.truncate_from_end(offset)
+        log.epochs.write()
         return False
     if offset <= log.log_start_offset:
         truncate_fully_and_start_at(log, offset)
@@ -56,6 +57,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
         transactions.truncate_aborted(log.files, active.transaction_index_path, end)
     log.log_end_offset = end
     log.epochs.truncate_from_end(end)
+    log.epochs.write()
     log.move_high_watermark(log.high_watermark)
     _remove_snapshots(log, end + 1)
     if log.producers.knows_of(end):
@@ -73,6 +75,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
         remove(log.disk, log.segments.pop())
     log.disk.sync_dir(log.directory)
     log.epochs.clear()
+    log.epochs.write()
     start_empty(log, offset)
 
 

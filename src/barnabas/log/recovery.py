@@ -226,10 +226,11 @@ def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:
 
 def _recover(log: PartitionLog, seen: Seen, before_cut: BeforeCut | None) -> Cut:
     """Check what the recovery point does not vouch for. No CRC covers leader epochs: where they descend one
-    of them rotted, which its reader finds and has mended."""
+    of them rotted, which its reader finds and has mended. (A quorum's log, which never has gaps, is looked
+    through by its owner.)"""
     at = log.segment_index(seen.from_offset)
     cut = _recover_from(log, at, seen, before_cut)
-    if seen.epochs.descend:
+    if seen.epochs.descend and seen.has_gaps:
         for segment in log.segments[at:]:
             segment.doubt()
     return cut

@@ -279,17 +279,6 @@ class Segment:
             raise fault
         return end, position
 
-    def position_of(self, offset: int) -> int:
-        """Position of the first batch that begins at or behind `offset`; the size where none does."""
-        ends = self._recent_ends
-        at = bisect_right(ends, offset)
-        if at and ends[at - 1] == offset:
-            return self._recent_positions[at] if at < len(ends) else self.size
-        for batch in self._from_floor(offset):
-            if batch.header.base_offset >= offset:
-                return batch.position
-        return self.size
-
     def position_of_batch_with(self, offset: int) -> int | None:
         """Position of the first batch that ends at or behind `offset`; None where there is none."""
         ends = self._recent_ends

@@ -171,8 +171,8 @@ class SegmentedLog:
         return job
 
     def _place(self, offset: int, up_to: int | None) -> tuple[Segment, int, int, int] | None:
-        """Segment, position of the batch that holds `offset`, the position where a reader up to offset
-        `up_to` ends, and the offset where the segment ends."""
+        """Segment, position of the batch that holds `offset`, the position behind the last batch that ends at
+        or before offset `up_to`, and the offset where the segment ends."""
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
             raise OffsetOutOfRange(offset, self.log_start_offset, end)
@@ -186,7 +186,11 @@ class SegmentedLog:
             start = segment.position_of_batch_with(offset)
             if start is not None:
                 bound = bases[at + 1] if at + 1 < len(bases) else self.log_end_offset
-                limit = segment.size if bound <= end else segment.position_of(end)
+                limit = segment.size
+                if bound > end:
+                    # A high watermark of an earlier life may lie inside a batch, which is not committed then.
+                    beyond = segment.position_of_batch_with(end)
+                    limit = limit if beyond is None else beyond
                 return segment, start, limit, bound
         return None
 

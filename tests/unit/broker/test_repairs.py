@@ -257,7 +257,8 @@ def test_a_damage_before_the_log_start_hides_nothing_behind_it(deleted: int) -> 
     cluster.partition(leader).delete_records(start)
     cluster.until(lambda: all(log_on(cluster, n).log_start_offset == start for n in cluster.ids))
     segment.trusted_from = segment.size
-    second = segment.position_of(segment.base_offset + 3)
+    second = segment.position_of_batch_with(segment.base_offset + 3)
+    assert second is not None
     disk = cluster.sim.nodes[leader].machine.disk
     disk.rot(segment.path, 16)  # the first batch's format: nothing is found behind it
     if deleted > 3:

@@ -226,7 +226,8 @@ def test_a_transaction_whose_end_rotted_is_over_once_that_is_mended() -> None:
             each.append(1, 20)
         each.sync()
     segment = model.log.segments[model.log.segment_index(2)]
-    position = segment.position_of(2)
+    position = segment.position_of_batch_with(2)
+    assert position is not None
     model.device.process_died()
     model.device.rot(segment.path, position + 16)
     model.reopen()

@@ -235,7 +235,8 @@ def opened(
 def rot_at(disk: SimDisk, log: PartitionLog, offset: int) -> None:
     """The format of the batch at `offset` is another."""
     segment = log.segments[log.segment_index(offset)]
-    position = segment.position_of(offset)
+    position = segment.position_of_batch_with(offset)
+    assert position is not None
     disk.rot(segment.path, position + 16)
 
 
@@ -271,7 +272,8 @@ def test_a_cut_that_cannot_see_its_end_for_rot_takes_nothing_that_is_committed(o
     try:
         log.truncate_to(95)
     except CorruptLogError as fault:
-        assert fault.position == log.active.position_of(offset - 1) + BATCH_BYTES
+        position = log.active.position_of_batch_with(offset - 1)
+        assert position is not None and fault.position == position + BATCH_BYTES
         assert (log.log_end_offset, log.size, log.last_epoch) == (100, size, 1)
         log.move_high_watermark(offset)  # now nothing behind the rot is committed
         log.truncate_to(95)
@@ -389,7 +391,8 @@ def test_batches_that_became_zeros_are_no_room_that_was_given_back() -> None:
     """Recovery ended a full segment before them: their readers got what the next one begins with."""
     disk, log = hundred(2500)
     segment = log.segments[1]
-    size, position = segment.size, segment.position_of(66)
+    size, position = segment.size, segment.position_of_batch_with(66)
+    assert position is not None
     log.close()
     disk.process_died()
     disk.file(segment.path).data[position:] = bytes(size - position)
@@ -426,7 +429,8 @@ def test_a_base_offset_that_rotted_before_others_ends_a_log_after_a_crash_before
                 leader_epoch=1, wall_ms=0,
             )  # fmt: skip
     offset = log.log_end_offset - 3
-    position = log.active.position_of(offset)
+    position = log.active.position_of_batch_with(offset)
+    assert position is not None
     disk.process_died()
     disk.rot(log.active.path, position + 7 - bit // 8, bit % 8)
     assert opened(disk, recovery_point=0).log_end_offset == offset
