@@ -132,7 +132,7 @@ class Repairs:
             del self._work[work.fault.path]
             self._table.logs.cleaner.on_sound(work.log.partition)
             return
-        work.damage, start = damage, work.log.log_start_offset
+        work.damage, work.transplant, start = damage, None, work.log.log_start_offset
         if start >= work.place.end_offset:  # deleted, and retention is about to take it
             self._end(work)
             return
@@ -241,6 +241,8 @@ class Repairs:
         except OSError as error:
             self._fail(work, error)
             return
+        if work.transplant is not None:
+            work.transplant.correct_epochs()
         self._table.logs.cleaner.give_up_on(work.log.partition)
         self._table.logs.remove_later(work.log)
         self._table.logs.sync(work.log)

@@ -283,6 +283,13 @@ class ClusterView:
         view.leader, view.leader_epoch = leader, epoch
         return leader in self.brokers
 
+    def doubt_epoch(self, partition: TopicPartition) -> None:
+        """A broker does not know this leader epoch. Where it tells no topic ids (Metadata before version 10)
+        it may be of a topic that was deleted, and another one has its name: the next one told counts."""
+        topic, view = self.topics.get(partition.topic), self.partition(partition)
+        if view is not None and topic is not None and topic.topic_id == ZERO_UUID:
+            view.leader_epoch = -1
+
     def require(self, name: str) -> TopicView:
         """The topic. Raises `KafkaError` with the code that Metadata gave for it."""
         topic = self.topics.get(name)

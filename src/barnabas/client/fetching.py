@@ -156,6 +156,8 @@ async def ask_leader(
                 run.moved = client.cluster.learn_leader(
                     tp, news.leader_id, news.leader_epoch, endpoints.get(news.leader_id)
                 )
+                if run.error.code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+                    client.cluster.doubt_epoch(tp)
             runs.append(run)
     return runs
 

@@ -131,6 +131,8 @@ async def _ask_leader(
             tp = TopicPartition(topic.name, told.partition_index)
             if told.error_code:
                 failure = KafkaError(code_of(told.error_code), f"{tp} at broker {leader}")
+                if told.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+                    client.cluster.doubt_epoch(tp)
             else:
                 found[tp] = OffsetAndTimestamp(told.offset, told.timestamp, told.leader_epoch)
     if failure is not None:

@@ -122,6 +122,8 @@ async def check_positions(
         if end.error_code:
             text = f"epochs of {tp} at broker {leader}"
             refused[tp] = KafkaError(code_of(end.error_code), text)
+            if end.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+                client.cluster.doubt_epoch(tp)
         elif position is None or (position, reading.epoch) != asked[tp]:
             continue  # somebody sought meanwhile
         elif end.end_offset < 0 or end.leader_epoch < 0:

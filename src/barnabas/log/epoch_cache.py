@@ -89,6 +89,19 @@ class EpochCache:
             self.starts[:0] = [start for _, start in runs]
             self.changes.happened()
 
+    def correct(self, first: int, end: int, runs: list[tuple[int, int]]) -> None:
+        """From offset `first` up to `end` the batches are of these (epoch, offset), ascending; what was known
+        had been learned from one that rotted."""
+        behind = [(self.epoch_of(end), end)]
+        known = self.entries()
+        behind += [entry for entry in known if entry[1] > end]
+        self.epochs, self.starts = [], []
+        for epoch, start in [*(entry for entry in known if entry[1] < first), *runs, *behind]:
+            if epoch > self.latest:
+                self.epochs.append(epoch)
+                self.starts.append(start)
+        self.changes.happened()
+
     def truncate_from_end(self, offset: int) -> None:
         """Forget epochs that begin at `offset` or later."""
         keep = bisect_left(self.starts, offset)

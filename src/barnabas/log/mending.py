@@ -7,12 +7,13 @@ acknowledged is given up, whatever role the replica has, and readers of other of
 :func:`examine` and :func:`rebuild` are jobs for another thread; :func:`swap_in` is the owner's. The checks
 of :class:`Transplant` make sure that what comes from elsewhere is what stood here: whole batches
 with right CRCs, offsets that fit the gap, and the leader epochs that this log knows for them (log matching:
-one offset in one epoch is one batch).
+one offset in one epoch is one batch). What is known of epochs may have been learned from one that rotted:
+where the same batch is still legible here, the other replica's epoch counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from struct import error as StructError
 from typing import NamedTuple
@@ -23,7 +24,14 @@ from barnabas.log.files import REPAIRED, OpenFiles
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.segment import Located, Segment
 from barnabas.ports import Disk
-from barnabas.record.batch import HEADER_SIZE, MAGIC, CorruptBatchError, iterate, read_header
+from barnabas.record.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    CorruptBatchError,
+    iterate,
+    read_header,
+)
 from barnabas.types import Buffer
 
 TRANSPLANT_BYTES_MAX = 256 * 1024 * 1024
@@ -57,6 +65,8 @@ class Damage(NamedTuple):
     resume: int
     """Position from which the batches are sound again; the file's size where they never are."""
     next_offset: int
+    legible: Mapping[int, int]
+    """Base offset → CRC of the batches in between that are whole: of these only what no CRC covers rotted."""
 
 
 def place_of(log: PartitionLog, path: str) -> Place | None:
@@ -92,9 +102,19 @@ def examine(place: Place) -> Damage | None:
         start = sound[-1].position + sound[-1].header.size if sound else 0
         first = sound[-1].header.next_offset if sound else place.base_offset
         resume, next_offset = _resume(segment, place, max(start, fault), first)
-        return Damage(start, first, resume, next_offset)
+        return Damage(start, first, resume, next_offset, _legible(segment, start, resume))
     finally:
         files.close_all()
+
+
+def _legible(segment: Segment, start: int, resume: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    with suppress(CorruptLogError):
+        for batch in segment.headers(start, crc=True):
+            if batch.position >= resume:
+                break
+            found[batch.header.base_offset] = batch.header.crc
+    return found
 
 
 def _walk(segment: Segment, place: Place, sound: list[Located]) -> int | None:
@@ -247,6 +267,9 @@ class Transplant:
         self.diverges_at = -1
         """Where the other replica goes on with a later leader epoch than this log has there."""
         self.is_complete = self.next_offset == damage.next_offset
+        self.runs: list[tuple[int, int]] = []
+        """(leader epoch, base offset) of each batch."""
+        self._epoch_is_other = False
 
     def add(self, records: Buffer) -> bool:
         """Take what fits of a fetched run; whether it brought anything. Raises ``ValueError`` with the
@@ -260,7 +283,8 @@ class Transplant:
                 if header.base_offset >= self._damage.next_offset:
                     self._end(header.base_offset)
                     break
-                self._check(header.base_offset, header.next_offset, header.leader_epoch)
+                self._check(header)
+                self.runs.append((header.leader_epoch, header.base_offset))
                 self.batches.append(bytes(batch.data))
                 self.size += header.size
                 self._least = self.next_offset = header.next_offset
@@ -273,16 +297,27 @@ class Transplant:
             raise ValueError(f"more than {TRANSPLANT_BYTES_MAX} bytes are damaged")
         return self.is_complete or self.next_offset > before
 
-    def _check(self, base: int, end: int, epoch: int) -> None:
-        if end > self._damage.next_offset or base < self._least:
-            raise ValueError(f"a batch of offsets {base} to {end - 1} does not fit the gap")
+    def _check(self, header: BatchHeader) -> None:
+        base, epoch = header.base_offset, header.leader_epoch
+        if header.next_offset > self._damage.next_offset or base < self._least:
+            end = header.next_offset - 1
+            raise ValueError(f"a batch of offsets {base} to {end} does not fit the gap")
         if base > self.next_offset and not self._place.compacted:
             raise ValueError(f"offsets {self.next_offset} to {base - 1} are missing")
         known = self._epochs.epoch_of(base)
-        if known >= 0 and known != epoch:
-            if epoch > known and base == self.next_offset:
-                self.diverges_at = base
-            raise ValueError(f"offset {base} has leader epoch {epoch}, here {known}")
+        if known < 0 or known == epoch:
+            return
+        if self._damage.legible.get(base) == header.crc and epoch <= self._place.end_epoch:
+            self._epoch_is_other = True
+            return
+        if epoch > known and base == self.next_offset:
+            self.diverges_at = base
+        raise ValueError(f"offset {base} has leader epoch {epoch}, here {known}")
+
+    def correct_epochs(self) -> None:
+        """The batches stand in the log: what it knows of epochs is to say what they say."""
+        if self._epoch_is_other:
+            self._epochs.correct(self._damage.first_offset, self.next_offset, self.runs)
 
     def _end(self, following: int) -> None:
         """The other replica goes on behind the gap: what is not there was compacted away."""

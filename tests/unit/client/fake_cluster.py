@@ -257,6 +257,8 @@ class FakeCluster:
                 )
                 if partition.leader != node:
                     answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                elif wanted.current_leader_epoch > partition.epoch:
+                    answer.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
                 elif wanted.current_leader_epoch not in (-1, partition.epoch):
                     answer.error_code = ErrorCode.FENCED_LEADER_EPOCH
                 elif not partition.start <= wanted.fetch_offset <= partition.end:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.channels import ChannelError
+from barnabas.client.client import Client
 from barnabas.client.consumer import Consumer, ConsumerSettings
 from barnabas.client.offsets import EARLIEST
 from barnabas.client.producer import Producer, ProducerSettings
@@ -632,6 +633,22 @@ def test_a_topic_that_is_gone_keeps_a_group_from_no_other(known_before: bool) ->
     cluster.world.run(cluster.world.now + 6000)
     assert len(read_all(cluster, consumer, 3)) == 3
     assert consumer.position(TopicPartition("gone", 0)) is None and consumer.failure is None
+
+
+def test_a_reader_who_is_told_no_topic_ids_reads_on_in_a_topic_made_anew() -> None:
+    """Its leader epochs begin again, and nobody knows the one that was the newest (seed 652553)."""
+    cluster = FakeCluster(nodes=1, partitions=1)
+    cluster.partitions[0].epoch = 2
+    write(cluster, Producer(cluster.client()), 3, 0)
+    newest = {ApiKey.METADATA: 9, ApiKey.FETCH: 12, ApiKey.OFFSET_FOR_LEADER_EPOCH: 2}
+    consumer = Consumer(
+        Client(cluster.world, list(cluster.endpoints.values()), "old", newest=newest)
+    )
+    consumer.assign({T0: 0})
+    assert len(read_all(cluster, consumer, 3)) == 3
+    cluster.partitions[0].epoch = 0
+    write(cluster, Producer(cluster.client()), 2, 0)
+    assert len(read_all(cluster, consumer, 2)) == 2
 
 
 def test_a_damaged_batch_is_asked_for_again() -> None:

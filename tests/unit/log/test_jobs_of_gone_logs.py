@@ -72,7 +72,7 @@ def test_mending_makes_no_file_anew_that_retention_took() -> None:
     log.delete_old_segments(0)
     with pytest.raises(FileNotFoundError):
         mending.examine(place)
-    damage = mending.Damage(0, place.base_offset, place.size, place.end_offset)
+    damage = mending.Damage(0, place.base_offset, place.size, place.end_offset, {})
     with pytest.raises(FileNotFoundError):
         mending.rebuild(place, damage, [])
     assert segments_on_disk(world) == known(log)

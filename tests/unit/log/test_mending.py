@@ -64,6 +64,7 @@ def mend(model: LogModel, source: LogModel, fault: CorruptLogError) -> bool:
         assert found is not None and transplant.add(found.records)
     size = mending.rebuild(place, damage, transplant.batches)
     assert mending.swap_in(log, place, size)
+    transplant.correct_epochs()
     return True
 
 
@@ -237,4 +238,30 @@ def test_a_transaction_whose_end_rotted_is_over_once_that_is_mended() -> None:
         model.log.read(2, 1)
     assert mend(model, source, fault.value)
     assert model.log.last_stable_offset == model.end
+    model.check()
+
+
+def test_an_epoch_that_was_learned_from_a_batch_that_rotted_is_corrected_with_it() -> None:
+    """Which of the two rotted, the one above or the one below, only another replica can tell (seed 8799)."""
+    model, source = LogModel(1), LogModel(1)
+    for each in (model, source):
+        for _ in range(4):
+            each.append(1, 20)
+        each.epoch = 1
+        for _ in range(3):
+            each.append(1, 20)
+        each.roll()
+        each.append(1, 20)
+    entries = model.log.epochs.entries()
+    segment = model.log.segments[0]
+    *_, third, _ = [batch for batch in segment.headers() if not batch.header.leader_epoch]
+    model.device.process_died()
+    model.device.rot(segment.path, third.position + 15, 0)
+    model.reopen()
+    model.log.high_watermark = model.end
+    assert model.log.epochs.entries() == [(0, 0), (1, 2)]
+    with pytest.raises(CorruptLogError) as fault:
+        model.log.read(0, 10_000)
+    assert mend(model, source, fault.value)
+    assert model.log.epochs.entries() == entries == [(0, 0), (1, 4)]
     model.check()

@@ -134,7 +134,7 @@ def test_a_mended_segment_that_could_not_be_written_to_its_end_leaves_nothing() 
     place = mending.place_of(log, log.segments[1].path)
     assert place is not None
     world.disk.rot(log.segments[1].path, place.size - 5)  # since it was examined
-    damage = mending.Damage(0, place.base_offset, 0, place.base_offset)
+    damage = mending.Damage(0, place.base_offset, 0, place.base_offset, {})
     with pytest.raises(CorruptLogError):
         mending.rebuild(place, damage, [])
     assert not left(world, REPAIRED)

@@ -105,7 +105,7 @@ def test_batches_that_are_gone_are_told_with_every_look(at: int, what: str) -> N
                 assert [b.header.base_offset for b in iterate(read.records)] == [offset]
         place = mending.place_of(log, logs[at])
         assert place is not None
-        assert mending.examine(place) == mending.Damage(0, base, 1, end)
+        assert mending.examine(place) == mending.Damage(0, base, 1, end, {})
         (world.kill if ending == "kill" else lambda: world.stop(broker_epoch=6))()
 
 

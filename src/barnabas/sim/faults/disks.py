@@ -164,10 +164,11 @@ def rot_at_rest(s: Strike) -> bool:
             bit = s.rng.randrange(8)
             if crashes and path.endswith(LOG):
                 position = not_believed(disk.content(path), position)
-            s.note(f"node {node.id}: at rest bit {bit} of byte {position} of {path} flips")
-            disk.rot(path, position, bit)
-            s.budget.on_rot(disk, path)
-            s.count("bits rotted at rest")
+            if crashes or _somebody_has(s, node, path, position):
+                s.note(f"node {node.id}: at rest bit {bit} of byte {position} of {path} flips")
+                disk.rot(path, position, bit)
+                s.budget.on_rot(disk, path)
+                s.count("bits rotted at rest")
         s.world.after(s.wait_ms(20, 200, 1500), back)
 
     def back() -> None:
@@ -185,6 +186,19 @@ def rot_at_rest(s: Strike) -> bool:
     else:
         node.shut_down(flip)
     return True
+
+
+def _somebody_has(s: Strike, node: SimNode, path: str, position: int) -> bool:
+    """Whether another one in sync has the batch at `position`: else no crash cuts off what rots there, and
+    nobody can give it back where this replica leads."""
+    if not path.endswith(LOG) or "-future/" in path:
+        return True
+    partition = path.rpartition("/")[0].rpartition("/")[2]
+    with contextlib.suppress(CorruptBatchError):
+        for batch in iterate(node.machine.disk.content(path), crc=True):
+            if position < batch.position + batch.header.size:
+                return batch.header.next_offset <= s.budget.held_by_others(node, partition)
+    return False
 
 
 def not_believed(content: bytes, position: int) -> int:
