@@ -81,9 +81,10 @@ class EpochCache:
 
     def add_before(self, runs: list[tuple[int, int]]) -> None:
         """`runs` of (epoch, start) stand before the first one that is known."""
-        runs = [run for run in runs if run[0] <= self.epochs[0] and run[1] < self.starts[0]]
+        if self.epochs:
+            runs = [run for run in runs if run[0] <= self.epochs[0] and run[1] < self.starts[0]]
         if runs:
-            if runs[-1][0] == self.epochs[0]:
+            if self.epochs and runs[-1][0] == self.epochs[0]:
                 del self.epochs[0], self.starts[0]
             self.epochs[:0] = [epoch for epoch, _ in runs]
             self.starts[:0] = [start for _, start in runs]

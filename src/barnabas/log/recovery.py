@@ -480,9 +480,10 @@ def _fit_epochs(log: PartitionLog, from_offset: int, seen: Seen | None) -> None:
                 epochs.assign(epoch, start)
     if start_of_begun == log.log_end_offset and begun > epochs.latest:
         epochs.assign(begun, start_of_begun)
-    if epochs.starts and epochs.starts[0] > log.log_start_offset:
+    known_from = epochs.starts[0] if epochs.starts else min(from_offset, log.log_end_offset)
+    if known_from > log.log_start_offset:
         # The log's start was further when they were written, and no checkpoint of it was.
-        epochs.add_before(_epochs_from(log, log.log_start_offset, epochs.starts[0]).runs())
+        epochs.add_before(_epochs_from(log, log.log_start_offset, known_from).runs())
     epochs.truncate_from_start(log.log_start_offset)
 
 

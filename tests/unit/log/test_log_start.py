@@ -86,3 +86,23 @@ def test_epochs_before_the_first_known_one_are_read_anew_where_the_log_begins_ea
     model.reopen()
     assert model.log.log_start_offset == 0
     assert model.log.epochs.entries() == [(0, 0), (model.epoch, 2)]
+
+
+def test_epochs_are_read_anew_where_the_first_known_one_was_lost_with_the_power() -> None:
+    """The log's start had moved behind what is left of it: without any epoch a follower would trust nothing
+    (seed 13860)."""
+    model = LogModel(1)
+    model.append(2, 60)
+    model.log.flush()
+    model._synced()
+    model.append(2, 60)
+    model.log.advance_log_start(3)
+    model.log.epochs.write()
+    model.log_start = 0
+    active = model.log.active.path
+    model.device.process_died()
+    model.device.open_for_process().open(active).truncate(len(model.entries[0].data))
+    model.entries = model.entries[:1]
+    model.reopen()
+    assert model.log.log_end_offset == 2
+    assert model.log.epochs.entries() == [(0, 0)]
