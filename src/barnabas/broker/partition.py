@@ -99,7 +99,7 @@ class Partition(Replica):
                 self.on_isr_changed()
             return False
         self.note(state)
-        if not self._begin_epoch(log, state.leader_epoch):
+        if not self.begin_epoch(log, state.leader_epoch):
             return False
         self.leader = LeaderState(
             self._host.node_id,
@@ -114,18 +114,6 @@ class Partition(Replica):
         self._rebind_watchers()
         self.advance_high_watermark()
         self._low_watermark_waiters.look()
-        return True
-
-    def _begin_epoch(self, log: PartitionLog, epoch: int) -> bool:
-        """A process that comes after this one knows the epoch, too, though nothing may be written in it: with
-        it this leader commits what older ones wrote. False where the log's directory failed."""
-        log.epochs.assign(epoch, log.log_end_offset)
-        try:
-            if log.log_end_offset:
-                log.epochs.write()
-        except OSError as error:
-            self.on_disk_error(error)
-            return False
         return True
 
     def become_follower(self, state: PartitionState) -> bool:

@@ -88,6 +88,19 @@ class Replica:
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
 
+    def begin_epoch(self, log: PartitionLog, epoch: int) -> bool:
+        """This replica leads from here on. A process that comes after this one knows the epoch, too, though
+        nothing may be written in it: with it this leader commits what older ones wrote. False where the
+        log's directory failed."""
+        log.epochs.assign(epoch, log.log_end_offset)
+        try:
+            if log.log_end_offset:
+                log.epochs.write()
+        except OSError as error:
+            self.on_disk_error(error)
+            return False
+        return True
+
     # -- readers ---------------------------------------------------------------------------------
 
     def check_leader_epoch(self, epoch: int) -> None:

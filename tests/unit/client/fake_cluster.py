@@ -11,6 +11,10 @@ from collections import deque
 from typing import Any
 
 from barnabas.client.client import Client
+from barnabas.client.consumer import Consumer
+from barnabas.client.producer import Producer
+from barnabas.client.records import Delivery, ProducerRecord
+from barnabas.client.tasks import Outcome
 from barnabas.ports import Ports
 from barnabas.record.batch import CRC_FROM, HEADER, HEADER_SIZE, BatchHeader
 from barnabas.types import Endpoint, TopicPartition, Uuid
@@ -369,3 +373,21 @@ class FakeCluster:
         )
         group = offset_fetch_response.OffsetFetchResponseGroup(group_id="g", topics=[topic])
         return offset_fetch_response.OffsetFetchResponse(groups=[group])
+
+
+def write(
+    cluster: FakeCluster, producer: Producer, count: int, partition: int | None = None
+) -> list[Outcome[Delivery]]:
+    return [
+        producer.send(ProducerRecord("t", b"%d" % i, partition=partition)) for i in range(count)
+    ]
+
+
+def read_all(cluster: FakeCluster, consumer: Consumer, count: int) -> list[Any]:
+    got: list[Any] = []
+    for _ in range(200):
+        cluster.world.run(cluster.world.now + 20)
+        got += consumer.take(7)
+        if len(got) >= count:
+            break
+    return got

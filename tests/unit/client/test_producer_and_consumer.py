@@ -7,49 +7,25 @@ from typing import Any
 import pytest
 
 from barnabas.client.channels import ChannelError
-from barnabas.client.client import Client
 from barnabas.client.consumer import Consumer, ConsumerSettings
 from barnabas.client.offsets import EARLIEST
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord, murmur2, partition_for
 from barnabas.client.tasks import Outcome
 from barnabas.record import decode
-from barnabas.types import TopicPartition, Uuid
+from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
-from barnabas.wire.messages.metadata_response import (
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from barnabas.wire.messages.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
 from barnabas.wire.request import Parked
-from tests.unit.client.fake_cluster import FakeCluster
+from tests.unit.client.fake_cluster import FakeCluster, read_all, write
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-def write(
-    cluster: FakeCluster, producer: Producer, count: int, partition: int | None = None
-) -> list[Outcome[Delivery]]:
-    return [
-        producer.send(ProducerRecord("t", b"%d" % i, partition=partition)) for i in range(count)
-    ]
-
-
-def read_all(cluster: FakeCluster, consumer: Consumer, count: int) -> list[Any]:
-    got: list[Any] = []
-    for _ in range(200):
-        cluster.world.run(cluster.world.now + 20)
-        got += consumer.take(7)
-        if len(got) >= count:
-            break
-    return got
 
 
 def test_what_is_written_is_read_in_order() -> None:
@@ -595,60 +571,6 @@ def test_a_consumer_that_may_not_see_its_groups_offsets_says_so() -> None:
     cluster.world.run(5000)
     assert consumer.failure is not None
     assert consumer.failure.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
-
-
-def test_a_group_finds_its_offsets_in_a_topic_made_anew() -> None:
-    cluster = FakeCluster(nodes=1, partitions=1)
-    client = cluster.client()
-    client.tasks.start(client.cluster.refresh(["t"]))
-    write(cluster, Producer(cluster.client()), 5, 0)
-    cluster.world.run(500)
-    cluster.topic_id = Uuid(b"u" * 16)
-    cluster.committed[0] = 3
-    consumer = Consumer(client, "g")
-    consumer.assign([T0])
-    assert len(read_all(cluster, consumer, 2)) == 2
-    cluster.topic_id = Uuid(b"v" * 16)
-    done = client.tasks.start(consumer.commit())
-    cluster.world.run(cluster.world.now + 2000)
-    assert done.done and cluster.committed[0] == 5
-
-
-@pytest.mark.parametrize("known_before", [False, True])
-def test_a_topic_that_is_gone_keeps_a_group_from_no_other(known_before: bool) -> None:
-    cluster = FakeCluster(nodes=1, partitions=1)
-    write(cluster, Producer(cluster.client()), 5, 0)
-    cluster.world.run(500)
-    cluster.committed[0] = 2
-    client = cluster.client()
-    if known_before:
-        told = MetadataResponseTopic(
-            name="gone",
-            topic_id=Uuid(b"g" * 16),
-            partitions=[MetadataResponsePartition(partition_index=0, leader_id=1)],
-        )
-        client.cluster.learn(MetadataResponse(topics=[told]))
-    consumer = Consumer(client, "g")
-    consumer.assign([TopicPartition("gone", 0), T0])
-    cluster.world.run(cluster.world.now + 6000)
-    assert len(read_all(cluster, consumer, 3)) == 3
-    assert consumer.position(TopicPartition("gone", 0)) is None and consumer.failure is None
-
-
-def test_a_reader_who_is_told_no_topic_ids_reads_on_in_a_topic_made_anew() -> None:
-    """Its leader epochs begin again, and nobody knows the one that was the newest (seed 652553)."""
-    cluster = FakeCluster(nodes=1, partitions=1)
-    cluster.partitions[0].epoch = 2
-    write(cluster, Producer(cluster.client()), 3, 0)
-    newest = {ApiKey.METADATA: 9, ApiKey.FETCH: 12, ApiKey.OFFSET_FOR_LEADER_EPOCH: 2}
-    consumer = Consumer(
-        Client(cluster.world, list(cluster.endpoints.values()), "old", newest=newest)
-    )
-    consumer.assign({T0: 0})
-    assert len(read_all(cluster, consumer, 3)) == 3
-    cluster.partitions[0].epoch = 0
-    write(cluster, Producer(cluster.client()), 2, 0)
-    assert len(read_all(cluster, consumer, 2)) == 2
 
 
 def test_a_damaged_batch_is_asked_for_again() -> None:
