@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 
 from barnabas.ports import Rng
 from barnabas.sim.disk_names import Names, Node, parent
-from barnabas.sim.disk_pages import PagedFile
+from barnabas.sim.disk_pages import PagedFile, lose_power
 from barnabas.types import Buffer
 
 UNBOUNDED = 1 << 40
@@ -85,11 +85,7 @@ class SimDisk:
                 node.to_misread = None
         if power_loss:
             self._lose_names()
-            for path in sorted(self.names):
-                node = self.names[path]
-                if node is not None:
-                    node.lose_power(self.rng, self.totals)
-                    node.is_cold = True
+            lose_power(self.names, self.rng, self.totals)
 
     def _lose_names(self) -> None:
         if self._journal:

@@ -8,7 +8,8 @@ old one, the new one, or anything between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from posixpath import splitext
 
 from barnabas.ports import Rng
 from barnabas.types import Buffer
@@ -122,6 +123,23 @@ class PagedFile:
         self._synced_pages.clear()
         self.synced_size = len(self.data)
 
+    def unsynced_sectors(self) -> list[int]:
+        """Numbers of the sectors that changed and have nothing synced."""
+        first, end = -(-self.synced_size // SECTOR), -(-len(self.data) // SECTOR)
+        return [n for n in range(first, end) if n * SECTOR // PAGE in self._dirty]
+
+    def sector(self, number: int) -> bytes:
+        return bytes(self.data[number * SECTOR : (number + 1) * SECTOR])
+
+    def land(self, number: int, content: bytes) -> bool:
+        """Take a sector that was meant for elsewhere; whether the file, as it is now, reaches so far."""
+        start = number * SECTOR
+        size = min(len(content), len(self.data) - start)
+        if size <= 0:
+            return False
+        self.data[start : start + size] = content[:size]
+        return True
+
     def lose_power(self, rng: Rng, totals: Counter[str]) -> None:
         """Become what the device has: synced content, and what chance let through of the rest."""
         if not self.is_dirty:
@@ -149,22 +167,8 @@ class PagedFile:
                 cut = min(SECTOR * rng.randrange(1, PAGE // SECTOR), end - start)
                 after[start + cut : end] = old[cut:]
                 totals["pages_torn"] += 1
-        if rng.random() < 0.1:
-            self._misdirect(after, rng, totals)
         self.data = after
         self.sync()
-
-    def _misdirect(self, after: bytearray, rng: Rng, totals: Counter[str]) -> None:
-        """One unsynced page goes to the place of another that has nothing synced."""
-        pages = [p for p in sorted(self._dirty) if self.synced_size <= p * PAGE < len(after)]
-        if len(pages) < 2:
-            return
-        source, target = rng.choice(pages), rng.choice(pages)
-        content = self.data[source * PAGE : (source + 1) * PAGE]
-        end = min((target + 1) * PAGE, len(after), target * PAGE + len(content))
-        if source != target:
-            after[target * PAGE : end] = content[: end - target * PAGE]
-            totals["pages_misdirected"] += 1
 
     def _surviving_size(self, rng: Rng) -> int:
         low, high = sorted((self.synced_size, len(self.data)))
@@ -174,3 +178,30 @@ class PagedFile:
         if fate < 0.6:
             return len(self.data)
         return rng.randrange(low, high + 1)
+
+
+def lose_power(names: Mapping[str, PagedFile | None], rng: Rng, totals: Counter[str]) -> None:
+    """All files of a device become what it has of them; a sector may stand in another's place."""
+    files = {path: file for path, file in sorted(names.items()) if file is not None}
+    misdirected = _misdirected({p: file for p, file in files.items() if file.is_dirty}, rng)
+    for file in files.values():
+        file.lose_power(rng, totals)
+        file.is_cold = True
+    if misdirected is not None:
+        target, number, content = misdirected
+        totals["sectors_misdirected"] += target.land(number, content)
+
+
+def _misdirected(files: dict[str, PagedFile], rng: Rng) -> tuple[PagedFile, int, bytes] | None:
+    """A sector in whose place the device puts another one, and what that has; neither is synced. Never one of
+    the same number of another file of its kind: a batch says which offset it has, but not of what."""
+    sectors = [(path, number) for path, file in files.items() for number in file.unsynced_sectors()]
+    if rng.random() < 0.5 or not sectors:
+        return None
+    path, number = rng.choice(sectors)
+    kind = splitext(path)[1]
+    sources = [(p, n) for p, n in sectors if n != number or splitext(p)[1] != kind]
+    if not sources:
+        return None
+    source, other = rng.choice(sources)
+    return files[path], number, files[source].sector(other)

@@ -37,8 +37,9 @@ READY_MS = 60_000.0
 FAULTS_MIN = 3
 MESSAGES_MIN = 3_000
 OPERATIONS_MIN = 200
+MESSAGES_MAX = 40_000
 DENSE_MS_MAX = 120_000.0
-"""A seed that is not dense by then makes no progress."""
+"""A seed that is not dense by then, or by so many messages, waits for a fault that cannot strike."""
 HEAL_MS = 90_000.0
 LATE_EVERY = 25
 """After so many events the run looks again whether somebody is late: that is dear."""
@@ -192,9 +193,10 @@ class Run:
             machine.disk.names = Names()
 
     def _is_dense(self) -> bool:
-        """Whether enough happened for the seed to count."""
-        return (
-            self.cluster.network.delivered >= MESSAGES_MIN
+        """Whether enough happened for the seed to count, or more than it needs without."""
+        delivered = self.cluster.network.delivered
+        return delivered >= MESSAGES_MAX or (
+            delivered >= MESSAGES_MIN
             and self.history.operations >= OPERATIONS_MIN
             and (self.faults.count >= FAULTS_MIN or not self.faults.weights)
         )

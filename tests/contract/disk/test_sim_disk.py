@@ -49,6 +49,35 @@ def test_synced_bytes_survive_every_power_loss_and_unsynced_ones_do_not_always()
     assert whole in outcomes and torn, "kept whole, and with holes"
 
 
+def test_a_sector_may_stand_in_the_place_of_another_that_was_not_synced_either() -> None:
+    wrote = {
+        name: name[:1].encode() * 512 + name[:1].upper().encode() * 300
+        for name in ("f.log", "g.log", "h")
+    }
+    strays = set()
+    for seed in range(300):
+        disk, process = device(seed)
+        for name, content in wrote.items():
+            file = process.open(f"/d/{name}", create=True)
+            file.append([b"-" * 512])
+            file.sync()
+            file.append([content])
+        process.sync_dir("/d")
+        disk.process_died(power_loss=True)
+        for name, content in wrote.items():
+            found = disk.open_for_process().read_file(f"/d/{name}")
+            assert found[:512] == b"-" * 512, "what was synced stays as it was"
+            for place in (512, 1024):
+                for byte in set(found[place : place + 512]) - {0, content[place - 512]}:
+                    strays.add((name, place, chr(byte)))
+    assert (
+        ("f.log", 512, "h") in strays
+        and ("f.log", 512, "G") in strays
+        and ("f.log", 512, "F") in strays
+    )
+    assert ("f.log", 512, "g") not in strays, "a batch of another partition at its own offset"
+
+
 def test_a_file_whose_directory_was_not_synced_may_be_gone() -> None:
     gone = 0
     for seed in range(40):
