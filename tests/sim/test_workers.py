@@ -12,7 +12,7 @@ import pytest
 from barnabas.sim.report import UNPLAYED
 
 PLAYS = """
-from barnabas.sim.workers import workers
+from barnabas.sim.workers import in_order
 
 def play_chunk(*_, **__):
     print("plays", flush=True)
@@ -20,8 +20,7 @@ def play_chunk(*_, **__):
         pass
 
 if __name__ == "__main__":
-    with workers(2, 1) as pool:
-        pool.map(play_chunk, range(2))
+    list(in_order(play_chunk, range(2), 2, 1))
 """
 
 
@@ -55,3 +54,29 @@ def test_workers_end_with_whoever_is_killed(tmp_path: Path) -> None:
     assert played.stdout.readline() == "plays\n"
     played.send_signal(signal.SIGKILL)
     played.communicate()  # ends when nobody holds the other end any more
+
+
+KILLED = """
+import os, signal
+from barnabas.sim.workers import in_order
+
+def play_chunk(seed):
+    if seed == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return -seed
+
+if __name__ == "__main__":
+    for played in in_order(play_chunk, range(9), 2, 2):
+        print(played, flush=True)
+"""
+
+
+@pytest.mark.timeout(60)
+def test_a_worker_that_is_killed_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    """The system does that to whoever takes its last memory; the pool that played before waited for ever."""
+    script = tmp_path / "plays.py"
+    script.write_text(KILLED)
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert ran.stdout in ("0\n-1\n-2\n", "0\n-1\n", "0\n")
+    assert ran.returncode == 1
+    assert "WorkerLostError: the process that played 3 was killed" in ran.stderr

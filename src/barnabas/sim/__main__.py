@@ -15,7 +15,7 @@ from barnabas.sim.journal import CHUNK, Journal, JournalError, play_chunk
 from barnabas.sim.report import TRACE_LINES, failure_text, numbers_of, source
 from barnabas.sim.run import Plan, Result, play_seed
 from barnabas.sim.shrink import shrink
-from barnabas.sim.workers import SEEDS_EACH, workers
+from barnabas.sim.workers import SEEDS_EACH, WorkerLostError, as_played, in_order
 
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "power losses",
@@ -64,9 +64,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(failure_text(result, plan, options.trace) if result.failure else summary(result))
         return 1 if result.failure else 0
     seeds = range(options.first, options.first + options.seeds)
-    if options.journal is not None:
-        return play_long(seeds, plan, options.trace, options.jobs, options.journal)
-    return play_many(seeds, plan, options.trace, options.jobs)
+    try:
+        if options.journal is not None:
+            return play_long(seeds, plan, options.trace, options.jobs, options.journal)
+        return play_many(seeds, plan, options.trace, options.jobs)
+    except WorkerLostError as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 def show_shrunk(seed: int, plan: Plan, lines: int) -> int:
@@ -93,22 +97,21 @@ def play_many(seeds: range, plan: Plan, lines: int, jobs: int = 1) -> int:
     """Play `seeds` until one fails; prints totals and rates."""
     began, totals, virtual_ms = time.perf_counter(), Counter[str](), 0.0
     play = partial(play_seed, plan=plan, leave_garbage=True)
-    with workers(jobs, SEEDS_EACH) as pool:
-        for count, result in enumerate(pool.imap(play, seeds), 1):
-            totals.update(result.totals)
-            virtual_ms += result.virtual_ms
-            if result.failure:
-                print(failure_text(result, plan, lines))
-                return 1
-            if count % 20 == 0 or count == len(seeds):
-                took = time.perf_counter() - began
-                messages = totals["messages delivered"]
-                print(
-                    f"{count} seeds, {count / took:.2f} seeds/s,"
-                    f" {virtual_ms / 3.6e6 / took:.5f} simulated hours/s, {messages / took:.0f} messages/s,"
-                    f" {messages / count:.0f} messages and {virtual_ms / 1000 / count:.0f} s each",
-                    flush=True,
-                )
+    for count, result in enumerate(in_order(play, seeds, jobs, SEEDS_EACH), 1):
+        totals.update(result.totals)
+        virtual_ms += result.virtual_ms
+        if result.failure:
+            print(failure_text(result, plan, lines))
+            return 1
+        if count % 20 == 0 or count == len(seeds):
+            took = time.perf_counter() - began
+            messages = totals["messages delivered"]
+            print(
+                f"{count} seeds, {count / took:.2f} seeds/s,"
+                f" {virtual_ms / 3.6e6 / took:.5f} simulated hours/s, {messages / took:.0f} messages/s,"
+                f" {messages / count:.0f} messages and {virtual_ms / 1000 / count:.0f} s each",
+                flush=True,
+            )
     return show_totals(totals, plan, len(seeds))
 
 
@@ -120,12 +123,11 @@ def play_long(seeds: range, plan: Plan, lines: int, jobs: int, path: Path) -> in
         print(error, file=sys.stderr)
         return 2
     play = partial(play_chunk, plan=plan, lines=lines, leave_garbage=True)
-    with workers(jobs, max(1, SEEDS_EACH // CHUNK)) as pool:
-        for played in pool.imap_unordered(play, journal.rest()):
-            journal.note(played)
-            for text in played.texts:
-                print(text, flush=True)
-            print(journal.all.rates(), flush=True)
+    for _, played in as_played(play, journal.rest(), jobs, max(1, SEEDS_EACH // CHUNK)):
+        journal.note(played)
+        for text in played.texts:
+            print(text, flush=True)
+        print(journal.all.rates(), flush=True)
     everything = journal.all
     print(everything.rates())
     if everything.failed:

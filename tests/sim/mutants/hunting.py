@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.sim.run import play_seed
-from barnabas.sim.workers import workers
+from barnabas.sim.workers import in_order
 from tests.sim.mutants import BY_NAME
 
 SEEDS_MAX = 300
@@ -29,8 +29,7 @@ class Found(NamedTuple):
 def hunt_all(names: list[str], first: int, seeds: int, jobs: int) -> Iterator[Found]:
     work = [(name, first, seeds) for name in names]
     # A process per mutant: nothing of one is left when the next is planted.
-    with workers(jobs, 1) as pool:
-        yield from pool.imap(hunt, work)
+    yield from in_order(hunt, work, jobs, 1)
 
 
 def hunt(work: tuple[str, int, int]) -> Found:
