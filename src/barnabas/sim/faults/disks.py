@@ -92,7 +92,7 @@ def _rot_again(s: Strike, node: SimNode, paths: list[str]) -> None:
         return
     if other is node:
         path = s.rng.choice(paths)
-        flip(s, node, path, *any_bit(s, node, path))
+        flip(s, node, path, *_bit_of_full(s, node, path))
     else:
         _flip_while_away(s, other, s.rng.choice(paths))
     s.count("bits rotted, two at once")
@@ -116,8 +116,20 @@ def _full_segments(s: Strike, node: SimNode) -> list[str]:
     return [path for path in paths if disk.content(path)]
 
 
-def _flip_while_away(s: Strike, node: SimNode, path: str) -> None:
+def _bit_of_full(s: Strike, node: SimNode, path: str) -> tuple[int, int]:
+    """As `any_bit`; where nothing stands behind the segment, not what nobody is witness to after a kill."""
     position, bit = any_bit(s, node, path)
+    disk, directory = node.machine.disk, path.rpartition("/")[0] + "/"
+    behind = (other for other in disk.names if other > path and other.startswith(directory))
+    if path.endswith(LOG) and not any(
+        other.endswith(LOG) and disk.content(other) for other in behind
+    ):
+        position = not_believed(disk.content(path), position)
+    return position, bit
+
+
+def _flip_while_away(s: Strike, node: SimNode, path: str) -> None:
+    position, bit = _bit_of_full(s, node, path)
     s.budget.on_lost(node)  # where it was not synced yet, the next start cuts it off
     node.kill()
     s.restart_later(node)
