@@ -130,8 +130,18 @@ def test_a_quorum_grows_shrinks_and_is_recovered_by_commands(nodes: Nodes) -> No
     nodes.stop(3)
     told = barnabas("quorum", "recover", str(nodes.file(3)), "--dry-run")
     assert told.returncode == 0, told.stderr
-    assert "is lost" in told.stdout
-    done = barnabas("quorum", "recover", str(nodes.file(3)), "--yes")
+    assert "is lost" in told.stdout and "The last record here was written at 20" in told.stdout
+    log = nodes.directory / "3" / "__cluster_metadata-0" / f"{0:020}.log"
+    with log.open("ab") as file:
+        file.write(log.read_bytes()[-50:-1])
+    damaged = log.read_bytes()
+    for words in (["--dry-run", "--cut"], ["--dry-run"], ["--yes"]):
+        told = barnabas("quorum", "recover", str(nodes.file(3)), *words)
+        assert "The log is not sound behind that" in told.stdout
+        assert told.returncode == ("--cut" not in words)
+        assert log.read_bytes() == damaged
+    assert "give up what is missing with --cut" in told.stderr
+    done = barnabas("quorum", "recover", str(nodes.file(3)), "--yes", "--cut")
     assert done.returncode == 0, done.stderr
     nodes.start(3)
     nodes.wait_for("node 3 leads alone", lambda: nodes.voters() == [3])

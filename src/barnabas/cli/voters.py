@@ -7,6 +7,7 @@ Each can be tried with ``--dry-run``, which changes nothing and says what would 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.host.network import machine_name
 from barnabas.log.errors import CorruptLogError
 from barnabas.raft.election_state import QuorumStateError
-from barnabas.raft.recovery import RecoveryRefusedError, assess, recover
+from barnabas.raft.recovery import DAMAGED, RecoveryRefusedError, assess, recover
 from barnabas.raft.settings import ReplicaSettings, settings_from_node
 from barnabas.raft.snapshots import CorruptSnapshotError
 from barnabas.types import Uuid, uuid_from_text, uuid_text
@@ -109,31 +110,36 @@ def recover_quorum(
     if not disk.try_lock(f"{config.metadata_log_dir}/{LOCK_FILE}"):
         raise Failure(f"node {meta.node_id} is running; stop it first")
     settings = _settings(config, meta)
-    cut = cut and not dry_run
-    if (
-        cut
-        and not yes
-        and not typer.confirm("Cut a damaged metadata log where it stops to be sound?")
-    ):
-        raise Failure("nothing was changed")
     try:
-        found = assess(disk, settings, config.metadata_log_dir, cut_damage=cut)
+        found = assess(disk, settings, config.metadata_log_dir)
         for sentence in found.sentences():
             print(sentence)
+        if found.last_timestamp_ms >= 0:
+            last = datetime.fromtimestamp(found.last_timestamp_ms / 1000, UTC)
+            print(f"The last record here was written at {last:%Y-%m-%d %H:%M:%S} UTC.")
         print("The other voters' directories must never come back: they are another history.")
         if found.kraft_version < 1:
             own = next(v for v in config.voters if v.node_id == meta.node_id)
             print(
                 f"The voters are static: set controller.quorum.voters={own} in every node's file."
             )
+        if found.is_damaged and not cut:
+            raise RecoveryRefusedError(f"the log {DAMAGED}")
         if dry_run:
             return
         if not yes and not typer.confirm("Make this node the whole quorum?"):
             raise Failure("nothing was changed")
         from barnabas.node.recovered import beyond_what_was_lost
 
-        wall_ms, why = time.time_ns() // 1_000_000, "barnabas quorum recover"
-        recover(disk, settings, config.metadata_log_dir, wall_ms, why, beyond_what_was_lost)
+        recover(
+            disk,
+            settings,
+            config.metadata_log_dir,
+            time.time_ns() // 1_000_000,
+            "barnabas quorum recover",
+            beyond_what_was_lost,
+            cut_damage=cut,
+        )
     except (RecoveryRefusedError, QuorumStateError, CorruptSnapshotError, CorruptLogError) as error:
         raise Failure(str(error)) from error
     except OSError as error:

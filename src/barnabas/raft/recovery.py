@@ -1,7 +1,8 @@
 """When the majority of voters is lost for good: one surviving directory becomes the quorum, offline.
 
 The survivor may lack what the others committed without it; nobody can know. So `assess` says what is
-here, since when, and who could have known more, and only then `recover` writes: a new epoch, in it one
+here, of when, what is damaged, and who could have known more, and changes nothing. Only then `recover`
+writes: what is damaged is cut off, where that was agreed to, and behind it comes a new epoch, in it one
 control batch whose LeaderChange carries a mark (a tagged field that Apache Kafka skips) of when, by what
 and from where it was recovered, and in a dynamic quorum the new voter set. A static quorum's voters
 stand in the configuration, which its operator changes at the same time.
@@ -23,6 +24,7 @@ from barnabas.raft.quorum_math import majority
 from barnabas.raft.replica_log import DIRECTORY, SCAN_BYTES
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.trial_disk import TrialDisk
 from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
 from barnabas.record.batch import HEADER
 from barnabas.record.builder import ControlType
@@ -33,6 +35,11 @@ EPOCHS_SKIPPED = 1_000
 """The lost majority may have had leaders of whom the survivor never heard: brokers have their records, and
 follow no older epoch."""
 
+
+DAMAGED = (
+    "is damaged: put a whole copy of it in its place (brokers have one of the log), or give up what is"
+    " missing with --cut"
+)
 
 Amend = Callable[[Opened], Iterable[Sequence[bytes]]]
 """What the state machine has to say of a recovery: values, a batch each, by what the directory has."""
@@ -59,10 +66,17 @@ class Assessment:
     """Append timestamp of the last record; -1 where there is none."""
     synced: int = 0
     """How far the log is known to have been on disk; above `end.offset`: what was there is damaged."""
+    fault: str = ""
+    """Why the log ends there, where something stands behind that is not sound; empty where nothing does."""
 
     @property
     def absent(self) -> tuple[int, ...]:
         return tuple(voter for voter in self.voters if voter != self.survivor.id)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something of the log is lost; a write that a crash tore looks like it."""
+        return bool(self.fault) or self.synced > self.end.offset
 
     @property
     def may_lack_committed(self) -> bool:
@@ -80,12 +94,17 @@ class Assessment:
             f"{METADATA_TOPIC} ends here at offset {self.end.offset} of epoch {self.end.epoch}.",
             f"The voters are {list(self.voters)}; {list(self.absent)} are given up.",
         ]
+        if self.fault:
+            said.append(
+                f"The log is not sound behind that ({self.fault}): whatever was committed there is lost, but"
+                " for what a crash had only begun to write."
+            )
         if self.synced > self.end.offset:
             said.append(
                 f"The log was on disk up to offset {self.synced}: what stood there from offset"
                 f" {self.end.offset} on is damaged, and lost."
             )
-        elif self.may_lack_committed:
+        if self.may_lack_committed:
             removed = " once they have removed it, which may have happened"
             how = "" if self._absent_decide else removed
             said.append(
@@ -95,7 +114,7 @@ class Assessment:
                 f" a snapshot of it once its {DIRECTORY} is removed, which it says when it ends; one to which"
                 " this quorum, which has written on meanwhile, sends a snapshot goes on with that."
             )
-        else:
+        elif not self.is_damaged:
             said.append("Every majority had this node: nothing that was committed is missing.")
         if self.saved_epoch > self.end.epoch:
             said.append(
@@ -105,12 +124,10 @@ class Assessment:
         return said
 
 
-def assess(
-    disk: Disk, settings: ReplicaSettings, directory: str, *, cut_damage: bool = False
-) -> Assessment:
-    """Read what is there; `cut_damage` gives up what a damaged log lacks. Blocks. Raises ``OSError``,
-    :class:`RecoveryRefusedError`, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
-    opened = open_replica(disk, settings, directory, cut_damage=cut_damage)
+def assess(disk: Disk, settings: ReplicaSettings, directory: str) -> Assessment:
+    """Read what is there; nothing is changed. Blocks. Raises ``OSError``, :class:`RecoveryRefusedError`,
+    ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
+    opened = open_replica(TrialDisk(disk), settings, directory, cut_damage=True)
     try:
         return _assess(disk, opened, settings)
     finally:
@@ -139,6 +156,7 @@ def _assess(disk: Disk, opened: Opened, settings: ReplicaSettings) -> Assessment
         opened.election.epoch,
         timestamp,
         marked_offset(disk, opened.directory),
+        opened.fault,
     )
 
 
@@ -157,12 +175,17 @@ def recover(
     wall_ms: int,
     reason: str,
     amend: Amend | None = None,
+    *,
+    cut_damage: bool = False,
 ) -> Assessment:
-    """Make this directory the quorum's only one, with what `amend` has to say behind the mark. Blocks until
-    it is durable. Raises as `assess`, and what `amend` raises, before anything is written."""
-    opened = open_replica(disk, settings, directory, cut_damage=True)  # `assess` has asked
+    """Make this directory the quorum's only one, with what `amend` has to say behind the mark; `cut_damage`
+    gives up what a damaged log lacks. Blocks until it is durable. Raises as `assess`, and what `amend`
+    raises, before anything is written."""
+    assessment = assess(disk, settings, directory)
+    if assessment.is_damaged and not cut_damage:
+        raise RecoveryRefusedError(f"{directory}/{DIRECTORY} {DAMAGED}")
+    opened = open_replica(disk, settings, directory, cut_damage=True)
     try:
-        assessment = _assess(disk, opened, settings)
         amended = [] if amend is None else list(amend(opened))
         epoch = max(opened.election.epoch, opened.shape.last_epoch) + EPOCHS_SKIPPED
         content = ElectionState(epoch).to_json(assessment.kraft_version, [settings.node_id])

@@ -1,4 +1,5 @@
-"""What every ``ports.Disk`` promises: the real one and the simulated one are held to the same."""
+"""What every ``ports.Disk`` promises: the real one, the simulated one and the one for trying are held to the
+same."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import pytest
 
 from barnabas.host.disk import HostDisk
 from barnabas.ports import Disk
-from barnabas.sim.disk import SimDisk
+from barnabas.raft.trial_disk import TrialDisk
+from barnabas.sim.disk import ProcessDisk, SimDisk
 
 World = tuple[Disk, str]
 
@@ -25,7 +27,11 @@ def simulated(tmp_path: Path) -> World:
     return disk, str(tmp_path)
 
 
-@pytest.fixture(params=[real, simulated], ids=["real", "simulated"])
+def trial(tmp_path: Path) -> World:
+    return TrialDisk(HostDisk()), str(tmp_path)
+
+
+@pytest.fixture(params=[real, simulated, trial], ids=["real", "simulated", "trial"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     make: Callable[[Path], World] = request.param
     return make(tmp_path)
@@ -173,9 +179,7 @@ def test_a_lock_is_taken_once(world: World) -> None:
     disk, root = world
     assert disk.try_lock(f"{root}/.lock")
     assert disk.try_lock(f"{root}/.lock"), "whoever has it keeps it"
-    other: Disk = (
-        HostDisk() if isinstance(disk, HostDisk) else disk.device.open_for_process()  # type: ignore[attr-defined]
-    )
+    other: Disk = disk.device.open_for_process() if isinstance(disk, ProcessDisk) else HostDisk()
     assert not other.try_lock(f"{root}/.lock")
 
 
@@ -198,3 +202,33 @@ def test_what_is_removed_twice_or_missing_raises_oserror(world: World) -> None:
     ):
         with pytest.raises(OSError):
             call()
+
+
+def test_what_is_tried_is_not_done(tmp_path: Path) -> None:
+    disk, root = HostDisk(), str(tmp_path)
+    disk.make_dirs(f"{root}/d/e")
+    for name in ("d/e/f", "cut", "patched", "replaced", "moved"):
+        disk.write_atomic(f"{root}/{name}", b"0123456789")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    trial = TrialDisk(disk)
+    cut, patched = trial.open(f"{root}/cut"), trial.open(f"{root}/patched")
+    cut.truncate(6)
+    cut.append([b"ab", b"c"])
+    cut.truncate(8)
+    patched.write_at(8, b"xyz")
+    patched.write_at(2, b"--")
+    trial.write_atomic(f"{root}/replaced", b"new")
+    trial.rename(f"{root}/moved", f"{root}/d/moved")
+    trial.rename(f"{root}/d", f"{root}/other")
+    trial.remove(f"{root}/other/e/f")
+    trial.make_dirs(f"{root}/g/h")
+    assert trial.read_file(f"{root}/cut") == b"012345ab" == cut.read_at(0, 99)
+    assert cut.read_at(4, 3) == b"45a" == trial.open(f"{root}/cut").read_at(4, 3)
+    assert trial.read_file(f"{root}/patched") == b"01--4567xyz"
+    assert trial.read_file(f"{root}/replaced") == b"new"
+    assert trial.read_file(f"{root}/other/moved") == b"0123456789"
+    assert trial.list_dir(root) == ["cut", "g", "other", "patched", "replaced"]
+    assert trial.list_dir(f"{root}/other") == ["e", "moved"]
+    assert trial.list_dir(f"{root}/other/e") == []
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert disk.list_dir(root) == ["cut", "d", "moved", "patched", "replaced"]

@@ -8,7 +8,7 @@ from barnabas.raft.batches import control_batch, data_batch
 from barnabas.raft.damage import DamagedLogError, marked_offset, sound_controls
 from barnabas.raft.election_state import FILE_NAME
 from barnabas.raft.opening import open_replica
-from barnabas.raft.recovery import assess, recover
+from barnabas.raft.recovery import RecoveryRefusedError, assess, recover
 from barnabas.raft.replica_log import DIRECTORY
 from barnabas.record.batch import HEADER, HEADER_SIZE, LENGTH_PREFIX
 from barnabas.record.builder import ControlType
@@ -59,17 +59,45 @@ def test_what_is_missing_can_be_given_up() -> None:
     node = lone_voter()
     node.machine.disk.rot(LOG, len(content(node)) // 2)
     disk = node.machine.disk.open_for_process()
-    with pytest.raises(DamagedLogError):
-        assess(disk, node.settings, "/data")
-    found = assess(disk, node.settings, "/data", cut_damage=True)
-    assert "is damaged, and lost" in " ".join(found.sentences())
-    recover(disk, node.settings, "/data", START_WALL_MS, "test")
+    found = assess(disk, node.settings, "/data")
+    assert found.is_damaged and "is damaged, and lost" in " ".join(found.sentences())
+    with pytest.raises(RecoveryRefusedError, match="give up what is missing with --cut"):
+        recover(disk, node.settings, "/data", START_WALL_MS, "test")
+    recover(disk, node.settings, "/data", START_WALL_MS, "test", cut_damage=True)
     node.start()
     node.quorum.commit(b"after")
     values = node.journal.values
     assert 0 < len(values) - 1 < 20
     assert values == [b"%d" % number for number in range(len(values) - 1)] + [b"after"]
     assert found.end.offset < 20
+
+
+@pytest.mark.parametrize("voters", [2, 3])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_what_is_damaged_is_said_before_anything_is_cut(voters: int, *, dynamic: bool) -> None:
+    """Others would give it back; who recovers has given them up. It was cut at the look, and with two static
+    voters nothing was said to be missing."""
+    quorum = Quorum(voters=voters, first_voters=voters if dynamic else None)
+    quorum.start()
+    for number in range(20):
+        quorum.commit(b"%d" % number)
+    quorum.settle()
+    node = next(n for n in quorum.nodes.values() if n is not quorum.elect())
+    for other in quorum.nodes.values():
+        other.kill()
+    node.machine.disk.rot(LOG, batches(node)[10] + HEADER_SIZE + 3)
+    below = sorted(node.machine.disk.below("/data"))
+    before = {path: content(node, path) for path in below}
+    disk = node.machine.disk.open_for_process()
+    found = assess(disk, node.settings, "/data")
+    assert found.end.offset == 10
+    said = " ".join(found.sentences())
+    assert "whatever was committed there is lost" in said
+    assert "nothing that was committed is missing" not in said
+    with pytest.raises(RecoveryRefusedError, match="--cut"):
+        recover(disk, node.settings, "/data", START_WALL_MS, "test")
+    assert sorted(node.machine.disk.below("/data")) == below
+    assert {path: content(node, path) for path in below} == before
 
 
 @pytest.mark.parametrize("size", [0, 200], ids=["empty", "shorter"])

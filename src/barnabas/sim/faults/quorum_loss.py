@@ -140,7 +140,13 @@ def _recover(s: Strike, node: SimNode) -> None:
     settings = settings_from_node(config, meta, listeners)
     wall_ms = START_WALL_MS + int(s.world.now_ms)
     found = recover(
-        disk, settings, config.metadata_log_dir, wall_ms, "the simulator", beyond_what_was_lost
+        disk,
+        settings,
+        config.metadata_log_dir,
+        wall_ms,
+        "the simulator",
+        beyond_what_was_lost,
+        cut_damage=True,  # a crash may have torn the last write, which nobody counted on
     )
     for sentence in found.sentences():
         s.note(sentence)
