@@ -2,12 +2,14 @@
 
 Where the batches of a log stop to be sound, recovery ends it: mostly that is what a crash tore, and was
 promised to nobody. A replica with others fetches again what it lost so. The only voter has nobody, and what
-was on its disk was committed: if that is gone, so is the cluster's metadata. So it remembers from time to
-time how far its log is synced (`SyncedMark`, Kafka's checkpoint format, in the log's directory), and where
-the log would end before that, it does not start but says so.
+was on its disk was committed: if that is gone, so is the cluster's metadata. And whoever was the only voter
+once is it again by a log that ends before others came: it would be elected by itself, beside the quorum.
+So every controller remembers from time to time how far its log is synced (`SyncedMark`, Kafka's checkpoint
+format, in the log's directory), and where the log would end before that and name nobody else who votes, it
+does not start but says so.
 
-The mark is a lower bound, at most `MARK_EVERY_MS` behind, and never waited for: a lost or torn one only
-lets an end pass that could be damage.
+The mark is a lower bound, at most `MARK_EVERY_MS` behind (but never behind a change of voters), and never
+waited for: a lost or torn one only lets an end pass that could be damage.
 """
 
 from __future__ import annotations
@@ -33,16 +35,17 @@ _PARTITION = TopicPartition(METADATA_TOPIC, 0)
 
 
 class DamagedLogError(CorruptLogError):
-    """The only voter's log would end before what is known to have been on disk."""
+    """A log that names nobody else as a voter would end before what is known to have been on disk."""
 
     def __init__(self, path: str, position: int, end: int, synced: int) -> None:
         super().__init__(
             path,
             position,
-            f"the metadata log ends at offset {end}, though it was on disk up to offset {synced}; this"
-            " node is the only voter, and to start would lose what was decided since: put a whole copy of"
-            " the directory in its place (brokers have one of the log), or give up what is missing with"
-            " barnabas quorum recover --cut",
+            f"the metadata log ends at offset {end}, though it was on disk up to offset {synced}; by what is"
+            " left of it this node is the only voter, and to start would lose what was decided since: where"
+            " others vote, format the directory anew (--no-initial-controllers) and add it as a voter;"
+            " else put a whole copy of it in its place (brokers have one of the log), or give up what is"
+            " missing with barnabas quorum recover --cut",
         )
 
 
@@ -68,10 +71,11 @@ class SyncedMark:
         self._written = marked_offset(ports.disk, directory)
         self._next_ms = 0.0
 
-    def note(self, synced: int) -> None:
-        """The log is on disk up to `synced`."""
+    def note(self, synced: int, voters_offset: int) -> None:
+        """The log is on disk up to `synced`; its present voters stand at `voters_offset`."""
         now_ms = self._ports.clock.now_ms()
-        if synced != self._written and now_ms >= self._next_ms:
+        is_due = now_ms >= self._next_ms or self._written <= voters_offset < synced
+        if synced != self._written and is_due:
             self._next_ms = now_ms + MARK_EVERY_MS
             self._write_later(synced)
 

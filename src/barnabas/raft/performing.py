@@ -101,7 +101,7 @@ class Performer:
 
     def finish(self) -> None:
         """Behind the last sync of a clean shutdown: say how far the log is on disk. Raises ``OSError``."""
-        if self._machine.votes_alone:
+        if self._settings.can_vote:
             self._mark.finish(self._machine.log.synced_offset)
 
     def perform(self, effects: Iterable[do.Effect]) -> bool:
@@ -225,8 +225,9 @@ class Performer:
             if self._closed or self._failed(result):
                 return
             on_synced()
-            if generation == self._log_generation and self._machine.votes_alone:
-                self._mark.note(end)
+            if generation == self._log_generation and self._settings.can_vote:
+                voters_offset = self._machine.history.voters_offset
+                self._mark.note(end, -1 if voters_offset is None else voters_offset)
             if self._sync_again:
                 self._sync_again = False
                 self._sync_now()

@@ -40,6 +40,7 @@ OPERATIONS_MIN = 200
 MESSAGES_MAX = 40_000
 DENSE_MS_MAX = 120_000.0
 """A seed that is not dense by then, or by so many messages, waits for a fault that cannot strike."""
+THIN = "seeds that stayed thin"
 HEAL_MS = 90_000.0
 LATE_EVERY = 25
 """After so many events the run looks again whether somebody is late: that is dear."""
@@ -139,7 +140,8 @@ class Run:
         if self.plan.faults_ms is not None:
             world.run(world.now_ms + self.plan.faults_ms)
         else:
-            world.run(world.now_ms + DENSE_MS_MAX, self._is_dense)
+            world.run(world.now_ms + DENSE_MS_MAX, self._has_enough)
+            world.totals[THIN] += not self._is_dense()
         self.faults.heal_everything()
         self.workload.stop_producing()
         self._until(lambda: self.workload.unsettled == 0, "every send to be answered")
@@ -192,11 +194,13 @@ class Run:
         for machine in self.cluster.machines.values():
             machine.disk.names = Names()
 
+    def _has_enough(self) -> bool:
+        return self.cluster.network.delivered >= MESSAGES_MAX or self._is_dense()
+
     def _is_dense(self) -> bool:
-        """Whether enough happened for the seed to count, or more than it needs without."""
-        delivered = self.cluster.network.delivered
-        return delivered >= MESSAGES_MAX or (
-            delivered >= MESSAGES_MIN
+        """Whether enough happened for the seed to count."""
+        return (
+            self.cluster.network.delivered >= MESSAGES_MIN
             and self.history.operations >= OPERATIONS_MIN
             and (self.faults.count >= FAULTS_MIN or not self.faults.weights)
         )

@@ -322,3 +322,32 @@ def test_voters_behind_a_large_batch_are_seen() -> None:
     large = data_batch([bytes(5 << 20)] * 2, 0, 1, 0)
     file.append([large, control_batch([(ControlType.KRAFT_VOTERS, voters)], 2, 1, 0)])
     assert [base for base, _ in sound_controls(disk, "/d")] == [2]
+
+
+@pytest.mark.parametrize("harm", ["flipped", "shorter"])
+def test_a_founder_whose_log_ends_before_others_came_does_not_lead_alone(harm: str) -> None:
+    """It was elected by itself, beside the quorum, and observers and at last the other voters followed it."""
+    quorum = Quorum(voters=3, first_voters=1)
+    quorum.start()
+    quorum.commit(b"alone")
+    assert quorum.add_voter(2).error == 0
+    assert quorum.add_voter(3).error == 0
+    for number in range(5):
+        quorum.commit(b"%d" % number)
+    quorum.world.run(quorum.world.now_ms + 100)
+    founder = quorum.nodes[1]
+    founder.kill()
+    synced = marked_offset(founder.machine.disk.open_for_process(), "/data/__cluster_metadata-0")
+    at = batches(founder)
+    second = next(offset for offset in at if offset > 0)
+    if harm == "flipped":
+        founder.machine.disk.rot(LOG, at[second] + HEADER_SIZE + 3)
+    else:
+        file = founder.machine.disk.open_for_process().open(LOG)
+        file.truncate(at[second])
+        file.close()
+    assert synced > second
+    with pytest.raises(DamagedLogError, match=r"by what is left.*only voter.*where others vote"):
+        founder.start()
+    quorum.commit(b"goes on")
+    assert not quorum.halts
