@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from barnabas.ports import Ports, Wakeup
+from barnabas.ports import Connection, Ports, Wakeup
 from barnabas.raft.messages import BeginEpochRequest
 from barnabas.raft.recipes import (
     Change,
@@ -19,8 +20,9 @@ from barnabas.raft.recipes import (
     SessionOverError,
 )
 from barnabas.raft.recipes.store import COMMAND_BYTES_MAX
+from barnabas.types import Endpoint
 from barnabas.wire.messages.vote_response import VoteResponse
-from tests.unit.raft.store_quorum import StoreQuorum
+from tests.unit.raft.store_quorum import STORE_PORT, StoreQuorum
 
 
 def test_what_is_written_on_one_replica_is_read_on_all() -> None:
@@ -468,8 +470,14 @@ def test_a_snapshot_carries_keys_and_sessions() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [{"do": "put", "key": "/k", "value": "abc"}, {"do": "open", "timeout_ms": float("inf")}],
-    ids=["no bytes", "no end"],
+    [
+        {"do": "put", "key": "/k", "value": "abc"},
+        {"do": "put", "key": "/k", "value": 5},
+        {"do": "open", "timeout_ms": float("inf")},
+        {"do": "open", "timeout_ms": 10**400},
+        {"do": "open", "timeout_ms": -5},
+    ],
+    ids=["no bytes", "a number", "no end", "too long", "over before"],
 )
 def test_no_command_stops_the_replicas(command: dict[str, Any]) -> None:
     """Once it is committed it comes to all of them, after every start."""
@@ -479,6 +487,56 @@ def test_no_command_stops_the_replicas(command: dict[str, Any]) -> None:
     quorum.result(lambda done: store.put("/after", b"1", done))
     quorum.settle()
     assert all("/after" in other.tree.entries for other in quorum.stores.values())
+
+
+@pytest.mark.parametrize(
+    "frame, ends",
+    [
+        (b"[" * 100_000, True),
+        (b"\xff", True),
+        (b'{"number":1,"touch":"abc"}', True),
+        (b'{"touch":null}', True),
+        (b'{"touch":1e400}', True),
+        (json.dumps({"propose": '{"do":"put","key":"k","value":5}'}).encode(), False),
+        (json.dumps({"propose": "[" * 200_000}).encode(), False),
+        (json.dumps({"propose": None, "number": []}).encode(), False),
+    ],
+)
+def test_no_frame_ends_more_than_its_connection(frame: bytes, *, ends: bool) -> None:
+    quorum = StoreQuorum()
+    leader = quorum.nodes[quorum.leader()]
+    stranger = Stranger(len(frame).to_bytes(4, "big") + frame)
+    at = Endpoint(f"n{leader.id}", STORE_PORT)
+    process = quorum.nodes[quorum.follower()].process
+    assert process is not None
+    process.network.connect(at, stranger)
+    quorum.run_until(lambda: stranger.ended or bool(stranger.heard))
+    assert stranger.ended == ends
+    assert not quorum.halts
+    store = quorum.stores[leader.id]
+    quorum.result(lambda done: store.put("/after", b"1", done))
+
+
+class Stranger:
+    """Sends bytes and listens."""
+
+    def __init__(self, data: bytes) -> None:
+        self.ended = False
+        self.heard = 0
+        self._data = data
+        self._space = memoryview(bytearray(4096))
+
+    def on_connected(self, connection: Connection) -> None:
+        connection.send([self._data])
+
+    def get_buffer(self) -> memoryview:
+        return self._space
+
+    def buffer_updated(self, size: int) -> None:
+        self.heard += size
+
+    def on_closed(self, error: OSError | None) -> None:
+        self.ended = True
 
 
 def test_whose_callback_raises_costs_nobody_else_the_news_of_a_sessions_end() -> None:

@@ -31,6 +31,10 @@ class ProposalError(Exception):
         self.definite = definite
 
 
+class MalformedFrameError(ValueError):
+    """Nobody of ours sends that: its connection ends."""
+
+
 class _Frames:
     """One end of a connection: bytes to objects and back."""
 
@@ -61,12 +65,15 @@ class _Frames:
     def _take(self, frame: bytes) -> None:
         try:
             message = json.loads(frame)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             self.abort()
-        else:
+            return
+        try:
             self.on_message(message)
+        except MalformedFrameError:
+            self.abort()
 
     def on_message(self, message: dict[str, Any]) -> None:
         raise NotImplementedError

@@ -19,6 +19,7 @@ from barnabas.raft.recipes.calling import (
     RETRY_MS,
     Answer,
     Caller,
+    MalformedFrameError,
     ProposalError,
     Reply,
     serve,
@@ -220,7 +221,10 @@ class Store:
         elif not self.leads:
             done(ProposalError(f"node {self.replica.node_id} does not lead", definite=True))
         elif "touch" in message:
-            self.clock.touch(int(message["touch"]), done)
+            session = message["touch"]
+            if type(session) is not int:
+                raise MalformedFrameError(f"no session: {session!r}")
+            self.clock.touch(session, done)
         else:
             try:
                 command = decode(str(message.get("propose", "")).encode())

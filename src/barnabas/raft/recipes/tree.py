@@ -18,6 +18,8 @@ ANY_VERSION = -1
 NOBODY = 0
 CHUNK = 500
 """Entries per chunk of a snapshot."""
+TIMEOUT_MS_MAX = (1 << 31) - 1
+"""Of a session."""
 
 
 class RefusedError(Exception):
@@ -71,11 +73,14 @@ def encode(command: Mapping[str, Any]) -> bytes:
 
 def decode(value: Buffer) -> dict[str, Any]:
     """Raises ``ValueError`` for what is no command."""
-    command = json.loads(bytes(value))
-    if not isinstance(command, dict) or "do" not in command:
-        raise ValueError(f"no command: {bytes(value)[:80]!r}")
-    if "value" in command:
-        command["value"] = b64decode(command["value"])
+    try:
+        command = json.loads(bytes(value))
+        if not isinstance(command, dict) or "do" not in command:
+            raise ValueError(f"no command: {bytes(value)[:80]!r}")
+        if "value" in command:
+            command["value"] = b64decode(command["value"])
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"no command: {error}") from error
     return command
 
 
@@ -135,7 +140,10 @@ class Tree:
         return Applied(before.version, (self._remove(key),))
 
     def _open(self, command: Mapping[str, Any], offset: int) -> Applied:
-        self.sessions[offset] = int(command["timeout_ms"])
+        timeout_ms = int(command["timeout_ms"])
+        if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
+            raise ValueError(f"a session's time-out is 1 to {TIMEOUT_MS_MAX} ms, not {timeout_ms}")
+        self.sessions[offset] = timeout_ms
         return Applied(offset)
 
     def _end(self, command: Mapping[str, Any], offset: int) -> Applied:
