@@ -110,8 +110,10 @@ def recover_quorum(
     if not disk.try_lock(f"{config.metadata_log_dir}/{LOCK_FILE}"):
         raise Failure(f"node {meta.node_id} is running; stop it first")
     settings = _settings(config, meta)
+    from barnabas.node.recovered import beyond_what_was_lost
+
     try:
-        found = assess(disk, settings, config.metadata_log_dir)
+        found = assess(disk, settings, config.metadata_log_dir, beyond_what_was_lost)
         for sentence in found.sentences():
             print(sentence)
         if found.last_timestamp_ms >= 0:
@@ -129,8 +131,6 @@ def recover_quorum(
             return
         if not yes and not typer.confirm("Make this node the whole quorum?"):
             raise Failure("nothing was changed")
-        from barnabas.node.recovered import beyond_what_was_lost
-
         recover(
             disk,
             settings,
@@ -140,7 +140,11 @@ def recover_quorum(
             beyond_what_was_lost,
             cut_damage=cut,
         )
-    except (RecoveryRefusedError, QuorumStateError, CorruptSnapshotError, CorruptLogError) as error:
+    except QuorumStateError as error:
+        raise Failure(f"{error}; to recover without it, which loses nothing, remove it") from error
+    except CorruptSnapshotError as error:
+        raise Failure(f"{error}; to recover from an older one and the log, remove it") from error
+    except (RecoveryRefusedError, CorruptLogError) as error:
         raise Failure(str(error)) from error
     except OSError as error:
         raise Failure(sentence_of(error)) from error

@@ -21,7 +21,7 @@ from barnabas.raft.damage import mark, marked_offset
 from barnabas.raft.election_state import FILE_NAME, ElectionState
 from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.quorum_math import majority
-from barnabas.raft.replica_log import DIRECTORY, SCAN_BYTES
+from barnabas.raft.replica_log import DIRECTORY, EPOCH_MAX, SCAN_BYTES
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.trial_disk import TrialDisk
@@ -124,12 +124,17 @@ class Assessment:
         return said
 
 
-def assess(disk: Disk, settings: ReplicaSettings, directory: str) -> Assessment:
-    """Read what is there; nothing is changed. Blocks. Raises ``OSError``, :class:`RecoveryRefusedError`,
-    ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
+def assess(
+    disk: Disk, settings: ReplicaSettings, directory: str, amend: Amend | None = None
+) -> Assessment:
+    """Read what is there, all that `amend` looks at, too; nothing is changed. Blocks. Raises ``OSError``,
+    :class:`RecoveryRefusedError`, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
     opened = open_replica(TrialDisk(disk), settings, directory, cut_damage=True)
     try:
-        return _assess(disk, opened, settings)
+        assessment = _assess(disk, opened, settings)
+        for _ in () if amend is None else amend(opened):
+            pass
+        return assessment
     finally:
         opened.log.close(clean=True)
 
@@ -145,6 +150,11 @@ def _assess(disk: Disk, opened: Opened, settings: ReplicaSettings) -> Assessment
         )
     if shape.end_offset == 0:
         raise RecoveryRefusedError(f"{opened.directory} has no log: there is nothing to recover")
+    if max(opened.election.epoch, shape.last_epoch) > EPOCH_MAX - EPOCHS_SKIPPED:
+        raise RecoveryRefusedError(
+            f"epoch {opened.election.epoch} of {FILE_NAME} leaves no room for more: no quorum was ever there;"
+            " remove that file, and the epoch is the log's"
+        )
     timestamp = opened.snapshot.last_contained_timestamp if opened.snapshot else -1
     if shape.end_offset > shape.start_offset:
         timestamp = _last_timestamp(opened)

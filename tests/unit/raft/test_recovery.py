@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from barnabas.raft.batches import control_batch, control_records
+from barnabas.raft.election_state import FILE_NAME, ElectionState
 from barnabas.raft.opening import Opened, open_replica
 from barnabas.raft.recovery import RecoveryRefusedError, assess, recover, recoveries
 from barnabas.raft.replica_log import DIRECTORY
@@ -210,3 +211,29 @@ def test_a_survivor_that_nobody_names_as_a_voter_is_refused() -> None:
     settings = replace(survivor.settings, static_voters={})
     with pytest.raises(RecoveryRefusedError, match="does not name node"):
         assess(disk, settings, "/data")
+
+
+def test_an_epoch_that_leaves_no_room_is_refused_before_anything_is_written() -> None:
+    """Somebody wrote it who is no quorum: recovering ended in the middle."""
+    quorum = Quorum()
+    survivor = _lose_majority(quorum)
+    disk = survivor.machine.disk.open_for_process()
+    state = f"/data/{DIRECTORY}/{FILE_NAME}"
+    content = ElectionState(2**31 - 5).to_json(0, [1, 2, 3])
+    disk.write_atomic(state, content)
+    with pytest.raises(RecoveryRefusedError, match="leaves no room"):
+        recover(disk, survivor.settings, "/data", START_WALL_MS, "test")
+    assert disk.read_file(state) == content
+    disk.remove(state)
+    recover(disk, survivor.settings, "/data", START_WALL_MS, "test")
+
+
+def test_what_the_state_machine_refuses_is_said_at_the_look() -> None:
+    survivor = _lose_majority(Quorum())
+    disk = survivor.machine.disk.open_for_process()
+
+    def refuses(opened: Opened) -> list[list[bytes]]:
+        raise RecoveryRefusedError(f"nobody reads {opened.directory}")
+
+    with pytest.raises(RecoveryRefusedError, match="nobody reads"):
+        assess(disk, survivor.settings, "/data", refuses)
