@@ -57,7 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
         options.skip_faults,
         frozenset(filter(None, options.skip_clients.split(","))),
     )
-    if options.seed is not None and options.shrink:
+    if options.shrink and options.seed is None:
+        parser.error("--shrink reduces one seed: name it with --seed")
+    if options.shrink:
         return show_shrunk(options.seed, plan, options.trace)
     if options.seed is not None:
         result = play_seed(options.seed, plan)

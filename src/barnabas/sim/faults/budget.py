@@ -14,7 +14,7 @@
   all: then nothing that was committed is missing. Only of controllers that are no brokers. Where it was cut
   off before, nothing is promised any more.
 * Else the quorum's log is synced before it counts, so power loss takes nothing of it; its directory is never
-  replaced or misdirected into, and rots only where every other voter has what it has.
+  replaced, and rots only where every other voter has what it has.
 """
 
 from __future__ import annotations
