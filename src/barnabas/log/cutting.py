@@ -153,8 +153,13 @@ def _note_producers(
     none_from: int | None,
     on_aborted: OnAborted | None,
 ) -> None:
+    at = log.segment_index(segment.base_offset) + 1
+    end = log.segments[at].base_offset if at < len(log.segments) else log.log_end_offset
     for batch in _sound_batches(log, segment, max(from_offset, segment.base_offset)):
         header = batch.header
+        if header.next_offset > end:  # its offset rotted, which no CRC covers
+            log.doubted.add(segment.base_offset)
+            continue
         if none_from is not None and header.next_offset > none_from:
             break
         if header.producer_id < 0 or header.next_offset <= from_offset:

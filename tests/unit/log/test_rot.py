@@ -206,6 +206,27 @@ def test_producers_are_known_behind_a_batch_that_rotted_before_the_recovery_poin
     assert log.append_as_leader(batch, leader_epoch=1, wall_ms=1).duplicate
 
 
+def test_a_producer_is_not_known_by_an_offset_that_rotted() -> None:
+    """A duplicate was answered with an offset behind the log's end (seed 25137)."""
+    disk = SimDisk(random.Random(1))
+    log = opened(disk)
+    for at in range(6):
+        batch = build_batch(
+            [(b"k", b"v")], timestamp_ms=at, producer_id=7, producer_epoch=0, base_sequence=at
+        )
+        log.append_as_leader(batch, leader_epoch=1, wall_ms=at)
+    segment = log.active
+    position = segment.position_of_batch_with(4)
+    assert position is not None
+    log.close()
+    disk.process_died()
+    disk.rot(segment.path, position + 3, 2)
+    log = opened(disk)
+    assert log.log_end_offset == 6
+    assert all(batch.last_offset < 6 for batch in log.producers.entries[7].batches)
+    assert segment.base_offset in log.doubted
+
+
 # -- a cut that meets rot ----------------------------------------------------------------------------
 
 
