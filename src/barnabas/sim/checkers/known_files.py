@@ -33,7 +33,7 @@ def _check(node: SimNode, broker: Broker) -> None:
             if log is None:
                 raise Violation(f"node {node.id}: nobody knows the log in {path}")
             if log.partition not in busy:
-                _check_leftovers(node, directory.path, names.below(path))
+                _check_leftovers(node, directory.path, path, names.below(path))
             segments = {segment.path for segment in log.segments}
             strange = [n for n in names.below(path) if n.endswith(LOG) and n not in segments]
             if strange or log.directory != path:
@@ -42,10 +42,12 @@ def _check(node: SimNode, broker: Broker) -> None:
                 )
 
 
-def _check_leftovers(node: SimNode, directory: str, paths: Iterable[str]) -> None:
-    process = node.process
-    removes = process is not None and process.background.is_busy(f"clean {directory}")
-    kinds = (REPAIRED, SWAP) if removes else (CLEANED, REPAIRED, SWAP)
-    left = [path for path in paths if path.endswith(kinds)]
+def _check_leftovers(node: SimNode, directory: str, home: str, paths: Iterable[str]) -> None:
+    process, kinds = node.process, [SWAP]
+    if process is None or not process.background.is_busy(f"clean {directory}"):
+        kinds.append(CLEANED)
+    if process is None or not process.background.is_busy(f"repair {home}"):
+        kinds.append(REPAIRED)
+    left = [path for path in paths if path.endswith(tuple(kinds))]
     if left:
         raise Violation(f"node {node.id}: {left} was written for a place that it does not get")
