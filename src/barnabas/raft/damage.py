@@ -8,8 +8,9 @@ So every controller remembers from time to time how far its log is synced (`Sync
 format, in the log's directory), and where the log would end before that and name nobody else who votes, it
 does not start but says so.
 
-The mark is a lower bound, at most `MARK_EVERY_MS` behind (but never behind a change of voters), and never
-waited for: a lost or torn one only lets an end pass that could be damage.
+The mark is a lower bound, and never waited for: it is written after a sync, every `MARK_EVERY_MS` at most and
+with every change of voters, so it may lack what was written just before a long silence. A lost or torn one
+only lets an end pass that could be damage.
 """
 
 from __future__ import annotations

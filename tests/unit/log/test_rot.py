@@ -189,13 +189,7 @@ def test_a_log_with_two_damages_before_the_recovery_point_opens(first: int) -> N
 
 def test_producers_are_known_behind_a_batch_that_rotted_before_the_recovery_point() -> None:
     """What came behind it was not looked at: their next batches were out of order, or taken twice."""
-    disk = SimDisk(random.Random(1))
-    log = opened(disk)
-    for at in range(100):
-        batch = build_batch(
-            [(b"k", b"v")], timestamp_ms=at, producer_id=7, producer_epoch=0, base_sequence=at
-        )
-        log.append_as_leader(batch, leader_epoch=1, wall_ms=at)
+    disk, log = of_a_producer(100)
     for offset in (20, 21, 50):
         rot_at(disk, log, offset)
     log.close()
@@ -203,18 +197,12 @@ def test_producers_are_known_behind_a_batch_that_rotted_before_the_recovery_poin
     log = opened(disk, recovery_point=90)
     assert log.log_end_offset == 100
     assert log.producers.entries[7].last_sequence == 99
-    assert log.append_as_leader(batch, leader_epoch=1, wall_ms=1).duplicate
+    assert log.append_as_leader(sent_by_a_producer(99), leader_epoch=1, wall_ms=1).duplicate
 
 
 def test_a_producer_is_not_known_by_an_offset_that_rotted() -> None:
     """A duplicate was answered with an offset behind the log's end (seed 25137)."""
-    disk = SimDisk(random.Random(1))
-    log = opened(disk)
-    for at in range(6):
-        batch = build_batch(
-            [(b"k", b"v")], timestamp_ms=at, producer_id=7, producer_epoch=0, base_sequence=at
-        )
-        log.append_as_leader(batch, leader_epoch=1, wall_ms=at)
+    disk, log = of_a_producer(6)
     segment = log.active
     position = segment.position_of_batch_with(4)
     assert position is not None
@@ -238,6 +226,21 @@ def hundred(segment_bytes: int = 1 << 20) -> tuple[SimDisk, PartitionLog]:
         batch = build_batch([(b"k", b"%3d" % at)], timestamp_ms=at)
         log.append_as_leader(batch, leader_epoch=at // 95, wall_ms=at)
     return disk, log
+
+
+def of_a_producer(batches: int) -> tuple[SimDisk, PartitionLog]:
+    """Batches of one record, all of an idempotent producer."""
+    disk = SimDisk(random.Random(1))
+    log = opened(disk)
+    for at in range(batches):
+        log.append_as_leader(sent_by_a_producer(at), leader_epoch=1, wall_ms=at)
+    return disk, log
+
+
+def sent_by_a_producer(at: int) -> bytes:
+    return build_batch(
+        [(b"k", b"v")], timestamp_ms=at, producer_id=7, producer_epoch=0, base_sequence=at
+    )
 
 
 def opened(
