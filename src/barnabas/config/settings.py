@@ -213,3 +213,5 @@ class TransactionSettings(Settings):
     )
     partition_verification: bool = _key("transaction.partition.verification.enable")
     two_phase_commit: bool = _key("transaction.two.phase.commit.enable")
+    retry_pause_ms: int = _key("add.partitions.to.txn.retry.backoff.ms")
+    retry_total_ms: int = _key("add.partitions.to.txn.retry.backoff.max.ms")
