@@ -37,6 +37,7 @@ from barnabas.broker.repairs import Repairs
 from barnabas.broker.replicas import ReplicaTable, tell_directories, tell_lost_directories
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.broker.slices import Slices
+from barnabas.broker.transaction.transactions import Transactions
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
@@ -121,6 +122,7 @@ class Broker:
         )
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
+        self.transactions = Transactions(self, channels)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
         self.lifecycle: Lifecycle

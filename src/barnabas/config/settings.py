@@ -212,6 +212,6 @@ class TransactionSettings(Settings):
         "transaction.remove.expired.transaction.cleanup.interval.ms"
     )
     partition_verification: bool = _key("transaction.partition.verification.enable")
-    add_retry_backoff_ms: int = _key("add.partitions.to.txn.retry.backoff.ms")
-    add_retry_backoff_ms_max: int = _key("add.partitions.to.txn.retry.backoff.max.ms")
     two_phase_commit: bool = _key("transaction.two.phase.commit.enable")
+    retry_pause_ms: int = _key("add.partitions.to.txn.retry.backoff.ms")
+    retry_total_ms: int = _key("add.partitions.to.txn.retry.backoff.max.ms")

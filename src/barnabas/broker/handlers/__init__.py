@@ -38,8 +38,11 @@ from barnabas.broker.handlers import (
 )
 from barnabas.controller.handlers import FORWARDED
 from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.dispatch import ApiTable
-from barnabas.wire.request import HandlerModule
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.request import HandlerModule, Parked, RequestContext
+from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -83,3 +86,24 @@ def add_to(table: ApiTable, broker: Broker) -> ApiTable:
     for module in FORWARDED + FORWARDED_TO_QUORUM:
         table.add(forwarded(module.API), broker)
     return table
+
+
+_BY_KEY = {module.API.key: module for module in MODULES}
+
+
+def serve_own(request: Message, broker: Broker) -> Message | Parked | None:
+    """Answer a request that this broker asks of itself, in the newest version, as on the listener of
+    brokers."""
+    key = ApiKey(type(request).API_KEY)
+    module = _BY_KEY.get(key)
+    if module is None:
+        raise KeyError(f"this broker does not serve {key.name}")
+    ctx = RequestContext(
+        api_key=key,
+        api_version=API_SCHEMAS[key].max_stable_version,
+        listener=broker.config.inter_broker_listener_name,
+    )
+    try:
+        return module.handle(request, ctx, broker)
+    except KafkaError as error:
+        return module.API.error_response(request, error.code, error.message)

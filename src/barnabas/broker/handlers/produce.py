@@ -4,7 +4,7 @@ Behaviour: one batch per partition is appended by its leader; acks=1 answers at 
 ``flush.messages`` asks for a sync, behind that), acks=-1 when the high watermark has passed it, acks=0
 never. Errors are per partition; the others go through. Internal topics are closed to clients.
 Before the first batch of a transaction in a partition its coordinator is asked whether the partition belongs
-to it; the requests behind this one on its connection wait for that (:mod:`barnabas.broker.transaction_verification`).
+to it; the requests behind this one on its connection wait for that (:mod:`barnabas.broker.transaction.first_writes`).
 NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the append,
 NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards. A request for more than a hundred
 partitions is followed a part per turn of the loop, and the requests behind it on its connection wait.
@@ -24,7 +24,7 @@ from barnabas.broker.auto_topics import INTERNAL_TOPICS
 from barnabas.broker.leaders import LEADERSHIP, add_produce_leaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.produce import NO_LEADER, ProduceWait
-from barnabas.broker.transaction_verification import Proof, Proofs, verify_produce
+from barnabas.broker.transaction.first_writes import Proof, Proofs, verify_produce
 from barnabas.record.batch import TRANSACTIONAL
 from barnabas.record.compression import Codec
 from barnabas.record.validate import InvalidRecordsError

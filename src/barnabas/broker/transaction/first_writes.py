@@ -2,11 +2,10 @@
 
 A :class:`~barnabas.log.producer_state.Verification` is made in the partition's log, then the coordinator is
 asked whether the partition belongs to the transaction (or, for newer clients, to add it), and the log takes
-the batch only where nothing of that producer was written in between. What the coordinator answers becomes
-the error of the client's request in the words of its version.
+the batch only where nothing of that producer was written in between. Who asks, and how often:
+:mod:`barnabas.broker.transaction.partition_verifier`.
 
-Source: ``ReplicaManager.maybeSendPartitionsToTransactionCoordinator`` and ``AddPartitionsToTxnManager`` of
-Apache Kafka 4.3.
+Source: ``ReplicaManager.maybeSendPartitionsToTransactionCoordinator`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -74,40 +73,25 @@ def ask_coordinator(
     places: Sequence[Place],
     on_done: Callable[[Answers], None],
 ) -> None:
-    """`on_done` gets the coordinator's answer for each of `places`: None, or its error. While the
-    transaction before this one is still being completed, partitions cannot be added yet: the coordinator is
-    asked again for ``add.partitions.to.txn.retry.backoff.max.ms``."""
-    clock, settings = broker.ports.clock, broker.config.transactions
-    until_ms = clock.now_ms() + settings.add_retry_backoff_ms_max
-
-    def ask() -> None:
-        broker.verifier.verify(
-            question.transactional_id,
-            question.producer_id,
-            question.producer_epoch,
-            places,
-            add=question.adds,
-            on_done=answered,
-        )
+    """`on_done` gets the coordinator's answer for each of `places`: None, or its error."""
 
     def answered(codes: Mapping[Place, ErrorCode]) -> None:
-        busy = question.adds and ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
-        if busy and clock.now_ms() < until_ms:
-            again_ms = clock.now_ms() + settings.add_retry_backoff_ms
-            broker.ports.wakeups.call_at(again_ms, ask)
-            return
-        on_done({place: _in_words_of(question, codes[place]) for place in places})
+        on_done({place: _error_of(codes[place]) for place in places})
 
-    ask()
+    broker.transactions.verifier.verify(
+        question.transactional_id,
+        question.producer_id,
+        question.producer_epoch,
+        places,
+        add=question.adds,
+        abortable=question.knows_abortable,
+        on_done=answered,
+    )
 
 
-def _in_words_of(question: Question, code: ErrorCode) -> KafkaError | None:
+def _error_of(code: ErrorCode) -> KafkaError | None:
     if code is ErrorCode.NONE:
         return None
-    if code is ErrorCode.PRODUCER_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
-    elif code is ErrorCode.TRANSACTION_ABORTABLE and not question.knows_abortable:
-        code = ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.INVALID_TXN_STATE:
         return KafkaError(code, "Partition was not added to the transaction")
     return KafkaError(code, f"the coordinator of transactions answers {code.name}")
