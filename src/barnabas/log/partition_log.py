@@ -191,8 +191,9 @@ class PartitionLog(SegmentedLog):
     ) -> AppendInfo:
         """Append a batch; it gets the next offsets. A client's is one batch and validated in full;
         coordinators and the quorum may append several. `verification` is of the first batch of a
-        transaction, `transaction_version` of a marker (see :class:`ProducerStates`). Raises :class:`KafkaError` where it is refused,
-        ``OSError`` where the disk fails (the log must not be used any more)."""
+        transaction, `transaction_version` of a marker (see :class:`ProducerStates`). Raises
+        :class:`KafkaError` where it is refused, ``OSError`` where the disk fails (the log must not be used
+        any more)."""
         view = records if isinstance(records, memoryview) else memoryview(records)
         if origin is Origin.CLIENT:
             header, view = validate(view, self.rules, wall_ms)

@@ -4,7 +4,7 @@ Behaviour: one batch per partition is appended by its leader; acks=1 answers at 
 ``flush.messages`` asks for a sync, behind that), acks=-1 when the high watermark has passed it, acks=0
 never. Errors are per partition; the others go through. Internal topics are closed to clients.
 Before the first batch of a transaction in a partition its coordinator is asked whether the partition belongs
-to it; the requests behind this one on its connection wait for that (:mod:`barnabas.broker.transaction.first_writes`).
+to it, and the requests behind this one on its connection wait (`barnabas.broker.transaction.first_writes`).
 NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the append,
 NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards. A request for more than a hundred
 partitions is followed a part per turn of the loop, and the requests behind it on its connection wait.

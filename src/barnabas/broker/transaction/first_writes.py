@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
 
 from barnabas.broker.partition import Partition
 from barnabas.log.producer_state import TRUSTED, Verification
 from barnabas.record.batch import HEADER_SIZE, TRANSACTIONAL
-from barnabas.types import Uuid
+from barnabas.types import Buffer, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.produce_request import ProduceRequest
 
@@ -40,6 +40,7 @@ Place: TypeAlias = tuple[str, int]
 Proof: TypeAlias = Verification | KafkaError | None
 """What an append rests on; the error where it must not happen, None where its transaction has to be open."""
 Proofs: TypeAlias = Mapping[Key, Proof]
+Proceed: TypeAlias = Callable[[Proof], None]
 Answers: TypeAlias = Mapping[Place, KafkaError | None]
 
 _RETRIABLE = (
@@ -177,7 +178,7 @@ def _transactional_batches(
     return found
 
 
-def _is_transactional(records: object) -> bool:
+def _is_transactional(records: object) -> TypeGuard[Buffer]:
     return (
         isinstance(records, (bytes, bytearray, memoryview))
         and len(records) >= HEADER_SIZE
@@ -189,7 +190,7 @@ def begin_group_verification(
     broker: Broker,
     question: Question,
     partition: Partition,
-    on_done: Callable[[Proof], None],
+    on_done: Proceed,
 ) -> None:
     """As `verify_produce`, for offsets that a transaction commits in `partition` of the offsets topic.
     Raises ``KafkaError`` where this broker does not lead it."""
@@ -208,8 +209,6 @@ def begin_group_verification(
 
 
 def _after_one(
-    place: Place, verification: Verification, on_done: Callable[[Proof], None], answers: Answers
+    place: Place, verification: Verification, on_done: Proceed, answers: Answers
 ) -> None:
     on_done(answers[place] or verification)
-
-
