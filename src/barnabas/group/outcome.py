@@ -51,6 +51,8 @@ class Outcome:
     """False where the group holds the records' content already."""
     atomic: bool = True
     """False where the records may be written in parts."""
+    effects: tuple[()] = ()
+    """None: groups have everything done by replies and records."""
 
     @property
     def decides(self) -> bool:
