@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_channel import ControllerChannel, Sender
 from barnabas.broker.coordinator_log import begin_leading, end_leading
+from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.directory_assignments import DirectoryAssignments
 from barnabas.broker.dynamic import apply_dynamic, sound
@@ -174,6 +175,7 @@ class Broker:
         where no log directory is usable."""
         self.logs.open()
         self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
+        self.transactions.start()
         self.lifecycle = Lifecycle(
             self.ports,
             self.controller,
@@ -239,6 +241,7 @@ class Broker:
             self.moves.ask_again()
             self.replicas.waiting.when_done(self.moves.resume)
         self.lost_leaders.on_metadata(changes)
+        self.transactions.on_metadata(changes)
         if changes.topics_deleted:
             self.groups.on_topics_deleted(changes.topics_deleted)
         self.auto_topics.on_metadata(changes)
@@ -367,6 +370,7 @@ class Broker:
         self.replicas.fetchers.close()
         self.replicas.repairs.close()
         self.groups.close()
+        self.transactions.close()
         self.moves.close()
         self.deadlines.close()
         self.slices.close()
@@ -396,6 +400,7 @@ class Broker:
             "lost_leaders": self.lost_leaders.describe(),
             "throttle": self.throttle.describe(),
             "moves": self.moves.describe(),
+            "transactions": self.transactions.describe(),
             "damaged": cast("object", self.replicas.repairs.describe()),
             "logs": cast("object", self.logs.describe()),
         }
@@ -426,10 +431,12 @@ def _name_directories(broker: Broker) -> None:
 
 
 def _end_former_coordinators(broker: Broker) -> None:
-    """What groups write by a topic that is gone goes with it, also while the end of its replicas here waits
-    for its turn."""
-    topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
-    for index in sorted(broker.groups.shards):
-        led = broker.replicas.by_name.get((OFFSETS_TOPIC, index))
-        if led is None or topic is None or led.topic_id != topic.id:
-            broker.groups.on_resigned(index)
+    """What coordinators write by a topic that is gone goes with it, also while the end of its replicas here
+    waits for its turn."""
+    coordinators: tuple[Coordinators[Any], ...] = (broker.groups, broker.transactions.coordinators)
+    for of_topic in coordinators:
+        topic = broker.image.topics_by_name.get(of_topic.topic)
+        for index in sorted(of_topic.shards):
+            led = broker.replicas.by_name.get((of_topic.topic, index))
+            if led is None or topic is None or led.topic_id != topic.id:
+                of_topic.on_resigned(index)

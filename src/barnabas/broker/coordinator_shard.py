@@ -68,6 +68,7 @@ class _Told(NamedTuple):
     atomic: bool = True
     producer: TransactionalProducer | None = None
     reply: Message | None = None
+    effects: tuple[()] = ()
     on_settled: None = None
 
 
@@ -97,8 +98,12 @@ class Outcome(Protocol):
         holds once its marker comes."""
 
     @property
-    def reply(self) -> Message | None:
+    def reply(self) -> Message | KafkaError | None:
         """The operation's answer, given when the records and all before them are committed."""
+
+    @property
+    def effects(self) -> Sequence[Any]:
+        """What others have to do; it rests on nothing unwritten."""
 
     @property
     def on_settled(self) -> Callable[[ErrorCode, Any], Outcome] | None:
@@ -241,6 +246,7 @@ class Shard(Generic[M]):
         "machine",
         "next_offset",
         "partition",
+        "perform",
         "written",
     )
 
@@ -252,8 +258,11 @@ class Shard(Generic[M]):
         machine: M,
         write_timeout_ms: int,
         codec: int,
+        perform: Callable[[Shard[M], Any], None],
     ) -> None:
+        """`perform` sees to an effect of the machine."""
         self.partition = partition
+        self.perform = perform
         self.codec = codec
         self.log = log
         self.leader_epoch = leader_epoch
@@ -338,6 +347,8 @@ class Shard(Generic[M]):
             # Whoever is told may decide something at once: behind this, which has its place by now.
             if outcome.replies:
                 _reply_all(outcome.replies)
+            if outcome.effects:
+                call_all(partial(self.perform, self, effect) for effect in outcome.effects)
             if not waits:
                 self._settle(event, refused, at)
         finally:

@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from struct import unpack
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from barnabas.broker.coordinator_loader import Loader
 from barnabas.broker.coordinator_shard import (
@@ -199,7 +199,13 @@ class Coordinators(Generic[M]):
         if on_end is not None:
             self._on_end[partition] = on_end
         shard = Shard(
-            partition, log, leader_epoch, self._make_machine(), self._write_timeout_ms, self._codec
+            partition,
+            log,
+            leader_epoch,
+            self._make_machine(),
+            self._write_timeout_ms,
+            self._codec,
+            self.perform,
         )
         shard.machine.commit_to(shard.committed)
         self._shards[partition] = shard
@@ -218,6 +224,13 @@ class Coordinators(Generic[M]):
                 shard.advance(offset, self._instant())
             finally:
                 self._after(shard)
+
+    def perform(self, shard: Shard[M], effect: Any) -> None:
+        """See to an effect of a shard's machine. Where a machine has effects, a subclass knows them."""
+        raise NotImplementedError(f"{self!r} does not know the effect {effect!r}")
+
+    def on_unloaded(self, partition: int) -> None:
+        """The shard of `partition` ended here. For subclasses."""
 
     def close(self) -> None:
         """The node stops: tell all who wait."""
@@ -296,7 +309,10 @@ class Coordinators(Generic[M]):
         on_end = self._on_end.pop(partition, None)
         if on_end is not None:
             on_end()
-        shard.resign(self._instant())
+        try:
+            shard.resign(self._instant())
+        finally:
+            self.on_unloaded(partition)
         self._ports.log(
             "info", "coordinator unloaded", topic=self.topic, partition=partition,
             leader_epoch=shard.leader_epoch,

@@ -13,9 +13,9 @@ from enum import IntEnum
 from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group.classic_group import ClassicGroup, Member
 from barnabas.group.outcome import Instant
-from barnabas.group.timeline import Journal, TimelineMap
 from barnabas.group.timers import Timers
 from barnabas.ports import Rng
+from barnabas.timeline import Journal, TimelineMap
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.join_group_response import JoinGroupResponse
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from barnabas.group.timeline import Journal, TimelineMap
+from barnabas.timeline import Journal, TimelineMap
 from barnabas.types import ZERO_UUID, Uuid
 
 Place = tuple[str, int]

@@ -54,6 +54,8 @@ class Outcome:
     """False where the records may be written in parts."""
     producer: TransactionalProducer | None = None
     """Whose transaction the records belong to."""
+    effects: tuple[()] = ()
+    """None: groups have everything done by replies and records."""
 
     @property
     def decides(self) -> bool:

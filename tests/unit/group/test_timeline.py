@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.group.offset_table import CommittedOffset, OffsetTable
-from barnabas.group.timeline import Journal, TimelineMap
+from barnabas.timeline import Journal, TimelineMap
 from tests.effort import examples
 
 KEYS = st.sampled_from("abc")

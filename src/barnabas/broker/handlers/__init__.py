@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.forwarding import forwarded
 from barnabas.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_replica_log_dirs,
     delete_groups,
     delete_records,
@@ -19,6 +21,8 @@ from barnabas.broker.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -28,6 +32,7 @@ from barnabas.broker.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -71,6 +76,11 @@ MODULES = cast(
         describe_groups,
         delete_groups,
         init_producer_id,
+        add_partitions_to_txn,
+        add_offsets_to_txn,
+        end_txn,
+        describe_transactions,
+        list_transactions,
         delete_records,
         alter_replica_log_dirs,
         describe_cluster,

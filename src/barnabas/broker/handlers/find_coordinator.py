@@ -1,11 +1,9 @@
 """FindCoordinator.
 
 Behaviour: a group's coordinator leads the partition of ``__consumer_offsets`` that the group's name
-hashes to, also that of the group without a name, in which old consumers commit that were given none. Where
-the topic does not exist yet it is created, and the client is told COORDINATOR_NOT_AVAILABLE and asks again.
-A transactional id has no coordinator here, and its producer is told so for good: clients ask again for
-ever after most codes. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one with which librdkafka, kafka-python
-and aiokafka end; Java ends with any code that it does not know in this place, and then shows the sentence.
+hashes to, also that of the group without a name, in which old consumers commit that were given none. A
+transactional id's coordinator leads that of ``__transaction_state``. Where the topic does not exist yet it is
+created, and the client is told COORDINATOR_NOT_AVAILABLE and asks again.
 
 Version notes: before 4 one key and one answer at the top; from 4 on many keys. 6 may ask for share
 groups, which this broker does not have.
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.coordinators import partition_of
-from barnabas.types import OFFSETS_TOPIC
+from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 GROUP = 0
 TRANSACTION = 1
 MANY_KEYS_SINCE = 4
-NO_TRANSACTIONS = "this cluster has no coordinator of transactions: leave out transactional.id"
+TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 
 
 def error_response(
@@ -43,7 +41,13 @@ def error_response(
     return FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, port=-1)
 
 
-API = Api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, error_response, "group", "describe")
+API = Api(
+    ApiKey.FIND_COORDINATOR,
+    FindCoordinatorRequest,
+    error_response,
+    "group",
+    "describe",
+)
 
 
 def handle(
@@ -66,19 +70,12 @@ def handle(
 
 
 def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) -> Coordinator:
-    if key_type == TRANSACTION:
-        by_java = ctx.api_version >= MANY_KEYS_SINCE
-        code = (
-            ErrorCode.UNSUPPORTED_VERSION
-            if by_java
-            else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        )
-        return _refused(key, code, NO_TRANSACTIONS)
-    if key_type != GROUP:
+    name = TOPICS.get(key_type)
+    if name is None:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")
-    topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
+    topic = broker.image.topics_by_name.get(name)
     if topic is None:
-        broker.auto_topics.create([OFFSETS_TOPIC], ctx)
+        broker.auto_topics.create([name], ctx)
         return _not_available(key)
     index = partition_of(key, len(topic))
     leader = topic.leader[index]
