@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "produce": "barnabas.cli.produce",
     "consume": "barnabas.cli.consume",
     "groups": "barnabas.cli.groups",
+    "transactions": "barnabas.cli.commands.transactions",
     "reassign": "barnabas.cli.reassign",
     "cluster": "barnabas.cli.cluster",
     "features": "barnabas.cli.features",

@@ -211,6 +211,10 @@ class Client:
                 return Endpoint(found.host, found.port)
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody named one for {key}")
 
+    def coordinator_node(self, key: str, kind: int = TRANSACTION) -> int | None:
+        """The broker that was asked about `key` last as its coordinator."""
+        return self._coordinators.get((kind, key))
+
     def forget_coordinator(self, kind: int, key: str) -> None:
         """It is no more, or another broker: somebody else is asked who it is."""
         self._coordinators.pop((kind, key), None)

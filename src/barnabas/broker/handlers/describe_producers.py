@@ -1,7 +1,7 @@
 """DescribeProducers.
 
-Behaviour: the producers that a partition's leader knows: epoch, last sequence and timestamp, and where
-an open transaction begins (KIP-664).
+Behaviour: the producers that a replica knows, whether it leads or follows: epoch, last sequence and
+timestamp, and where an open transaction begins (KIP-664).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
         partition, code = broker.replicas.find((topic, index))
         if partition is None:
             raise KafkaError(code, f"no replica of {topic}-{index} here")
-        log = partition.readable_log(-1, leader_only=True)
+        log = partition.online_log()
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.message
