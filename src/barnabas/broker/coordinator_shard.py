@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from barnabas.log.producer_state import TRUSTED, TransactionalProducer, Verification
 from barnabas.ports import call_all
 from barnabas.record.batch import HEADER_SIZE
-from barnabas.record.builder import build_batch
+from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.types import Buffer
 from barnabas.wire.codec import UnsupportedFieldError
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -36,6 +37,39 @@ class Instant(NamedTuple):
 
     now_ms: float
     wall_ms: int
+
+
+class Marker(NamedTuple):
+    """The end of a transaction in one partition, as its coordinator has it written."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int = 0
+
+    def to_bytes(self, wall_ms: int) -> bytes:
+        """The control batch."""
+        return end_transaction_marker(
+            commit=self.committed,
+            timestamp_ms=wall_ms,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            coordinator_epoch=self.coordinator_epoch,
+        )
+
+
+class _Told(NamedTuple):
+    """The outcome of a marker: nothing but that it is committed."""
+
+    replies: Sequence[tuple[Parked, Message]] = ()
+    records: Sequence[Any] = ()
+    replay: bool = True
+    atomic: bool = True
+    producer: TransactionalProducer | None = None
+    reply: Message | KafkaError | None = None
+    effects: Sequence[Any] = ()
+    on_settled: None = None
 
 
 class Outcome(Protocol):
@@ -57,6 +91,11 @@ class Outcome(Protocol):
     @property
     def atomic(self) -> bool:
         """False where the records may be spread over several batches."""
+
+    @property
+    def producer(self) -> TransactionalProducer | None:
+        """Whose transaction the records belong to: they are a batch of their own then, and what they say
+        holds once its marker comes."""
 
     @property
     def reply(self) -> Message | KafkaError | None:
@@ -128,8 +167,14 @@ class CoordinatorLog(Protocol):
     def batch_bytes_max(self) -> int:
         """``max.message.bytes`` of the topic."""
 
-    def append(self, batch: bytes) -> int:
-        """Append one batch as with acks=all, without waiting; the log end offset behind it. Raises
+    def append(
+        self,
+        batch: bytes,
+        verification: Verification | None = TRUSTED,
+        transaction_version: int = 0,
+    ) -> int:
+        """Append one batch as with acks=all, without waiting; the log end offset behind it. `verification`
+        is of a batch in a transaction, `transaction_version` of a marker. Raises
         ``KafkaError`` (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, ...) where
         nothing was written."""
 
@@ -311,6 +356,21 @@ class Shard(Generic[M]):
                 self._made_room = False
                 self.advance(self.log.high_watermark, at)
 
+    def end_transaction(self, marker: Marker, done: Done, at: Instant) -> None:
+        """Write a transaction's marker behind everything decided before it: what its producer wrote here
+        holds from now on, or never did. `done` gets None once the marker is committed, or why it is not.
+        Raises ``KafkaError`` where the log refuses it, and nothing has changed then."""
+        error = self._write(at)
+        if error is not None:
+            raise error
+        self._check_undisturbed()
+        version = marker.transaction_version
+        end = self._append(marker.to_bytes(at.wall_ms), TRUSTED, version)
+        self.machine.replay_marker(self.next_offset, marker.producer_id, marker.committed)
+        self.written = self.next_offset = end
+        self._waiting.append(_Event(end, at.now_ms + self._write_timeout_ms, _Told(), done))
+        self.advance(self.log.high_watermark, at)
+
     def flush(self, at: Instant) -> KafkaError | None:
         """Append what was decided since the last time, as one batch. The error where the log refused
         it: it is undone then, and those who waited for it know."""
@@ -354,10 +414,15 @@ class Shard(Generic[M]):
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
         return batch
 
-    def _append(self, batch: bytes) -> int:
+    def _append(
+        self,
+        batch: bytes,
+        verification: Verification | None = TRUSTED,
+        transaction_version: int = 0,
+    ) -> int:
         self._appending = True
         try:
-            return self.log.append(batch)
+            return self.log.append(batch, verification, transaction_version)
         finally:
             self._appending = False
 
@@ -433,11 +498,44 @@ class Shard(Generic[M]):
         finally:
             _reply_all(self.machine.on_unloaded())
 
-    def _enqueue(self, outcome: Outcome, at: Instant) -> None:
+    def _encoded(self, outcome: Outcome) -> list[tuple[bytes, bytes | None]]:
         try:
-            encoded = [self.machine.encode(record) for record in outcome.records]
+            return [self.machine.encode(record) for record in outcome.records]
         except UnsupportedFieldError as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+
+    def _write_transactional(
+        self, producer: TransactionalProducer, outcome: Outcome, at: Instant
+    ) -> None:
+        """A batch of its own, appended at once: others' records do not wait for the marker."""
+        if self._batch:
+            self._make_room(at)
+        records = self._encoded(outcome)
+        batch = build_batch(
+            records,
+            timestamp_ms=at.wall_ms,
+            codec=self.codec,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            transactional=True,
+        )
+        if len(batch) > self.log.batch_bytes_max:
+            text = f"{len(records)} records of one decision are larger than a batch may be"
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
+        self._check_undisturbed()
+        end = self._append(batch, producer.verification)
+        for record in outcome.records:
+            self.machine.replay(self.next_offset, producer.id, record)
+            self.next_offset += 1
+        assert end == self.next_offset, f"{self!r}: log ends at {end}, not {self.next_offset}"
+        self.written = end
+        self._made_room = True
+
+    def _enqueue(self, outcome: Outcome, at: Instant) -> None:
+        if outcome.producer is not None:
+            self._write_transactional(outcome.producer, outcome, at)
+            return
+        encoded = self._encoded(outcome)
         sizes = [len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in encoded]
         room = self.log.batch_bytes_max - HEADER_SIZE
         if outcome.atomic and self._batch_bytes + sum(sizes) > room:

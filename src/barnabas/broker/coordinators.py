@@ -33,6 +33,7 @@ from barnabas.broker.coordinator_shard import (
     Done,
     Instant,
     M,
+    Marker,
     Outcome,
     Shard,
     answer_of,
@@ -47,6 +48,7 @@ __all__ = [
     "Coordinators",
     "Done",
     "Instant",
+    "Marker",
     "Operation",
     "Outcome",
     "Shard",
@@ -145,6 +147,18 @@ class Coordinators(Generic[M]):
         except KafkaError as error:
             if done is not None:
                 done(answer_of(error))
+
+    def end_transaction(self, partition: int, marker: Marker, done: Done) -> None:
+        """A transaction that has records in `partition` ends. `done` gets None when its marker is committed,
+        or the error."""
+        try:
+            shard = self._active(partition)
+            try:
+                shard.end_transaction(marker, done, self._instant())
+            finally:
+                self._after(shard)
+        except KafkaError as error:
+            done(answer_of(error))
 
     def write_all(self, operation: Operation[M]) -> None:
         """Decide something in every shard that is active (a topic was deleted, ...)."""

@@ -25,6 +25,7 @@ from barnabas.group.record_codec import GroupRecord, decode_record, encode_recor
 from barnabas.group.records.group_metadata_value import GroupMetadataValue
 from barnabas.group.records.offset_commit_key import OffsetCommitKey
 from barnabas.group.records.offset_commit_value import OffsetCommitValue
+from barnabas.log.producer_state import TransactionalProducer
 from barnabas.ports import Rng
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -45,6 +46,7 @@ from barnabas.wire.messages.offset_fetch_response import (
     OffsetFetchResponseGroup,
 )
 from barnabas.wire.messages.sync_group_request import SyncGroupRequest
+from barnabas.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
@@ -92,6 +94,18 @@ class GroupMachine:
     def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, at: Instant) -> Outcome:
         """Every topic has its name; its id where there is one."""
         return self._finish(offsets.commit_offsets(self.table, request, caller, at))
+
+    def commit_transactional_offsets(
+        self,
+        request: TxnOffsetCommitRequest,
+        producer: TransactionalProducer,
+        ids: Mapping[str, Uuid],
+        at: Instant,
+    ) -> Outcome:
+        """They hold once the marker of the producer's transaction says so; `ids` are those of topics."""
+        return self._finish(
+            offsets.commit_transactional_offsets(self.table, request, producer, ids, at)
+        )
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> Outcome:
         return self._finish(offsets.delete_offsets(self.table, self.offsets, request))

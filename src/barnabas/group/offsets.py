@@ -22,6 +22,7 @@ from barnabas.group.record_codec import (
     offset_record,
     offset_tombstone,
 )
+from barnabas.log.producer_state import TransactionalProducer
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import offset_commit_request as commit_in
@@ -30,6 +31,8 @@ from barnabas.wire.messages import offset_delete_request as delete_in
 from barnabas.wire.messages import offset_delete_response as delete_out
 from barnabas.wire.messages import offset_fetch_request as fetch_in
 from barnabas.wire.messages import offset_fetch_response as fetch_out
+from barnabas.wire.messages import txn_offset_commit_request as txn_in
+from barnabas.wire.messages import txn_offset_commit_response as txn_out
 
 MEMBER_EPOCH_VERSION = 9
 """From this version of OffsetCommit on a missing group is called so."""
@@ -88,24 +91,79 @@ def commit_offsets(
     return outcome
 
 
+def commit_transactional_offsets(
+    table: GroupTable,
+    request: txn_in.TxnOffsetCommitRequest,
+    producer: TransactionalProducer,
+    ids: Mapping[str, Uuid],
+    at: Instant,
+) -> Outcome:
+    """Write offsets down that hold once the transaction of `producer` is committed (KIP-98, KIP-447); `ids`
+    are those of the topics. Raises what is wrong with the member."""
+    group = _group_for(table, request.group_id, request.generation_id, at)
+    check_commit(
+        group,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id,
+        transactional=True,
+    )
+    limit = table.offsets_settings.metadata_bytes_max
+    outcome, topics = Outcome(producer=producer), []
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            index, code = partition.partition_index, ErrorCode.NONE
+            if len(metadata) > limit:
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                committed = CommittedOffset(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    metadata,
+                    at.wall_ms,
+                    topic_id=ids.get(topic.name, ZERO_UUID),
+                )
+                record = offset_record(request.group_id, topic.name, index, committed)
+                outcome.records.append(record)
+            answers.append(
+                txn_out.TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+            )
+        topics.append(txn_out.TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    outcome.reply = txn_out.TxnOffsetCommitResponse(topics=topics)
+    return outcome
+
+
 def _group_to_commit(
     table: GroupTable, request: commit_in.OffsetCommitRequest, caller: Caller, at: Instant
 ) -> ClassicGroup:
-    group = table.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if generation >= 0 and caller.api_version >= MEMBER_EPOCH_VERSION:
+        return table.group(request.group_id)
+    return _group_for(table, request.group_id, generation, at)
+
+
+def _group_for(table: GroupTable, group_id: str, generation: int, at: Instant) -> ClassicGroup:
+    group = table.groups.get(group_id)
     if group is not None:
         return group
-    if request.generation_id_or_member_epoch < 0:
+    if generation < 0:
         # An administrator, or a consumer that assigns its partitions itself.
-        return table.group_or_new(request.group_id, at)
-    if caller.api_version >= MEMBER_EPOCH_VERSION:
-        return table.group(request.group_id)
-    raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"Group {request.group_id} not found.")
+        return table.group_or_new(group_id, at)
+    raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"Group {group_id} not found.")
 
 
 def check_commit(
-    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
+    group: ClassicGroup,
+    member_id: str,
+    instance_id: str | None,
+    generation: int,
+    *,
+    transactional: bool = False,
 ) -> None:
-    """Fence by member, instance and generation."""
+    """Fence by member, instance and generation. In a transaction neither has to be given (older clients had
+    none to give), and a rebalance is no hindrance."""
     if group.state is GroupState.DEAD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{group!r} is being unloaded")
     empty = group.state is GroupState.EMPTY
@@ -118,11 +176,11 @@ def check_commit(
                 ErrorCode.ILLEGAL_GENERATION,
                 f"group {group.group_id} is in generation {group.generation}",
             )
-    elif not empty:
+    elif not empty and not transactional:
         raise KafkaError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id} has members: only they commit"
         )
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is GroupState.COMPLETING_REBALANCE and not transactional:
         raise KafkaError(
             ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id} awaits its assignment"
         )

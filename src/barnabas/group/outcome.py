@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from barnabas.group.record_codec import GroupRecord
+from barnabas.log.producer_state import TransactionalProducer
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
@@ -53,6 +54,8 @@ class Outcome:
     """False where the records may be written in parts."""
     effects: tuple[()] = ()
     """None: groups have everything done by replies and records."""
+    producer: TransactionalProducer | None = None
+    """Whose transaction the records belong to."""
 
     @property
     def decides(self) -> bool:

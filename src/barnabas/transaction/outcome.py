@@ -72,3 +72,5 @@ class Outcome:
     replies: list[tuple[Parked, Message]] = field(default_factory=list)
     replay: bool = True
     atomic: bool = True
+    producer: None = None
+    """The coordinator's own records belong to no transaction."""

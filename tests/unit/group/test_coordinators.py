@@ -232,7 +232,9 @@ def test_who_is_answered_within_an_append_may_ask_at_once() -> None:
         answers.append(answer)
         write(answers.append)
 
-    def append_and_commit(batch: bytes) -> int:
+    def append_and_commit(
+        batch: bytes, verification: object = None, transaction_version: int = 0
+    ) -> int:
         log.high_watermark = append(batch)
         world.groups.on_high_watermark(0, log.log_end_offset)
         return log.log_end_offset
@@ -539,7 +541,9 @@ def test_what_is_asked_between_two_batches_of_one_decision_is_not_undone_by_it()
             "g", lambda machine, at: machine.commit_offsets(request, Caller(), at), done
         )
 
-    def append_and_commit(batch: bytes) -> int:
+    def append_and_commit(
+        batch: bytes, verification: object = None, transaction_version: int = 0
+    ) -> int:
         log.high_watermark = append(batch)
         return log.log_end_offset
 

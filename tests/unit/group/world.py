@@ -137,7 +137,9 @@ class MemoryLog:
         self.cold = False
         """Reads would block."""
 
-    def append(self, batch: bytes) -> int:
+    def append(
+        self, batch: bytes, verification: object = None, transaction_version: int = 0
+    ) -> int:
         if self.refusal is not None:
             raise KafkaError(self.refusal, "told to")
         [view] = list(iterate(batch))

@@ -40,6 +40,8 @@ from barnabas.broker.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from barnabas.controller.handlers import FORWARDED
 from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
@@ -56,6 +58,8 @@ MODULES = cast(
     "tuple[HandlerModule, ...]",
     (
         produce,
+        write_txn_markers,
+        txn_offset_commit,
         fetch,
         list_offsets,
         metadata,
