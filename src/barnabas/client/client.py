@@ -88,9 +88,10 @@ class Client:
         timeout_ms: float = ATTEMPT_TIMEOUT_MS,
         purpose: str = "",
         version: int | None = None,
+        at_most: int | None = None,
     ) -> Any:
         """Ask once. Raises `ChannelError`."""
-        return await self._asked(endpoint, request, timeout_ms, purpose, version)
+        return await self._asked(endpoint, request, timeout_ms, purpose, version, at_most)
 
     def _asked(
         self,
@@ -99,6 +100,7 @@ class Client:
         timeout_ms: float,
         purpose: str,
         version: int | None = None,
+        at_most: int | None = None,
     ) -> Outcome[Any]:
         """The answer to come. (No coroutine: each fetch and produce request would be one within another.)"""
         outcome: Outcome[Any] = Outcome()
@@ -109,6 +111,7 @@ class Client:
             timeout_ms=timeout_ms,
             purpose=purpose,
             version=version,
+            at_most=at_most,
         )
         return outcome
 
@@ -119,12 +122,14 @@ class Client:
         *,
         timeout_ms: float = ATTEMPT_TIMEOUT_MS,
         purpose: str = "",
+        at_most: int | None = None,
     ) -> Any:
-        """Ask the broker `node` once. Raises `ChannelError`, or `KafkaError` where it is not known."""
+        """Ask the broker `node` once, in no version above `at_most`. Raises `ChannelError`, or `KafkaError`
+        where it is not known."""
         endpoint = self.cluster.brokers.get(node)
         if endpoint is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not known")
-        return await self._asked(endpoint, request, timeout_ms, purpose)
+        return await self._asked(endpoint, request, timeout_ms, purpose, None, at_most)
 
     async def ask_any(
         self,
@@ -221,8 +226,10 @@ class Client:
         timeout_ms: float = API_TIMEOUT_MS,
         attempt_timeout_ms: float = ATTEMPT_TIMEOUT_MS,
         purpose: str = "coordinator",
+        at_most: int | None = None,
     ) -> Any:
-        """As `ask_any`, at the coordinator of `key`; looks for it anew where it moved or died."""
+        """As `ask_any`, at the coordinator of `key`, in no version above `at_most`; looks for it once more
+        where it moved or died."""
 
         async def attempt() -> Any:
             try:
@@ -232,7 +239,11 @@ class Client:
                 raise
             try:
                 response = await self.send(
-                    endpoint, request(), timeout_ms=attempt_timeout_ms, purpose=purpose
+                    endpoint,
+                    request(),
+                    timeout_ms=attempt_timeout_ms,
+                    purpose=purpose,
+                    at_most=at_most,
                 )
                 check(response)
             except ChannelError:

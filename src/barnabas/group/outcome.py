@@ -52,10 +52,10 @@ class Outcome:
     """False where the group holds the records' content already."""
     atomic: bool = True
     """False where the records may be written in parts."""
-    effects: tuple[()] = ()
-    """None: groups have everything done by replies and records."""
     producer: TransactionalProducer | None = None
     """Whose transaction the records belong to."""
+    effects: tuple[()] = ()
+    """None: groups have everything done by replies and records."""
 
     @property
     def decides(self) -> bool:

@@ -73,4 +73,4 @@ class Outcome:
     replay: bool = True
     atomic: bool = True
     producer: None = None
-    """The coordinator's own records belong to no transaction."""
+    """Its records belong to no transaction."""

@@ -207,7 +207,7 @@ class Transactions:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
 
         def found() -> bool:
-            return self.cluster.ask(request).coordinators[0].error_code == 0
+            return bool(self.cluster.ask(request).coordinators[0].error_code == 0)
 
         self.cluster.until(found)
         shards = self.cluster.broker().groups.shards
