@@ -67,8 +67,8 @@ class _Told(NamedTuple):
     replay: bool = True
     atomic: bool = True
     producer: TransactionalProducer | None = None
-    reply: Message | None = None
-    effects: tuple[()] = ()
+    reply: Message | KafkaError | None = None
+    effects: Sequence[Any] = ()
     on_settled: None = None
 
 
