@@ -365,6 +365,7 @@ def _processors(rng_of: RngOf, pause: float) -> list[ProcessorPlan]:
             dawdles=_pick(rng_of, "dawdles", 0.0, 0.05),
             leaves=_pick(rng_of, "leaves", 0.02, 0.2),
             haunts=_pick(rng_of, "haunts", 0.0, 0.5, 1.0),
+            rest_ms=300.0 if count <= ids else 4_000.0,
             with_offsets=lasts and _pick(rng_of, "moves offsets", True, True, False),
         )
         for index in range(count)

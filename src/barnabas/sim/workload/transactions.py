@@ -57,6 +57,8 @@ class ProcessorPlan:
     haunts: float = 0.5
     """How often who was replaced comes back and wants to commit."""
     with_offsets: bool = True
+    rest_ms: float = 300.0
+    """Until the next producer begins, at most. Those of one id that do not wait fence each other only."""
 
 
 class Processor:
@@ -99,7 +101,7 @@ class Processor:
                 self.client.tasks.start(self._haunt(producer, open_one))
             else:
                 self.client.tasks.start(self._give_up(producer))
-            await self.client.tasks.sleep(self.rng.uniform(10, 300))
+            await self.client.tasks.sleep(self.rng.uniform(0.05, 1.0) * self.plan.rest_ms)
         self.is_at_work = False
 
     async def _process(self, producer: TransactionalProducer, position: int) -> Attempt | None:
