@@ -132,7 +132,7 @@ def ends_known_by_name_only() -> list[Patch]:
 def writes_unasked() -> list[Patch]:
     """A leader takes a transaction's first batch without asking the coordinator."""
 
-    def yes(self: Any, transactional_id: str, producer_id: int, epoch: int, places: Any, **named: Any) -> None:  # fmt: skip
+    def yes(self: Any, name: str, producer_id: int, epoch: int, places: Any, **named: Any) -> None:
         named["on_done"](dict.fromkeys(places, ErrorCode.NONE))
 
     return [(CoordinatorVerifier, "verify", yes)]
