@@ -289,6 +289,8 @@ class SimCluster:
             "offsets.topic.num.partitions": "2",
             "offsets.topic.replication.factor": replication,
             "transaction.state.log.replication.factor": replication,
+            "transaction.state.log.num.partitions": "2",
+            "transaction.state.log.min.isr": "2" if topology.nodes >= 3 else "1",
             "min.insync.replicas": "2" if topology.nodes >= 3 else "1",
             "default.replication.factor": replication,
             "group.initial.rebalance.delay.ms": "100",

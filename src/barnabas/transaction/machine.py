@@ -68,7 +68,16 @@ from barnabas.wire.schema import Message
 class TransactionMachine:
     """All transactional ids of one partition."""
 
-    __slots__ = ("_abort_ms", "_expire_ms", "_journal", "_level", "_overdue", "ids", "settings")
+    __slots__ = (
+        "_abort_ms",
+        "_expire_ms",
+        "_journal",
+        "_level",
+        "_open",
+        "_overdue",
+        "ids",
+        "settings",
+    )
 
     def __init__(self, settings: TransactionSettings, level: Callable[[], int]) -> None:
         """`level` gives the cluster's present ``transaction.version``."""
@@ -79,6 +88,8 @@ class TransactionMachine:
         self._abort_ms = self._expire_ms = math.inf
         self._overdue: deque[str] = deque()
         """Found by the last look for transactions whose time is over, and not aborted yet."""
+        self._open: dict[str, tuple[tuple[int, int, int], float]] = {}
+        """Open transactions that the last look found, and since when looks find them."""
 
     def __repr__(self) -> str:
         return f"TransactionMachine({len(self.ids)} ids)"
@@ -216,7 +227,7 @@ class TransactionMachine:
     def abort_overdue(self, transactional_id: str, fresh_id: int | None, at: Instant) -> Outcome:
         """The time of an open transaction is over, unless it was ended meanwhile."""
         known = self.ids.get(transactional_id)
-        if known is None or not _is_overdue(known, at.wall_ms):
+        if known is None or not self._is_overdue(transactional_id, known, at):
             return Outcome()
         try:
             return self._fence(transactional_id, known, fresh_id, at, reply=None)
@@ -357,15 +368,39 @@ class TransactionMachine:
         """Do one thing whose time has come; None where there is nothing."""
         if at.now_ms >= self._abort_ms:
             self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
-            self._overdue.extend(
-                name for name, known in self.ids.items() if _is_overdue(known, at.wall_ms)
-            )
+            self._look_for_overdue(at)
         if self._overdue:
             return self.abort_overdue(self._overdue.popleft(), None, at)
         if at.now_ms >= self._expire_ms:
             self._expire_ms = at.now_ms + self.settings.expire_check_interval_ms
             return self._expire(at)
         return None
+
+    def _look_for_overdue(self, at: Instant) -> None:
+        found = {
+            name: (known.producer_id, known.producer_epoch, known.start_ms)
+            for name, known in self.ids.items()
+            if known.state is TransactionState.ONGOING and not known.is_two_phase
+        }
+        before = self._open
+        self._open = {
+            name: before[name] if before.get(name, (None, 0))[0] == which else (which, at.now_ms)
+            for name, which in found.items()
+        }
+        for name in found:
+            known = self.ids.get(name)
+            if known is not None and self._is_overdue(name, known, at):
+                self._overdue.append(name)
+
+    def _is_overdue(self, transactional_id: str, known: Transaction, at: Instant) -> bool:
+        """By the date, as in Kafka; and by the clock of this coordinator, since the date of the one before
+        may have been another."""
+        if known.state is not TransactionState.ONGOING or known.is_two_phase:
+            return False
+        which = (known.producer_id, known.producer_epoch, known.start_ms)
+        seen, since_ms = self._open.get(transactional_id, (which, at.now_ms))
+        long_open = seen == which and since_ms + known.timeout_ms < at.now_ms
+        return long_open or known.start_ms + known.timeout_ms < at.wall_ms
 
     def _expire(self, at: Instant) -> Outcome:
         until_ms = at.wall_ms - self.settings.transactional_id_expiration_ms
@@ -377,14 +412,6 @@ class TransactionMachine:
             ],
             atomic=False,
         )
-
-
-def _is_overdue(known: Transaction, wall_ms: int) -> bool:
-    return (
-        known.state is TransactionState.ONGOING
-        and not known.is_two_phase
-        and known.is_overdue_from_ms < wall_ms
-    )
 
 
 def _check_known(known: Transaction, producer_id: int, epoch: int) -> None:

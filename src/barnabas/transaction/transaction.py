@@ -64,11 +64,6 @@ class Transaction(NamedTuple):
     def is_two_phase(self) -> bool:
         return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
 
-    @property
-    def is_overdue_from_ms(self) -> int:
-        """After this date it is aborted, where it is open and not two-phase."""
-        return self.start_ms + self.timeout_ms
-
     def describe(self) -> dict[str, object]:
         return {
             "producer": f"{self.producer_id}/{self.producer_epoch}",

@@ -8,7 +8,15 @@ found and prints the table of docs/mutants.md.
 
 from __future__ import annotations
 
-from tests.sim.mutants import administration, controller, groups, partitions, quorum, storage
+from tests.sim.mutants import (
+    administration,
+    controller,
+    groups,
+    partitions,
+    quorum,
+    storage,
+    transactions,
+)
 from tests.sim.mutants.planting import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -18,5 +26,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *controller.MUTANTS,
     *groups.MUTANTS,
     *administration.MUTANTS,
+    *transactions.MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
