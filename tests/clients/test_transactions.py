@@ -206,7 +206,7 @@ class KafkaPythonApplication:
         def run() -> None:
             try:
                 action()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised where it is waited for
                 ended.put(error)
             else:
                 ended.put(None)
