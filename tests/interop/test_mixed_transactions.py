@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -54,15 +55,10 @@ def ids_by_side(connected: Connected) -> tuple[str, str]:
     while len(found) < 2:
         assert time.monotonic() < deadline, f"all coordinators are on one side: {found}"
         name, number = f"app-{number}", number + 1
-        connected.call(connected.client.ask_coordinator(TRANSACTION, name, _list))
+        coordinator = partial(connected.client.coordinator, TRANSACTION, name)
+        connected.call(connected.client.retry(coordinator))
         found.setdefault(connected.client.coordinator_node(name) == KAFKA_ID, name)
     return found[False], found[True]
-
-
-def _list() -> Any:
-    from barnabas.wire.messages.list_transactions_request import ListTransactionsRequest
-
-    return ListTransactionsRequest()
 
 
 def producer_of(cluster: Cluster, name: str) -> Any:
