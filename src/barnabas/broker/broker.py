@@ -118,9 +118,8 @@ class Broker:
         self.replicas.wake = self.fetches.wake
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
         self.auto_topics = AutoTopics(ports, self.controller, config, image)
-        self.assignments = DirectoryAssignments(
-            ports, self.controller, self.node_id, self._broker_epoch
-        )
+        epoch = self._broker_epoch
+        self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
         self.transactions = Transactions(self, channels)

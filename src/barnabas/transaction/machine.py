@@ -29,6 +29,7 @@ from barnabas.transaction.outcome import (
     Outcome,
     SendMarkers,
 )
+from barnabas.transaction.overdue import OpenTransactions
 from barnabas.transaction.record_codec import (
     TAGS_SINCE,
     TransactionRecord,
@@ -88,8 +89,7 @@ class TransactionMachine:
         self._abort_ms = self._expire_ms = math.inf
         self._overdue: deque[str] = deque()
         """Found by the last look for transactions whose time is over, and not aborted yet."""
-        self._open: dict[str, tuple[tuple[int, int, int], float]] = {}
-        """Open transactions that the last look found, and since when looks find them."""
+        self._open = OpenTransactions()
 
     def __repr__(self) -> str:
         return f"TransactionMachine({len(self.ids)} ids)"
@@ -114,7 +114,7 @@ class TransactionMachine:
     def _init(self, request: InitProducerIdRequest, fresh_id: int | None, at: Instant) -> Outcome:
         transactional_id = request.transactional_id
         assert transactional_id
-        timeout_ms = self._timeout_ms(request)
+        timeout_ms = _timeout_ms(request, self.settings)
         known = self.ids.get(transactional_id)
         if known is None:
             if fresh_id is None:
@@ -141,23 +141,6 @@ class TransactionMachine:
                 producer_id=following.producer_id, producer_epoch=following.producer_epoch
             ),
         )
-
-    def _timeout_ms(self, request: InitProducerIdRequest) -> int:
-        if request.enable2_pc:
-            if not self.settings.two_phase_commit:
-                raise KafkaError(
-                    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                    "transaction.two.phase.commit.enable is off",
-                )
-            return TWO_PHASE_TIMEOUT_MS
-        timeout_ms: int = request.transaction_timeout_ms
-        if not 0 < timeout_ms <= self.settings.timeout_ms_max:
-            raise KafkaError(
-                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                f"{timeout_ms} ms is not within 1 and transaction.max.timeout.ms"
-                f" ({self.settings.timeout_ms_max} ms)",
-            )
-        return timeout_ms
 
     def add_partitions(
         self,
@@ -227,7 +210,7 @@ class TransactionMachine:
     def abort_overdue(self, transactional_id: str, fresh_id: int | None, at: Instant) -> Outcome:
         """The time of an open transaction is over, unless it was ended meanwhile."""
         known = self.ids.get(transactional_id)
-        if known is None or not self._is_overdue(transactional_id, known, at):
+        if known is None or not self._open.is_overdue(transactional_id, known, at):
             return Outcome()
         try:
             return self._fence(transactional_id, known, fresh_id, at, reply=None)
@@ -368,39 +351,13 @@ class TransactionMachine:
         """Do one thing whose time has come; None where there is nothing."""
         if at.now_ms >= self._abort_ms:
             self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
-            self._look_for_overdue(at)
+            self._overdue.extend(self._open.look(self.ids.items(), at))
         if self._overdue:
             return self.abort_overdue(self._overdue.popleft(), None, at)
         if at.now_ms >= self._expire_ms:
             self._expire_ms = at.now_ms + self.settings.expire_check_interval_ms
             return self._expire(at)
         return None
-
-    def _look_for_overdue(self, at: Instant) -> None:
-        found = {
-            name: (known.producer_id, known.producer_epoch, known.start_ms)
-            for name, known in self.ids.items()
-            if known.state is TransactionState.ONGOING and not known.is_two_phase
-        }
-        before = self._open
-        self._open = {
-            name: before[name] if before.get(name, (None, 0))[0] == which else (which, at.now_ms)
-            for name, which in found.items()
-        }
-        for name in found:
-            known = self.ids.get(name)
-            if known is not None and self._is_overdue(name, known, at):
-                self._overdue.append(name)
-
-    def _is_overdue(self, transactional_id: str, known: Transaction, at: Instant) -> bool:
-        """By the date, as in Kafka; and by the clock of this coordinator, since the date of the one before
-        may have been another."""
-        if known.state is not TransactionState.ONGOING or known.is_two_phase:
-            return False
-        which = (known.producer_id, known.producer_epoch, known.start_ms)
-        seen, since_ms = self._open.get(transactional_id, (which, at.now_ms))
-        long_open = seen == which and since_ms + known.timeout_ms < at.now_ms
-        return long_open or known.start_ms + known.timeout_ms < at.wall_ms
 
     def _expire(self, at: Instant) -> Outcome:
         until_ms = at.wall_ms - self.settings.transactional_id_expiration_ms
@@ -412,6 +369,24 @@ class TransactionMachine:
             ],
             atomic=False,
         )
+
+
+def _timeout_ms(request: InitProducerIdRequest, settings: TransactionSettings) -> int:
+    if request.enable2_pc:
+        if not settings.two_phase_commit:
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "transaction.two.phase.commit.enable is off",
+            )
+        return TWO_PHASE_TIMEOUT_MS
+    timeout_ms: int = request.transaction_timeout_ms
+    if not 0 < timeout_ms <= settings.timeout_ms_max:
+        raise KafkaError(
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            f"{timeout_ms} ms is not within 1 and transaction.max.timeout.ms"
+            f" ({settings.timeout_ms_max} ms)",
+        )
+    return timeout_ms
 
 
 def _check_known(known: Transaction, producer_id: int, epoch: int) -> None:

@@ -13,6 +13,7 @@ from barnabas.log.producer_state import ProducerStates
 from barnabas.transaction import machine
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome, SendMarkers
+from barnabas.transaction.overdue import OpenTransactions
 from barnabas.transaction.states import TransactionState
 from barnabas.wire.errors import ErrorCode
 from tests.sim.mutants.planting import Mutant, Patch
@@ -116,7 +117,7 @@ def open_transactions_taken_over() -> list[Patch]:
 
 
 def time_never_over() -> list[Patch]:
-    return [(TransactionMachine, "_is_overdue", lambda self, transactional_id, known, at: False)]
+    return [(OpenTransactions, "look", lambda self, known, at: [])]
 
 
 def ends_known_by_name_only() -> list[Patch]:

@@ -135,29 +135,12 @@ class Requests:
         self.waiting.append((what, producer, self.world.send(request, int(version))))
 
 
-class Script(Requests):
-    """The commands that move the world, and what is shown."""
+class Commands(Requests):
+    """The commands that move the world."""
 
     def __init__(self) -> None:
         super().__init__()
         self.shown = self.markers_shown = 0
-
-    def run(self, text: str) -> str:
-        out: list[str] = []
-        for line in text.splitlines():
-            if line.startswith(("#", "> ")) or not line.strip():
-                out.append(line)
-            if line.startswith("> "):
-                out += self._command(line[2:].split("#")[0].split())
-        return "\n".join(out) + "\n"
-
-    def _command(self, words: list[str]) -> list[str]:
-        plain = [word for word in words[1:] if "=" not in word]
-        given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-        getattr(self, f"do_{words[0].replace('-', '_')}")(*plain, **given)
-        return [*self._records(), *self._markers(), *self._answers()]
-
-    # -- commands --------------------------------------------------------------------------------
 
     def do_config(self, level: str = "2", **given: str) -> None:
         """``key=value`` of the broker; begins again."""
@@ -250,6 +233,25 @@ class Script(Requests):
             self.world.logs[0].truncate()
             self.shown = min(self.shown, len(self.world.logs[0].records()))
         self.world.elect()
+
+
+class Script(Commands):
+    """Runs a text, and shows what happened."""
+
+    def run(self, text: str) -> str:
+        out: list[str] = []
+        for line in text.splitlines():
+            if line.startswith(("#", "> ")) or not line.strip():
+                out.append(line)
+            if line.startswith("> "):
+                out += self._command(line[2:].split("#")[0].split())
+        return "\n".join(out) + "\n"
+
+    def _command(self, words: list[str]) -> list[str]:
+        plain = [word for word in words[1:] if "=" not in word]
+        given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+        getattr(self, f"do_{words[0].replace('-', '_')}")(*plain, **given)
+        return [*self._records(), *self._markers(), *self._answers()]
 
     # -- what is shown ---------------------------------------------------------------------------
 
