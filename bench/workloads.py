@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -144,8 +145,8 @@ def throughput(system: System, records: int = 300_000) -> Figures:
 
 
 def transactions(system: System, seconds: float = 5.0) -> Figures:
-    """Transactions of ten records over three partitions, one after the other, from one producer and from 16 at
-    once: commits per second, and what one takes from its begin to the answer."""
+    """Transactions of ten records over three partitions, one after the other, from one producer and from 16
+    at once: commits per second, and what one takes from its begin to the answer."""
     figures: Figures = {}
     for count in (1, 16):
         topic = f"transactions-{time.monotonic_ns()}"
@@ -159,7 +160,7 @@ def transactions(system: System, seconds: float = 5.0) -> Figures:
             for index in range(count)
         ]
         for client in clients:
-            _patiently(lambda client=client: client.init_transactions(60))
+            _patiently(partial(client.init_transactions, 60))
         durations: list[float] = []
         began = time.monotonic()
         threads = [

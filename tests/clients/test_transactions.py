@@ -21,7 +21,7 @@ from tests.clients.loops import (
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 BATCH = 50
-CALL_S = 8.0
+CALL_S = 3.0
 
 
 class ConfluentApplication:
