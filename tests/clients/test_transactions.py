@@ -196,7 +196,8 @@ class KafkaPythonApplication:
         except (self._library.errors.KafkaError, TimeoutError):
             # Whatever it was: a new producer ends what this one left open.
             producer = self._producer
-            threading.Thread(target=lambda: producer.close(timeout=1), daemon=True).start()
+            with suppress(self._library.errors.KafkaError, TimeoutError):
+                self._in_time(lambda: producer.close(timeout=1))
             self._producer = self._new_producer()
             self._rewind()
 
