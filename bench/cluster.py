@@ -22,6 +22,7 @@ STEADY = {
     "throughput": workloads.throughput,
     "closed-loop": workloads.one_record_per_request,
     "end-to-end": workloads.end_to_end,
+    "transactions": workloads.transactions,
 }
 KILLS = {"failover": workloads.failover, "controller": workloads.controller_failover}
 Samples = dict[str, dict[str, list[float]]]

@@ -97,8 +97,10 @@ class Killer:
                     node = self._who_is(connected, role)
                     self._cluster.kill(node)
                     self.killed.append(role)
-                    self._wait_for_progress(connected)
-                    self._cluster.restart(node)
+                    try:
+                        self._wait_for_progress(connected)
+                    finally:
+                        self._cluster.restart(node)
                     self._wait_until_in_sync(connected)
         except BaseException as failure:
             self.failure = failure

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import queue
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +21,7 @@ from tests.clients.loops import (
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 BATCH = 50
+CALL_S = 3.0
 
 
 class ConfluentApplication:
@@ -139,7 +142,9 @@ def test_confluent_kafka_processes_each_record_once(cluster: Cluster) -> None:
 
 
 class KafkaPythonApplication:
-    """kafka-python."""
+    """kafka-python. It forgets an EndTxn whose coordinator dies while it connects to it, and waits for ever
+    (``Sender._maybe_send_pending_request`` of 3.0): what takes too long is given up, as by a process that
+    is replaced."""
 
     def __init__(self, library: Any, servers: str, names: Names) -> None:
         self._library = library
@@ -178,21 +183,42 @@ class KafkaPythonApplication:
                     self._producer.send(self._names.target, record.value, partition=tp.partition)
             if abort:
                 self._producer.flush(10)
-                self._producer.abort_transaction()
+                self._in_time(self._producer.abort_transaction)
                 self._rewind()
                 return
             offsets = {
                 tp: self._library.structs.OffsetAndMetadata(records[-1].offset + 1, "", -1)
                 for tp, records in found.items()
             }
-            self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata())
-            self._producer.commit_transaction()
-        except self._library.errors.KafkaError:
+            group, producer = self._consumer.group_metadata(), self._producer
+            self._in_time(lambda: producer.send_offsets_to_transaction(offsets, group))
+            self._in_time(producer.commit_transaction)
+        except (self._library.errors.KafkaError, TimeoutError):
             # Whatever it was: a new producer ends what this one left open.
-            with suppress(Exception):
-                self._producer.close(timeout=1)
+            producer = self._producer
+            with suppress(self._library.errors.KafkaError, TimeoutError):
+                self._in_time(lambda: producer.close(timeout=1))
             self._producer = self._new_producer()
             self._rewind()
+
+    def _in_time(self, action: Any) -> None:
+        ended: queue.Queue[Exception | None] = queue.Queue()
+
+        def run() -> None:
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001 - raised where it is waited for
+                ended.put(error)
+            else:
+                ended.put(None)
+
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            error = ended.get(timeout=CALL_S)
+        except queue.Empty:
+            raise TimeoutError from None
+        if error is not None:
+            raise error
 
     def _rewind(self) -> None:
         for tp in self._consumer.assignment():

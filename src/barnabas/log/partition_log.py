@@ -333,6 +333,7 @@ class PartitionLog(SegmentedLog):
         if done is not None and done.aborted:
             stable, path = self.producers.stable_behind(done), self.active.transaction_index_path
             transactions.append_aborted(self.files, path, done, stable)
+            self.active.has_no_aborted = False
             self.names.happened()  # perhaps the first of its segment
 
     def _is_full(

@@ -99,6 +99,7 @@ class Segment:
         "_suffix",
         "base_offset",
         "first_timestamp",
+        "has_no_aborted",
         "index",
         "index_interval",
         "offset_of_max_timestamp",
@@ -133,6 +134,8 @@ class Segment:
         self.offset_of_max_timestamp = base_offset
         self.first_timestamp: int | None = None
         """Largest timestamp of its first batch: what rolling by time counts from."""
+        self.has_no_aborted = False
+        """Whether it is known to have no index of aborted transactions."""
         self._recent_ends = array("q")
         """Offset behind each of the last batches."""
         self._recent_positions = array("q")

@@ -207,9 +207,12 @@ class SegmentedLog:
         """(producer id, first offset) of the aborted transactions that touch [start, end)."""
         found: list[tuple[int, int]] = []
         for segment in self.segments[self.segment_index(start) :]:
-            if transactions.collect_aborted(
-                self.disk, segment.transaction_index_path, start, end, found
-            ):
+            if segment.has_no_aborted:
+                continue
+            path = segment.transaction_index_path
+            if not self.disk.exists(path):
+                segment.has_no_aborted = True
+            elif transactions.collect_aborted(self.disk, path, start, end, found):
                 break
         return found
 

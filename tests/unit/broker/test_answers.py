@@ -193,7 +193,8 @@ def test_a_batch_of_a_transaction_that_nobody_could_end_is_refused(three: Cluste
         [(b"k", b"v")], timestamp_ms=three.client.clock.wall_ms(), producer_id=1,
         producer_epoch=0, base_sequence=0, transactional=True,
     )  # fmt: skip
-    assert code(three.produce([], topic="b", batch=batch).error_code) == "INVALID_TXN_STATE"
+    refused = code(three.produce([], topic="b", batch=batch).error_code)
+    assert refused == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     log = three.partition(three.leader("b"), "b").log
     assert log is not None and log.last_stable_offset == log.log_end_offset
 
