@@ -2,7 +2,8 @@
 
 The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `surveys`,
 `within`, `networks`, `clocks`, `disks`, `found_late`, `directories`, `reassignments`, `transactions` and
-`membership`; `budget` says how much may be broken at once. Every fault ends: the schedule repairs what it broke.
+`membership`; `budget` says how much may be broken at once. Every fault ends: the schedule repairs what it
+broke.
 """
 
 from __future__ import annotations
