@@ -113,6 +113,7 @@ RARE = {
     "voters": 6.0,
     "ambush-surveys": 3.0,
     "ambush-moves": 8.0,
+    "ambush-transactions": 3.0,
     "lose-history": 1.0,
     "lose-quorum": 4.0,
     "away-for-long": 2.0,

@@ -126,13 +126,23 @@ class Markers:
         count = sum(len(endings) for endings in self._endings.values())
         return f"Markers({count} transactions, {len(self._asking)} requests under way)"
 
-    def describe(self) -> dict[str, object]:
-        """For tools and failing tests."""
-        return {
-            ending.markers.transactional_id: [str(place) for place in ending.remaining]
+    def pending(self) -> list[tuple[str, str, list[TopicPartition]]]:
+        """Every transaction that waits for markers: its transactional id, its producer's id and epoch, the
+        partitions without their marker."""
+        return [
+            (
+                ending.markers.transactional_id,
+                f"{ending.markers.producer_id}/{ending.markers.producer_epoch}",
+                list(ending.remaining),
+            )
             for endings in self._endings.values()
             for ending in endings.values()
-        }
+            if ending.remaining
+        ]
+
+    def describe(self) -> dict[str, object]:
+        """For tools and failing tests."""
+        return {name: [str(place) for place in places] for name, _, places in self.pending()}
 
     def add(self, partition: int, coordinator_epoch: int, markers: SendMarkers) -> None:
         """Write `markers`, for the shard of `partition` in `coordinator_epoch`."""

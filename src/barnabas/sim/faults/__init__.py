@@ -1,9 +1,9 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
 The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `surveys`,
-`within`, `networks`, `clocks`, `disks`, `found_late`, `directories`, `reassignments`
-and `membership`; `budget` says how much may be broken at once. Every fault ends: the schedule repairs what
-it broke.
+`within`, `networks`, `clocks`, `disks`, `found_late`, `directories`, `reassignments`, `transactions` and
+`membership`; `budget` says how much may be broken at once. Every fault ends: the schedule repairs what it
+broke.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from barnabas.sim.faults import (
     quorum_loss,
     reassignments,
     surveys,
+    transactions,
     within,
 )
 from barnabas.sim.faults.strike import Strike, Struck
@@ -45,6 +46,7 @@ KINDS: Mapping[str, Callable[[Strike], bool]] = {
     "ambush-power": ambushes.ambush_power,
     "ambush-surveys": surveys.ambush_surveys,
     "ambush-moves": reassignments.ambush_moves,
+    "ambush-transactions": transactions.ambush_transactions,
     "kill-within": within.kill_within,
     "power-within": within.power_within,
     "pause": clocks.pause,

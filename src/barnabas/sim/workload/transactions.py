@@ -18,6 +18,7 @@ from barnabas.client.offsets import EARLIEST, CommittedOffset, GroupIdentity
 from barnabas.client.records import ProducerRecord
 from barnabas.client.transactional_producer import TransactionalProducer
 from barnabas.sim.cluster import SimCluster
+from barnabas.sim.history import Violation
 from barnabas.sim.ledger import LEDGER, Attempt, Ledger
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -57,6 +58,8 @@ class ProcessorPlan:
     haunts: float = 0.5
     """How often who was replaced comes back and wants to commit."""
     with_offsets: bool = True
+    looks: float = 0.2
+    """How often it looks whether what it has committed is there."""
     rest_ms: float = 300.0
     """Until the next producer begins, at most. Those of one id that do not wait fence each other only."""
 
@@ -120,7 +123,18 @@ class Processor:
                 await self.client.tasks.sleep(rng.uniform(0.5, 2.0) * plan.timeout_ms)
             await self._commit(producer, attempt)
             position = attempt.behind
+            if plan.with_offsets and rng.random() < plan.looks:
+                await self._look(position)
         return None
+
+    async def _look(self, position: int) -> None:
+        """What is committed is stable once it can be read, whoever has committed more since."""
+        found = await stable_offset(self.client, self.plan.transactional_id)
+        history = self.workload.history
+        if found < position and not (history.is_lost or history.groups_are_gone):
+            raise Violation(
+                f"{self.plan.transactional_id} has committed offset {position}, and {found} is told as stable"
+            )
 
     async def _write(self, producer: TransactionalProducer, position: int) -> Attempt:
         plan = self.plan
