@@ -23,6 +23,7 @@ from barnabas.config.settings import TransactionSettings
 from barnabas.timeline import Journal, TimelineMap
 from barnabas.transaction.ending import Ending, decide_end, next_id
 from barnabas.transaction.outcome import (
+    Completed,
     GetProducerId,
     Instant,
     NeedsProducerId,
@@ -228,7 +229,7 @@ class TransactionMachine:
             or (known.producer_id, known.producer_epoch) != (producer_id, producer_epoch)
         ):
             return Outcome()
-        return Outcome([self._record(transactional_id, completed(known, at.wall_ms))])
+        return self._complete(transactional_id, known, at)
 
     # What operations have in common
 
@@ -295,7 +296,7 @@ class TransactionMachine:
     def _go_on(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
         """The decision is committed: on with it."""
         if not ending.partitions:
-            return Outcome([self._record(transactional_id, completed(ending, at.wall_ms))])
+            return self._complete(transactional_id, ending, at)
         markers = SendMarkers(
             transactional_id,
             ending.producer_id,
@@ -305,6 +306,10 @@ class TransactionMachine:
             ending.client_version,
         )
         return Outcome(effects=[markers])
+
+    def _complete(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
+        record = self._record(transactional_id, completed(ending, at.wall_ms))
+        return Outcome([record], effects=[Completed(transactional_id)])
 
     # Records
 

@@ -48,7 +48,13 @@ class GetProducerId(NamedTuple):
     transactional_id: str
 
 
-Effect: TypeAlias = "SendMarkers | GetProducerId"
+class Completed(NamedTuple):
+    """An end is complete, as far as this coordinator has decided: who waits for it may begin the next."""
+
+    transactional_id: str
+
+
+Effect: TypeAlias = "SendMarkers | GetProducerId | Completed"
 Settled: TypeAlias = "Callable[[ErrorCode, Instant], Outcome]"
 
 

@@ -9,18 +9,40 @@ the machine's, the requests' forms the handlers'.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
-from barnabas.broker.coordinators import Coordinators, Done, Instant, Shard
+from barnabas.broker.coordinators import Coordinators, Done, Instant, Operation, Shard
 from barnabas.config.node import NodeConfig
-from barnabas.ports import Ports
+from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.transaction.machine import TransactionMachine
-from barnabas.transaction.outcome import GetProducerId, NeedsProducerId, Outcome, SendMarkers
+from barnabas.transaction.outcome import (
+    Completed,
+    GetProducerId,
+    NeedsProducerId,
+    Outcome,
+    SendMarkers,
+)
 from barnabas.types import TRANSACTIONS_TOPIC
-from barnabas.wire.errors import KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.schema import Message
 
 OnId = Callable[[int | KafkaError], None]
+
+
+class _Wait:
+    """An operation that is decided again when the transaction before is complete, or after a while."""
+
+    __slots__ = ("_again", "late")
+
+    def __init__(self, again: Callable[[], None]) -> None:
+        self._again = again
+        self.late: Wakeup | None = None
+
+    def end(self) -> None:
+        if self.late is not None:
+            self.late.cancel()
+        self._again()
 
 
 class MarkerSender(Protocol):
@@ -51,6 +73,9 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
         `allocate_id` gives a fresh producer id."""
         settings = config.transactions
         self._allocate_id = allocate_id
+        self._patience_ms = settings.retry_total_ms
+        self._waits: dict[str, list[_Wait]] = {}
+        """By transactional id: who waits for the end of its transaction."""
         super().__init__(
             TRANSACTIONS_TOPIC,
             ports,
@@ -84,10 +109,43 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
 
         self.write(transactional_id, lambda machine, at: operation(machine, None, at), decided)
 
+    def write_behind_end(
+        self, transactional_id: str, operation: Operation[TransactionMachine], done: Done
+    ) -> None:
+        """As `write`, for the beginning of a transaction: where the one before is still being ended, that is
+        waited for a while, since most often it is a matter of milliseconds."""
+        ports = self._ports
+
+        def decided(result: Message | KafkaError | None) -> None:
+            if (
+                not isinstance(result, KafkaError)
+                or result.code != ErrorCode.CONCURRENT_TRANSACTIONS
+            ):
+                done(result)
+                return
+            wait = _Wait(lambda: self.write(transactional_id, operation, done))
+            self._waits.setdefault(transactional_id, []).append(wait)
+            wait.late = ports.wakeups.call_at(
+                ports.clock.now_ms() + self._patience_ms,
+                partial(self._on_late, transactional_id, wait),
+            )
+
+        self.write(transactional_id, operation, decided)
+
+    def _on_late(self, transactional_id: str, wait: _Wait) -> None:
+        waits = self._waits.get(transactional_id, [])
+        if wait in waits:
+            waits.remove(wait)
+            if not waits:
+                del self._waits[transactional_id]
+            wait.end()
+
     def perform(self, shard: Shard[TransactionMachine], effect: Any) -> None:
         """See to an effect of a shard's machine."""
         if isinstance(effect, SendMarkers):
             self.markers.add(shard.partition, shard.leader_epoch, effect)
+        elif isinstance(effect, Completed):
+            call_all(wait.end for wait in self._waits.pop(effect.transactional_id, []))
         else:
             assert isinstance(effect, GetProducerId)
             self._abort_with_id(shard.partition, effect.transactional_id)
@@ -105,3 +163,5 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
     def on_unloaded(self, partition: int) -> None:
         """The shard of `partition` ended."""
         self.markers.cancel(partition)
+        here = [name for name in self._waits if self.partition_for(name) == partition]
+        call_all(wait.end for name in here for wait in self._waits.pop(name))

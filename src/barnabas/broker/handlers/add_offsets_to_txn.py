@@ -53,7 +53,7 @@ def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, broker: Broker)
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         parked.complete(AddOffsetsToTxnResponse(error_code=code))
 
-    broker.transactions.coordinators.write(request.transactional_id, add, done)
+    broker.transactions.coordinators.write_behind_end(request.transactional_id, add, done)
     return parked
 
 

@@ -3,6 +3,9 @@
 Behaviour: partitions join the transaction of a producer, or begin it; all of one transaction or none. Where
 one of them does not exist it gets UNKNOWN_TOPIC_OR_PARTITION and the others OPERATION_NOT_ATTEMPTED.
 
+While the markers of the transaction before are on their way, the answer waits for them, for
+``add.partitions.to.txn.retry.backoff.max.ms`` at most; CONCURRENT_TRANSACTIONS then.
+
 Version notes: up to 3 clients send one transaction, before 2 a fenced producer is told INVALID_PRODUCER_EPOCH
 (KIP-588). From 4 on brokers send many, and may only ask whether the partitions are in (VerifyOnly, KIP-890).
 5 knows TRANSACTION_ABORTABLE, which brokers hide from older clients themselves.
@@ -146,7 +149,9 @@ def _decide(
         else:
             refuse(result.code if isinstance(result, KafkaError) else ErrorCode.NONE)
 
-    broker.transactions.coordinators.write(wanted.transactional_id, operation, decided)
+    coordinators = broker.transactions.coordinators
+    write = coordinators.write if wanted.verify_only else coordinators.write_behind_end
+    write(wanted.transactional_id, operation, decided)
 
 
 def _unknown(broker: Broker, places: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
