@@ -97,6 +97,7 @@ class Segment:
         "_recent_positions",
         "_since_index",
         "_suffix",
+        "aborted_checked",
         "base_offset",
         "first_timestamp",
         "has_no_aborted",
@@ -134,6 +135,8 @@ class Segment:
         self.offset_of_max_timestamp = base_offset
         self.first_timestamp: int | None = None
         """Largest timestamp of its first batch: what rolling by time counts from."""
+        self.aborted_checked: set[tuple[int, int, int, int]] = set()
+        """Entries of its index of aborted transactions whose markers were found."""
         self.has_no_aborted = False
         """Whether it is known to have no index of aborted transactions."""
         self._recent_ends = array("q")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from barnabas.log import timestamps, transactions
+from barnabas.log import aborted_ranges, timestamps
 from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import LogConfig
 from barnabas.log.epoch_cache import EpochCache
@@ -204,15 +204,11 @@ class SegmentedLog:
     # -- by transaction --------------------------------------------------------------------------
 
     def read_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that touch [start, end)."""
+        """(producer id, first offset) of the aborted transactions that touch [start, end). Blocks. Raises
+        :class:`CorruptLogError`, ``OSError``."""
         found: list[tuple[int, int]] = []
         for segment in self.segments[self.segment_index(start) :]:
-            if segment.has_no_aborted:
-                continue
-            path = segment.transaction_index_path
-            if not self.disk.exists(path):
-                segment.has_no_aborted = True
-            elif transactions.collect_aborted(self.disk, path, start, end, found):
+            if aborted_ranges.collect(self, segment, start, end, found):
                 break
         return found
 

@@ -57,7 +57,8 @@ def test_kafka_decodes_what_transactions_leave(tmp_path: Path) -> None:
     settings = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
     with Cluster(nodes=1, directory=tmp_path, settings=settings) as cluster:
         address = {"bootstrap.servers": cluster.bootstrap}
-        AdminClient(address).create_topics([NewTopic("t", 1, 1)])["t"].result(30)
+        admin = AdminClient(address)
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(30)
         consumer = Consumer({**address, "group.id": "g"})
         producer = Producer({**address, "transactional.id": "app"})
         producer.init_transactions(30)
