@@ -242,21 +242,6 @@ class Partition(Replica):
         )
         return info.last_offset + 1
 
-    def begin_verification(
-        self, producer_id: int, epoch: int, sequence: int, *, bumps_epochs: bool
-    ) -> Verification | None:
-        """See `ProducerStates.begin_verification`. Raises `KafkaError` where this replica does not lead."""
-        leader, log = self.leader, self.log
-        if leader is None or log is None:
-            raise self.not_leader()
-        return log.producers.begin_verification(
-            producer_id,
-            epoch,
-            sequence,
-            bumps_epochs=bumps_epochs,
-            wall_ms=self._host.wall_ms(),
-        )
-
     def advance_high_watermark(self) -> bool:
         """Move it to where the maximal ISR is; whether it moved."""
         leader, log = self.leader, self.log

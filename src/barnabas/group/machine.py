@@ -159,7 +159,7 @@ class GroupMachine:
         key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
-            self._replay_offset(offset, producer_id, key, value)
+            _replay_offset(self, offset, producer_id, key, value)
         elif value is None:
             self.table.groups.remove(key.group)
         else:
@@ -239,30 +239,6 @@ class GroupMachine:
         self.table.replies = []
         return replies
 
-    def _replay_offset(
-        self, offset: int, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None
-    ) -> None:
-        place = (key.topic, key.partition)
-        if value is None:
-            self.offsets.remove(key.group, place)
-            return
-        if key.group not in self.table.groups:
-            # It only commits: a group without members and protocol.
-            self.table.groups.put(key.group, ClassicGroup(key.group, value.commit_timestamp))
-        committed = CommittedOffset(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            value.topic_id,
-            offset,
-        )
-        if producer_id < 0:
-            self.offsets.put(key.group, place, committed)
-        else:
-            self.offsets.put_pending(producer_id, key.group, place, committed)
-
 
 def _group_from(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """A group as the record has it: stable where it has members."""
@@ -292,3 +268,32 @@ def _group_from(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         )
     group.topics = group.compute_topics()
     return group
+
+
+def _replay_offset(
+    machine: GroupMachine,
+    offset: int,
+    producer_id: int,
+    key: OffsetCommitKey,
+    value: OffsetCommitValue | None,
+) -> None:
+    place = (key.topic, key.partition)
+    if value is None:
+        machine.offsets.remove(key.group, place)
+        return
+    if key.group not in machine.table.groups:
+        # It only commits: a group without members and protocol.
+        machine.table.groups.put(key.group, ClassicGroup(key.group, value.commit_timestamp))
+    committed = CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        value.topic_id,
+        offset,
+    )
+    if producer_id < 0:
+        machine.offsets.put(key.group, place, committed)
+    else:
+        machine.offsets.put_pending(producer_id, key.group, place, committed)

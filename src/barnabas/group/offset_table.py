@@ -120,6 +120,12 @@ class OffsetTable:
                 if owner == group_id:
                     yield place
 
+    def pending_items(self) -> Iterator[tuple[str, Place, CommittedOffset]]:
+        """(group, place, offset) of everything in open transactions."""
+        for pending in self._pending.values():
+            for (group_id, place), offset in pending.items():
+                yield group_id, place, offset
+
     def sweep(self) -> None:
         """Drop what became empty only when its removal was committed."""
         for group_id in [key for key, places in self._groups.items() if places.is_blank]:

@@ -307,13 +307,24 @@ def delete_group(table: GroupTable, offsets: OffsetTable, group_id: str) -> list
 
 
 def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid, str]) -> Outcome:
-    """Topics (name by id) are gone: their offsets go too, not those of others with their names. An offset
-    without an id was committed before there were any."""
+    """Topics (name by id) are gone: their offsets go too, also those of open transactions, not those of
+    others with their names. An offset without an id was committed before there were any."""
     outcome, names = Outcome(atomic=False), set(deleted.values())
+
+    def is_gone(offset: CommittedOffset) -> bool:
+        return offset.topic_id in deleted or offset.topic_id == ZERO_UUID
+
     for group_id, _ in table.groups.items():
         for (topic, partition), known in offsets.items(group_id):
-            if topic in names and (known.topic_id in deleted or known.topic_id == ZERO_UUID):
+            if topic in names and is_gone(known):
                 outcome.records.append(offset_tombstone(group_id, topic, partition))
+    for group_id, place, pending in offsets.pending_items():
+        if place[0] in names and is_gone(pending):
+            beside = offsets.get(group_id, place)
+            if (
+                beside is None
+            ):  # else it went with that one, or that one is another topic's and stays
+                outcome.records.append(offset_tombstone(group_id, *place))
     return outcome
 
 

@@ -85,12 +85,13 @@ class Coordinator:
 
 
 class Transactions:
-    """One producer's requests against one broker."""
+    """One producer's requests against the brokers that lead."""
 
-    def __init__(self) -> None:
-        self.cluster = Cluster(1, offsets_topic_num_partitions="1")
+    def __init__(self, nodes: int = 1) -> None:
+        self.cluster = Cluster(nodes, offsets_topic_num_partitions="1")
         self.coordinator = Coordinator()
-        self.cluster.broker().transactions.verifier = self.coordinator
+        for node in self.cluster.ids:
+            self.cluster.broker(node).transactions.verifier = self.coordinator
         self.sequences: dict[tuple[str, int, int], int] = {}
 
     def topic(self, name: str, **configs: str) -> str:
@@ -127,7 +128,7 @@ class Transactions:
             request.topic_data[0].topic_id = Uuid(bytes(16))
         else:
             request.topic_data[0].name = ""
-        return self.cluster.ask_later(request, version=version)
+        return self.cluster.ask_later(request, self.cluster.leader(topic), version)
 
     def write(self, topic: str, values: list[bytes], **how: Any) -> str:
         answer = self.later(topic, values, **how)
@@ -147,7 +148,10 @@ class Transactions:
             topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
         )
         request = WriteTxnMarkersRequest(markers=[marker])
-        answer = self.cluster.ask_later(request, version=version, purpose="coordinator")
+        known = self.cluster.broker(self.cluster.ids[0]).image.topics_by_name.get(topic)
+        led = known is not None and known.has(index) and topic != OFFSETS
+        node = self.cluster.leader(topic, index) if led else self.cluster.ids[0]
+        answer = self.cluster.ask_later(request, node, version, purpose="coordinator")
         self.cluster.until(lambda: answer.is_there)
         response = answer.value
         [told] = response.markers
@@ -483,3 +487,47 @@ def test_a_restarted_broker_knows_what_was_open() -> None:
     assert world.end(t, commit=True) == "NONE"
     assert world.offset(group, t, stable=True) == ("NONE", 7)
     assert world.committed(t) == [b"a"]
+
+
+class TestReplicas:
+    """Three brokers: what the leader knew of transactions its followers know."""
+
+    @pytest.fixture
+    def three(self) -> Transactions:
+        world = Transactions(3)
+        world.cluster.create_topic("t", 2, 3, min_insync_replicas="2")
+        return world
+
+    def test_a_follower_serves_committed_records_only(self, three: Transactions) -> None:
+        three.write("t", [b"a"])
+        three.end("t", commit=False)
+        three.write("t", [b"b"])
+        leader = three.cluster.leader("t")
+        for node in three.cluster.ids:
+            if node == leader:
+                continue
+            three.cluster.until(
+                lambda node=node: three.cluster.partition(node, "t").high_watermark == 3  # type: ignore[misc]
+            )
+            data = three.cluster.fetch(topic="t", node=node, isolation=READ_COMMITTED)
+            assert [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()] == [
+                (9, 0)
+            ]
+            assert data.last_stable_offset == 2
+            assert [v for v in values_of(data) if v == b"b"] == []
+
+    def test_a_new_leader_goes_on_with_open_transactions(self, three: Transactions) -> None:
+        three.write("t", [b"a"])
+        three.write("t", [b"x"], producer=10)
+        three.end("t", commit=False, producer=10)
+        leader = three.cluster.leader("t")
+        three.cluster.sim.nodes[leader].kill()
+        three.cluster.until(
+            lambda: any(three.cluster._leads(n, "t", 0) for n in three.cluster.ids if n != leader)
+        )
+        assert three.committed("t") == []
+        asked = len(three.coordinator.questions)
+        assert three.write("t", [b"b"]) == "NONE"
+        assert len(three.coordinator.questions) == asked, "its transaction is open here"
+        assert three.end("t", commit=True) == "NONE"
+        assert three.committed("t") == [b"a", b"b"]

@@ -138,12 +138,10 @@ def verify_produce(
     if not is_verifying(broker, question):
         return {(key, index): TRUSTED for key, index, *_ in first}
     wanted: dict[Key, tuple[Place, Verification]] = {}
-    for key, index, producer_id, epoch, sequence in first:
+    for key, index, _, _, sequence in first:
         try:
             partition = find(key, index)
-            verification = partition.begin_verification(
-                producer_id, epoch, sequence, bumps_epochs=question.adds
-            )
+            verification = _begin(broker, partition, question, sequence)
         except KafkaError:  # the append says so
             continue
         if verification is not None:
@@ -162,6 +160,21 @@ def verify_produce(
     places = [place for place, _ in wanted.values()]
     ask_coordinator(broker, question, places, answered)
     return None
+
+
+def _begin(
+    broker: Broker, partition: Partition, question: Question, sequence: int
+) -> Verification | None:
+    """None where the transaction is open in the partition. Raises ``KafkaError`` where this broker does not
+    lead it."""
+    log = partition.readable_log(-1, leader_only=True)
+    return log.producers.begin_verification(
+        question.producer_id,
+        question.producer_epoch,
+        sequence,
+        bumps_epochs=question.adds,
+        wall_ms=broker.ports.clock.wall_ms(),
+    )
 
 
 def _transactional_batches(
@@ -197,9 +210,7 @@ def begin_group_verification(
     if not is_verifying(broker, question):
         on_done(TRUSTED)
         return
-    verification = partition.begin_verification(
-        question.producer_id, question.producer_epoch, -1, bumps_epochs=question.adds
-    )
+    verification = _begin(broker, partition, question, -1)
     if verification is None:
         on_done(None)
         return
