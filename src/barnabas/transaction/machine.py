@@ -218,18 +218,12 @@ class TransactionMachine:
         except NeedsProducerId:
             return Outcome(effects=[GetProducerId(transactional_id)])
 
-    def complete(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, at: Instant
-    ) -> Outcome:
-        """All markers of the transaction that this producer's epoch ends are written."""
-        known = self.ids.get(transactional_id)
-        if (
-            known is None
-            or not known.is_ending
-            or (known.producer_id, known.producer_epoch) != (producer_id, producer_epoch)
-        ):
+    def complete(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
+        """All markers of `ending`, as `SendMarkers` gave it, are written. Said again, it is of no effect,
+        also where the next transaction of the same producer is being ended by now."""
+        if self.ids.get(transactional_id) is not ending:
             return Outcome()
-        return self._complete(transactional_id, known, at)
+        return self._complete(transactional_id, ending, at)
 
     # What operations have in common
 
@@ -297,15 +291,7 @@ class TransactionMachine:
         """The decision is committed: on with it."""
         if not ending.partitions:
             return self._complete(transactional_id, ending, at)
-        markers = SendMarkers(
-            transactional_id,
-            ending.producer_id,
-            ending.producer_epoch,
-            ending.state is TransactionState.PREPARE_COMMIT,
-            ending.partitions,
-            ending.client_version,
-        )
-        return Outcome(effects=[markers])
+        return Outcome(effects=[SendMarkers(transactional_id, ending)])
 
     def _complete(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
         record = self._record(transactional_id, completed(ending, at.wall_ms))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from barnabas.transaction.record_codec import TransactionRecord
-from barnabas.transaction.transaction import Partitions
+from barnabas.transaction.states import TransactionState
+from barnabas.transaction.transaction import Transaction
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
@@ -33,12 +34,11 @@ class SendMarkers(NamedTuple):
     """The end of a transaction is committed: write it into its partitions, then say `complete`."""
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    partitions: Partitions
-    version: int
-    """``transaction.version`` of the marker (KIP-1228)."""
+    ending: Transaction
+
+    @property
+    def commit(self) -> bool:
+        return self.ending.state is TransactionState.PREPARE_COMMIT
 
 
 class GetProducerId(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from barnabas.transaction.states import AT_REST
 from barnabas.wire.errors import ErrorCode
@@ -51,7 +51,7 @@ class Place:
     def __init__(self) -> None:
         self.epochs: dict[int, int] = {}
         self.coordinators: dict[int, int] = {}
-        self.open: dict[int, list[Attempt]] = defaultdict(list)
+        self.open: dict[int, dict[Attempt, None]] = defaultdict(dict)
         self.fates: dict[Attempt, bool] = {}
         self.markers = 0
 
@@ -59,7 +59,7 @@ class Place:
         if self.epochs.get(producer_id, -1) > epoch:
             return
         self.epochs[producer_id] = epoch
-        self.open[producer_id].append(attempt)
+        self.open[producer_id][attempt] = None
 
     def end(self, marker: Any) -> ErrorCode:
         producer_id, epoch = marker.producer_id, marker.producer_epoch
@@ -71,7 +71,7 @@ class Place:
         self.epochs[producer_id] = epoch
         self.coordinators[producer_id] = marker.coordinator_epoch
         self.markers += 1
-        for attempt in self.open.pop(producer_id, []):
+        for attempt in self.open.pop(producer_id, {}):
             assert attempt not in self.fates, "a transaction ended twice"
             self.fates[attempt] = bool(marker.transaction_result)
         return ErrorCode.NONE
@@ -219,6 +219,27 @@ class Transactions(RuleBasedStateMachine):
 
         self._send(request, 5 if producer.level >= 2 else 4, on_answer)
 
+    @initialize()
+    def begin(self) -> None:
+        for name in NAMES:
+            self.init(name, 0, again=False)
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        number=st.integers(0, 1),
+        indexes=st.lists(st.integers(0, PARTITIONS - 1), min_size=1, max_size=3),
+        commit=st.sampled_from([True, True, False, None]),
+    )
+    def work(self, name: str, number: int, indexes: list[int], commit: bool | None) -> None:
+        """A whole transaction, or one that is left open. Who is dead begins again."""
+        known = self.producers.get((name, number))
+        if known is None or known.is_dead:
+            self.init(name, number, again=False)
+        for index in indexes:
+            self.write(name, number, index)
+        if commit is not None:
+            self.end(name, number, commit)
+
     # -- the world -------------------------------------------------------------------------------
 
     @rule(ms=st.sampled_from([10, 200, 2_000, 11_000, 31_000]))
@@ -230,17 +251,20 @@ class Transactions(RuleBasedStateMachine):
     def level_changes(self, level: int) -> None:
         self.world.level = level
 
-    @rule(held=st.booleans())
+    @rule(held=st.sampled_from([False, False, False, True]))
     def followers(self, held: bool) -> None:
         self.world.held = held
         self.world.settle()
         self._poll()
 
-    @rule(refuse=st.booleans())
+    @rule(refuse=st.sampled_from([False, False, False, True]))
     def appends(self, refuse: bool) -> None:
         self.world.logs[0].refusal = ErrorCode.NOT_ENOUGH_REPLICAS if refuse else None
 
-    @rule(held=st.booleans(), refusing=st.booleans())
+    @rule(
+        held=st.sampled_from([False, False, True]),
+        refusing=st.sampled_from([False, False, True]),
+    )
     def leaders(self, held: bool, refusing: bool) -> None:
         self.refusing = refusing
         self.world.leaders.held = held
@@ -249,7 +273,7 @@ class Transactions(RuleBasedStateMachine):
             self.world.settle()
             self._poll()
 
-    @rule(broker=st.integers(0, 1), lost=st.booleans())
+    @rule(broker=st.integers(0, 1), lost=st.sampled_from([False, False, True]))
     def a_leader_is_lost(self, broker: int, lost: bool) -> None:
         """Its answers are lost, not what it was asked."""
         if lost:

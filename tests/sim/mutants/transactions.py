@@ -26,13 +26,7 @@ def markers_before_the_decision() -> list[Patch]:
     def at_once(self: Any, transactional_id: str, ending: Any, reply: Any) -> Outcome:
         outcome = honest(self, transactional_id, ending, reply)
         if ending.partitions:
-            outcome.effects = [
-                SendMarkers(
-                    transactional_id, ending.producer_id, ending.producer_epoch,
-                    ending.state is TransactionState.PREPARE_COMMIT, ending.partitions,
-                    ending.client_version,
-                )
-            ]  # fmt: skip
+            outcome.effects = [SendMarkers(transactional_id, ending)]
             outcome.on_settled = None
         return outcome
 
@@ -69,7 +63,7 @@ def completed_early() -> list[Patch]:
 
     def first_is_enough(self: Any, broker: int, ending: Any, places: Any, answers: Any) -> None:
         honest(self, broker, ending, places, answers)
-        if ending.remaining and len(ending.remaining) < len(ending.markers.partitions):
+        if ending.remaining and len(ending.remaining) < len(ending.markers.ending.partitions):
             ending.remaining.clear()
             ending.cancelled = True
             self._complete(ending)

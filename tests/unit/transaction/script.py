@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from barnabas.transaction.outcome import Outcome
 from barnabas.transaction.record_codec import decode_record
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import add_offsets_to_txn_request as offsets
@@ -172,7 +173,7 @@ class Commands(Requests):
         assert known is not None
         changed = known._replace(producer_epoch=int(epoch))
         record = machine._record(producer.transactional_id, changed)
-        outcome = type(machine.complete("", 0, 0, self.world.coordinators._instant()))([record])
+        outcome = Outcome([record])
         coordinators.write(producer.transactional_id, lambda machine, at: outcome)
         self.world.settle()
         producer.epoch = int(epoch)

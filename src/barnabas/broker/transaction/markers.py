@@ -60,6 +60,7 @@ class _Ending:
     __slots__ = (
         "cancelled",
         "coordinator_epoch",
+        "is_written",
         "markers",
         "missing_since_ms",
         "partition",
@@ -71,9 +72,11 @@ class _Ending:
         """Of ``__transaction_state``."""
         self.coordinator_epoch = coordinator_epoch
         self.markers = markers
-        self.remaining = dict(markers.partitions)
+        self.remaining = dict(markers.ending.partitions)
         self.missing_since_ms: dict[TopicPartition, float] = {}
         self.cancelled = False
+        self.is_written = False
+        """Every partition has its marker, or is gone."""
 
     def __repr__(self) -> str:
         return f"_Ending({self.markers.transactional_id}, {len(self.remaining)} remaining)"
@@ -83,15 +86,15 @@ class _Ending:
         for topic, index in places:
             topics.setdefault(topic, []).append(index)
         return WritableTxnMarker(
-            producer_id=self.markers.producer_id,
-            producer_epoch=self.markers.producer_epoch,
+            producer_id=self.markers.ending.producer_id,
+            producer_epoch=self.markers.ending.producer_epoch,
             transaction_result=self.markers.commit,
             topics=[
                 WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
                 for name, indexes in topics.items()
             ],
             coordinator_epoch=self.coordinator_epoch,
-            transaction_version=self.markers.version,
+            transaction_version=self.markers.ending.client_version,
         )
 
 
@@ -132,7 +135,7 @@ class Markers:
         return [
             (
                 ending.markers.transactional_id,
-                f"{ending.markers.producer_id}/{ending.markers.producer_epoch}",
+                f"{ending.markers.ending.producer_id}/{ending.markers.ending.producer_epoch}",
                 list(ending.remaining),
             )
             for endings in self._endings.values()
@@ -159,7 +162,9 @@ class Markers:
             ending.cancelled = True
 
     def look(self) -> None:
-        """The metadata moved: try again what waits."""
+        """The metadata moved: try again what waits, and what was asked of brokers that lead no longer: those
+        may answer nothing for long."""
+        self._leave_former_leaders()
         if self._later:
             later, self._later = self._later, {}
             brokers: dict[int, None] = {}
@@ -167,6 +172,13 @@ class Markers:
                 if not ending.cancelled:
                     brokers |= self._route(ending, places)
             self._send_all(brokers)
+
+    def _leave_former_leaders(self) -> None:
+        for broker, asked in self._asking.items():
+            for ending, places in asked.items():
+                for place in places:
+                    if place in ending.remaining and self._leader_of(place) not in (broker, None):
+                        self._later.setdefault(ending, {})[place] = None
 
     def close(self) -> None:
         """The node stops."""
@@ -188,7 +200,7 @@ class Markers:
                 self._on_missing(ending, place)
             elif leader == NO_LEADER:
                 self._try_later(ending, {place: None})
-            else:
+            elif place not in self._asking.get(leader, {}).get(ending, {}):
                 self._queued.setdefault(leader, {}).setdefault(ending, {})[place] = None
                 brokers[leader] = None
         if not ending.remaining:
@@ -235,10 +247,12 @@ class Markers:
         for ending, places in queued.items():
             if ending.cancelled:
                 continue
-            if ending.markers.producer_id in producers:  # the answer tells markers apart by it
+            if (
+                ending.markers.ending.producer_id in producers
+            ):  # the answer tells markers apart by it
                 self._queued.setdefault(broker, {})[ending] = places
                 continue
-            producers.add(ending.markers.producer_id)
+            producers.add(ending.markers.ending.producer_id)
             asked[ending] = places
         if not asked:
             return
@@ -255,7 +269,7 @@ class Markers:
             call_all(
                 partial(self._take, broker, ending, places, answers)
                 for ending, places in asked.items()
-                if not ending.cancelled
+                if not (ending.cancelled or ending.is_written)
             )
         finally:
             self._send(broker)
@@ -269,10 +283,12 @@ class Markers:
     ) -> None:
         failed: Places = {}
         for place in places:
-            code = answers.get((ending.markers.producer_id, *place), ErrorCode.NETWORK_EXCEPTION)
+            code = answers.get(
+                (ending.markers.ending.producer_id, *place), ErrorCode.NETWORK_EXCEPTION
+            )
             if code in _WRITTEN:
                 ending.remaining.pop(place, None)
-            else:
+            elif place in ending.remaining:  # else another leader has it meanwhile
                 failed[place] = None
             if code not in (ErrorCode.NONE, ErrorCode.NETWORK_EXCEPTION):
                 self._ports.log(
@@ -287,7 +303,8 @@ class Markers:
     # The end
 
     def _complete(self, ending: _Ending) -> None:
-        transactional_id, producer_id, epoch = ending.markers[:3]
+        transactional_id, decided = ending.markers
+        ending.is_written = True
 
         def done(result: Message | KafkaError | None) -> None:
             if ending.cancelled:
@@ -301,7 +318,7 @@ class Markers:
 
         self._coordinators.write_in(
             ending.partition,
-            lambda machine, at: machine.complete(transactional_id, producer_id, epoch, at),
+            lambda machine, at: machine.complete(transactional_id, decided, at),
             done,
         )
 

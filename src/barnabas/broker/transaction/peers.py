@@ -13,7 +13,7 @@ from typing import Any
 
 from barnabas.broker.controller_channel import Sender
 from barnabas.client.connection import ChannelError
-from barnabas.ports import Ports
+from barnabas.ports import Ports, raise_soon
 from barnabas.types import Endpoint
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
@@ -58,7 +58,12 @@ class Peers:
         self._channels.send(at, request, on_done, timeout_ms=self._timeout_ms, purpose=purpose)
 
     def _serve_here(self, request: Message, on_done: OnResponse) -> None:
-        answer = self._serve(request)
+        answer: Any
+        try:
+            answer = self._serve(request)
+        except Exception as fault:  # noqa: BLE001 - of a handler; who asked is answered all the same
+            raise_soon(self._ports.wakeups, fault)
+            answer = ChannelError("closed", repr(fault))
         if isinstance(answer, Parked):
             answer.attach(on_done)
         else:
