@@ -120,7 +120,7 @@ class Broker:
             ports, self.controller, self.node_id, self._broker_epoch
         )
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
-        self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
+        self.groups = GroupCoordinators(config, ports, self._offsets_partitions, self)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
         self.lifecycle: Lifecycle
@@ -237,6 +237,7 @@ class Broker:
             self.moves.ask_again()
             self.replicas.waiting.when_done(self.moves.resume)
         self.lost_leaders.on_metadata(changes)
+        self.groups.on_metadata(image, changes)
         if changes.topics_deleted:
             self.groups.on_topics_deleted(changes.topics_deleted)
         self.auto_topics.on_metadata(changes)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, cast
 from barnabas.broker.forwarding import forwarded
 from barnabas.broker.handlers import (
     alter_replica_log_dirs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     delete_records,
     describe_cluster,
@@ -63,6 +65,8 @@ MODULES = cast(
         list_groups,
         describe_groups,
         delete_groups,
+        consumer_group_heartbeat,
+        consumer_group_describe,
         init_producer_id,
         delete_records,
         alter_replica_log_dirs,
