@@ -97,8 +97,8 @@ class _Uneven:
             pass
         targets: Targets = {member_id: {} for member_id in self._load}
         parts: dict[tuple[str, Uuid], list[int]] = {}
-        for (topic_id, partition), member_id in self._owner.items():
-            parts.setdefault((member_id, topic_id), []).append(partition)
+        for (topic_id, index), member_id in self._owner.items():
+            parts.setdefault((member_id, topic_id), []).append(index)
         for (member_id, topic_id), partitions in parts.items():
             targets[member_id][topic_id] = frozenset(partitions)
         return targets
