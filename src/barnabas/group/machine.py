@@ -20,12 +20,9 @@ from barnabas.group.classic_group import GroupState
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer import classic_members
 from barnabas.group.consumer import heartbeat as consumer_heartbeat
+from barnabas.group.consumer.change import begin_timers
 from barnabas.group.consumer.consumer_group import ConsumerGroup
-from barnabas.group.consumer.deadlines import (
-    CONSUMER_TIMERS,
-    begin_timers,
-    on_consumer_deadline,
-)
+from barnabas.group.consumer.deadlines import CONSUMER_TIMERS, on_consumer_deadline
 from barnabas.group.consumer.records import group_tombstones
 from barnabas.group.group_table import GroupTable, InitialDelay, Timer
 from barnabas.group.join import Joining, join_group

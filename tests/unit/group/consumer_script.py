@@ -83,9 +83,7 @@ class ConsumerRequests:
     def do_group_config(self: Sender, group: str, **given: str) -> None:
         for key, value in given.items():
             name = key.replace("_", ".")
-            record = ConfigRecord(
-                resource_type=GROUP, resource_name=group, name=name, value=value
-            )
+            record = ConfigRecord(resource_type=GROUP, resource_name=group, name=name, value=value)
             self.world.image.replay(record)
         self.world.tell()
 

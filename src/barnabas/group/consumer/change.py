@@ -248,3 +248,21 @@ def follow_rebalance(table: GroupTable, group_id: str, member: ConsumerMember, a
         table.timers.schedule(key, at.now_ms + member.rebalance_timeout_ms, member.epoch)
     else:
         table.timers.cancel(key)
+
+
+def begin_timers(table: GroupTable, group: ConsumerGroup, at: Instant) -> None:
+    """The group was loaded, or is a consumer group after all: every member gets a whole session."""
+    group_id = group.group_id
+    session_ms = table.cluster.group_config(group_id, "consumer.session.timeout.ms")
+    for member_id, member in group.members.items():
+        classic = member.classic
+        lasts_ms = session_ms if classic is None else classic.session_timeout_ms
+        table.timers.schedule((Timer.SESSION, group_id, member_id), at.now_ms + lasts_ms)
+        if classic is None:
+            follow_rebalance(table, group_id, member, at)
+        elif not member.is_reconciled_to(group.epoch):
+            key = (Timer.CLASSIC_JOIN, group_id, member_id)
+            table.timers.schedule(key, at.now_ms + member.rebalance_timeout_ms)
+    if not group.is_empty and group.epoch > group.assignment_epoch:
+        wait_ms = GroupChange(table, group, at, []).assignment_wait_ms()
+        schedule_assignment(table, group, at, wait_ms)

@@ -241,7 +241,11 @@ def _answer_when_written(
         member_id=member.member_id,
     )
 
+    first = outcome.on_settled
+
     def settled(error: ErrorCode, at: Instant) -> Outcome:
+        if first is not None:
+            first(error, at)
         if error is not ErrorCode.NONE:
             return Outcome(replies=[(joining.parked, join_refused(error, request.member_id))])
         table.timers.cancel((Timer.CLASSIC_JOIN, group_id, member.member_id))

@@ -15,6 +15,7 @@ from barnabas.group.classic_group import (
     Member,
 )
 from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.group.consumer.change import begin_timers
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.embedded import EmbeddedError, version_of, write_assignment
 from barnabas.group.consumer.member import ConsumerMember
@@ -23,6 +24,7 @@ from barnabas.group.group_table import GroupTable, Timer
 from barnabas.group.outcome import Instant, Outcome
 from barnabas.group.rebalance import prepare_rebalance
 from barnabas.group.record_codec import GroupRecord, group_record
+from barnabas.wire.errors import ErrorCode
 
 
 def can_downgrade(table: GroupTable, group: ConsumerGroup, without: Collection[str]) -> bool:
@@ -74,6 +76,13 @@ def downgrade(
     if rebalance:
         following = prepare_rebalance(table, classic, at)
         assert not following.decides, f"{classic!r} has members that have not rejoined"
+
+    def settled(error: ErrorCode, at: Instant) -> Outcome:
+        if error is not ErrorCode.NONE and table.consumer(group.group_id) is group:
+            begin_timers(table, group, at)
+        return Outcome()
+
+    outcome.on_settled = settled
     return outcome
 
 

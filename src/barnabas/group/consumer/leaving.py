@@ -23,6 +23,8 @@ from barnabas.wire.messages.consumer_group_heartbeat_response import (
 )
 from barnabas.wire.schema import Message
 
+RETRY_MS = 1_000
+"""A member whose removal the log refused is removed then, unless it is heard of."""
 _MEMBER_TIMERS = (Timer.SESSION, Timer.REBALANCE, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC)
 
 
@@ -80,11 +82,25 @@ def fence(
         if group.regex_subscribers(regex) == count:
             change.drop_regex(regex)
     change.bump(change.cluster.group_hash(_topics_without(change, members)))
-    for member in members:
-        forget_timers(table, group.group_id, member.member_id)
     if len(group.members) > len(members):
         schedule_assignment(table, group, at, change.assignment_wait_ms())
-    return Outcome(records=change.records, reply=reply)
+
+    def settled(error: ErrorCode, at: Instant) -> Outcome:
+        for member in members:
+            if error is ErrorCode.NONE:
+                forget_timers(table, group.group_id, member.member_id)
+            else:
+                _try_again(table, group.group_id, member.member_id, at)
+        return Outcome()
+
+    return Outcome(records=change.records, reply=reply, on_settled=settled)
+
+
+def _try_again(table: GroupTable, group_id: str, member_id: str, at: Instant) -> None:
+    """The removal was lost, and the deadline that asked for it is used up."""
+    key = (Timer.SESSION, group_id, member_id)
+    if table.timers.pending(key) is None:
+        table.timers.schedule(key, at.now_ms + RETRY_MS)
 
 
 def _topics_without(change: GroupChange, members: Sequence[ConsumerMember]) -> list[str]:
@@ -101,5 +117,9 @@ def _topics_without(change: GroupChange, members: Sequence[ConsumerMember]) -> l
 
 
 def forget_timers(table: GroupTable, group_id: str, member_id: str) -> None:
+    """The member is gone, unless it has joined again."""
+    group = table.consumer(group_id)
+    if group is not None and member_id in group.members:
+        return
     for kind in _MEMBER_TIMERS:
         table.timers.cancel((kind, group_id, member_id))

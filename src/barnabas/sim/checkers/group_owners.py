@@ -35,6 +35,8 @@ class OneOwnerPerGeneration(Checker):
             if topic is None:
                 return
             for group_id, group in shard.machine.table.groups.committed_items():
+                if not isinstance(group, ClassicGroup):
+                    continue
                 key = (group_id, group.generation, topic.id)
                 if key not in seen and group.is_in(GroupState.STABLE):
                     seen.add(key)

@@ -91,7 +91,7 @@ class _Uneven:
 
     def assign(self) -> Targets:
         self._keep()
-        for partition in self._free():
+        for place in self._free():
             self._own(place, self._least_loaded(place[0]))
         while self._balance():
             pass
