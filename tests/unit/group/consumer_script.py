@@ -44,13 +44,13 @@ class ConsumerRequests:
             client.group = given.get("group", client.group)
             client.instance = given.get("instance", client.instance)
             client.member_id, client.epoch, client.owned = given.get("id", name), 0, {}
-            self._send("beat", client, request_of(self.world, client, first=True), "1")
+            self._send("beat", client, request_of(self.world, client, True), "1")
 
     def do_beat(self: Sender, *names: str, **given: str) -> None:
         """``owns=all`` says what it was assigned, ``owns=none`` nothing, ``epoch=3`` another epoch."""
         for name in names:
             client = self._client(name)
-            request = request_of(self.world, client, **given)
+            request = request_of(self.world, client, False, **given)
             self._send("beat", client, request, given.get("version", "1"))
 
     def do_bye(self: Sender, *names: str, epoch: str = "-1") -> None:
@@ -89,7 +89,7 @@ class ConsumerRequests:
 
 
 def request_of(
-    world: World, client: Client, *, first: bool = False, owns: str = "", **given: str
+    world: World, client: Client, first: bool = False, *, owns: str = "", **given: str
 ) -> beat.ConsumerGroupHeartbeatRequest:
     options = client.options
     client.names |= {topic.id: topic.name for topic in world.image.topics_by_id.values()}

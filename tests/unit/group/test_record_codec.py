@@ -104,7 +104,7 @@ def test_the_first_form_of_an_offset_is_read() -> None:
     )
     assert record is not None
     assert record.value is not None
-    assert record.value.offset == 17  # type: ignore[union-attr]
+    assert record.value.offset == 17
 
 
 @pytest.mark.parametrize(

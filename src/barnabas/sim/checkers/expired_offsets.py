@@ -92,8 +92,8 @@ def _check(machine: GroupMachine, group_id: str, place: tuple[str, int], now: in
     where = f"of group {group_id} the offset of {place} expires"
     if group is None or known is None:
         raise Violation(f"{where}, and there is none")
-    if group.members and (group.topics is None or place[0] in group.topics):
-        raise Violation(f"{where}, which its members {sorted(group.members)} read")
+    if len(group.members) and (group.topics is None or place[0] in group.topics):
+        raise Violation(f"{where}, which its {len(group.members)} members read")
     since = known.commit_ms
     if group.protocol_type is not None:
         since = min(since, group.state_wall_ms)
