@@ -74,13 +74,15 @@ class Group:
                     assert error.args[0].name() == "_NO_OFFSET", error
 
     def described(self) -> Any:
-        """This library does not look for a coordinator that moved by itself."""
+        """This library's administrators go on asking a coordinator that moved, so each asks once."""
         found: list[Any] = []
+        servers = {"bootstrap.servers": self.cluster.bootstrap}
 
         def told() -> bool:
             self.poll()
             try:
-                found.append(self.admin.describe_consumer_groups([self.name])[self.name].result(20))
+                admin = admin_module.AdminClient(servers)
+                found.append(admin.describe_consumer_groups([self.name])[self.name].result(20))
             except confluent_kafka.KafkaException as error:
                 assert error.args[0].name() == "NOT_COORDINATOR", error
             return bool(found)

@@ -267,5 +267,5 @@ class ConsumerMember:
 
 def _new_id(client: Client) -> str:
     """A UUID, as Kafka's clients make it."""
-    bits = client.ports.rng("group-member-id").randbytes(16).hex()
+    bits = client.member_ids.randbytes(16).hex()
     return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"

@@ -105,6 +105,9 @@ class History:
         """Whether somebody deleted the groups' topic: their generations count from 1 again."""
         self.owners: dict[tuple[str, int], dict[Place, str]] = defaultdict(dict)
         """Group and generation → which member was given what."""
+        self.coordinated: set[str] = set()
+        """Groups with members of the consumer protocol: each is at an epoch of its own, and commits of an
+        older one count where it had the partition then (KIP-1251)."""
         self.expired: set[str] = set()
         """Groups that were forgotten once. What a member was given before that it may learn when the next one
         of the name is in the same generation; coordinators are judged by themselves all along."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.channels import ChannelError
 from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.group_member import GroupSettings
+from barnabas.client.group_member import CLASSIC, GroupSettings
 from barnabas.client.offsets import EARLIEST
 from barnabas.sim.cluster import ProgramFault, SimCluster
 from barnabas.sim.history import Reading, Violation
 from barnabas.sim.workload.whims import WHIMS
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.sim.workload.workload import Workload
@@ -38,6 +38,9 @@ class ConsumerPlan:
     """After how long, at most, it leaves its group and another takes its place; 0 is never."""
     session_timeout_ms: int = 6_000
     assignors: Sequence[str] = ("range", "roundrobin")
+    remote_assignor: str | None = None
+    protocol: str = CLASSIC
+    """Of the group; where members of one differ, it moves between the kinds while it runs."""
     is_static: bool = False
     """Its place in the group has an instance id, which those who follow each other share (KIP-345)."""
     overlaps: bool = False
@@ -67,7 +70,11 @@ class ConsumerClient:
         self.topics = plan.topics
         """To which it subscribes at present."""
         self.paused: set[TopicPartition] = set()
+        self.protocol = CLASSIC if speaks else plan.protocol
+        """Libraries of old know only one."""
         self.consumer = self._consumer()
+        if self.protocol != CLASSIC:
+            workload.history.coordinated.add(plan.group)
 
     def _consumer(self) -> Consumer:
         plan = self.plan
@@ -76,6 +83,8 @@ class ConsumerClient:
             heartbeat_interval_ms=plan.session_timeout_ms / 4,
             assignors=plan.assignors,
             instance_id=plan.name if plan.is_static else None,
+            protocol=self.protocol,
+            remote_assignor=plan.remote_assignor,
         )
         consumer = Consumer(
             self.client,
@@ -150,7 +159,8 @@ class ConsumerClient:
             )
         history.commits.acknowledge(attempts)
         history.operations += len(positions)
-        if positions and who is not None and 0 <= who.generation < newest:
+        judged = self.plan.group not in history.coordinated
+        if judged and positions and who is not None and 0 <= who.generation < newest:
             raise Violation(
                 f"{self.plan.name} could commit {positions} in generation {who.generation} of {group},"
                 f" though {newest} had begun"
@@ -221,6 +231,8 @@ class ConsumerClient:
             self._maybe_raise("data")
         if self.consumer.failure is not None:
             # Fenced: a request of the one before it, with its instance id, came later than its own.
+            if self.consumer.failure.code is ErrorCode.UNSUPPORTED_VERSION:
+                self.protocol = CLASSIC  # operators switch ``group.version`` off
             self.client.tasks.start(self.consumer.close())
             self.consumer = self._consumer()
             self.consumer.subscribe(self.topics)
