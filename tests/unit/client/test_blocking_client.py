@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.cli.groups import progress
 from barnabas.cli.main import main
-from barnabas.client.admin import GroupDescription, GroupMember
+from barnabas.client.groups import GroupDescription, GroupMember
 from barnabas.client.assignors import write_assignment
 from barnabas.client.consumer import ConsumerSettings
 from barnabas.client.records import ProducerRecord
