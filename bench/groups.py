@@ -18,7 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from barnabas.client.consumer_member import ConsumerMember
 from barnabas.client.group_member import CONSUMER, GroupSettings
@@ -36,6 +37,19 @@ LINES: list[str] = []
 def say(text: str) -> None:
     print(text, flush=True)
     LINES.append(text)
+
+
+def wait_until_ready(system: System) -> None:
+    """All nodes serve."""
+    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            if len(admin.list_topics(timeout=1).brokers) >= len(system.pids()):
+                return
+        except KafkaException:
+            time.sleep(0.1)
+    raise TimeoutError(f"{system.name} is not ready")
 
 
 def first_record(system: System, protocol: str, rounds: int) -> list[float]:
@@ -152,6 +166,7 @@ def main() -> None:
             system = SYSTEMS[name](Path(scratch) / name)
             try:
                 system.start()
+                wait_until_ready(system)
                 for protocol in ("classic", "consumer"):
                     times = first_record(system, protocol, options.rounds)
                     say(
