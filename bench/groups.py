@@ -18,8 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Producer
 
 from barnabas.client.consumer_member import ConsumerMember
 from barnabas.client.group_member import CONSUMER, GroupSettings
@@ -29,6 +28,7 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import TopicPartition, Uuid
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from bench import workloads
 from bench.systems import ROOT, SYSTEMS, System
 
 LINES: list[str] = []
@@ -37,19 +37,6 @@ LINES: list[str] = []
 def say(text: str) -> None:
     print(text, flush=True)
     LINES.append(text)
-
-
-def wait_until_ready(system: System) -> None:
-    """All nodes serve."""
-    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            if len(admin.list_topics(timeout=1).brokers) >= len(system.pids()):
-                return
-        except KafkaException:
-            time.sleep(0.1)
-    raise TimeoutError(f"{system.name} is not ready")
 
 
 def first_record(system: System, protocol: str, rounds: int) -> list[float]:
@@ -165,8 +152,7 @@ def main() -> None:
         for name in options.systems.split(","):
             system = SYSTEMS[name](Path(scratch) / name)
             try:
-                system.start()
-                wait_until_ready(system)
+                workloads.start(system, measure=False)
                 for protocol in ("classic", "consumer"):
                     times = first_record(system, protocol, options.rounds)
                     say(

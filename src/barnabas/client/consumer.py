@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from barnabas.client import offsets
 from barnabas.client.channels import ChannelError
@@ -107,7 +108,8 @@ class Consumer:
         if self.settings.group.protocol == CONSUMER:
             self._member = ConsumerMember(
                 self._client, self._group_id, topics, self.settings.group,
-                on_assigned=self._received, on_revoked=self._given_up, on_failed=self._fail,
+                on_assigned=partial(self._assigned, beside=True), on_revoked=self._revoked,
+                on_failed=self._fail,
                 purpose=f"group of {self._purpose}",
             )  # fmt: skip
         else:
@@ -241,30 +243,22 @@ class Consumer:
 
     # -- assignment ------------------------------------------------------------------------------
 
-    def _assigned(self, partitions: list[TopicPartition]) -> None:
-        self._take_over(partitions)
+    def _assigned(self, partitions: list[TopicPartition], beside: bool = False) -> None:
+        """`beside` those that it has, where the coordinator assigns."""
+        if beside:
+            self._reading |= {tp: Reading() for tp in partitions}
+            self._schedule()
+        else:
+            self._take_over(partitions)
         self._on_assigned(partitions)
 
-    def _revoked(self) -> None:
-        given_up = list(self._reading)
+    def _revoked(self, partitions: list[TopicPartition] | None = None) -> None:
+        """These are another's soon; all where None."""
+        given_up = list(self._reading) if partitions is None else partitions
         try:
             self._on_revoked(given_up)
         finally:
-            self._reading.clear()
-            self.buffered_bytes = 0
-
-    def _received(self, partitions: list[TopicPartition]) -> None:
-        """Of a group whose coordinator assigns: these, beside those that it has."""
-        self._reading |= {tp: Reading() for tp in partitions}
-        self._schedule()
-        self._on_assigned(partitions)
-
-    def _given_up(self, partitions: list[TopicPartition]) -> None:
-        """Of a group whose coordinator assigns: these are another's soon."""
-        try:
-            self._on_revoked(partitions)
-        finally:
-            for tp in partitions:
+            for tp in given_up:
                 reading = self._reading.pop(tp, None)
                 if reading is not None:
                     self.buffered_bytes -= sum(len(run.data) for run in reading.runs)

@@ -185,6 +185,8 @@ ASSIGNOR_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
 }
 """Server-side assignors of consumer groups, by Kafka's class names."""
+ASSIGNORS = ("uniform", "range")
+"""By the names that clients give."""
 
 
 class GroupSettings(Settings):

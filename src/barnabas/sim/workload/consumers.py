@@ -151,6 +151,7 @@ class ConsumerClient:
         attempts = history.commits.begin(
             group, {(tp.topic, tp.partition): offset for tp, offset in positions.items()}
         )
+        others = self._of_others(consumer, positions)
         try:
             await consumer.commit(positions)
         except (ChannelError, KafkaError):
@@ -159,6 +160,8 @@ class ConsumerClient:
             )
         history.commits.acknowledge(attempts)
         history.operations += len(positions)
+        if others and not history.may_be_anew(group):
+            raise Violation(f"{self.plan.name}, {who}, could commit what others had: {others}")
         judged = self.plan.group not in history.coordinated
         if judged and positions and who is not None and 0 <= who.generation < newest:
             raise Violation(
@@ -166,6 +169,21 @@ class ConsumerClient:
                 f" though {newest} had begun"
             )
         return True
+
+    def _of_others(
+        self, consumer: Consumer, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[int, str]]:
+        """Which of these another member of a consumer group was given in a later epoch than this one's."""
+        history, group, who = self.workload.history, self.plan.group, consumer.identity
+        if who is None or who.generation < 0 or group not in history.coordinated:
+            return {}
+        me = who.instance_id or who.member_id
+        held = {tp: history.holders.get((group, (tp.topic, tp.partition))) for tp in positions}
+        return {
+            tp: holder
+            for tp, holder in held.items()
+            if holder is not None and holder[0] > who.generation and holder[1] != me
+        }
 
     async def _come_and_go(self) -> None:
         while not self.workload.stopped:
