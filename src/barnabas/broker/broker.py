@@ -121,7 +121,7 @@ class Broker:
         epoch = self._broker_epoch
         self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
-        self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
+        self.groups = GroupCoordinators(config, ports, self._offsets_partitions, self)
         self.transactions = Transactions(self, channels)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
@@ -241,6 +241,7 @@ class Broker:
             self.replicas.waiting.when_done(self.moves.resume)
         self.lost_leaders.on_metadata(changes)
         self.transactions.on_metadata(changes)
+        self.groups.on_metadata(image, changes)
         if changes.topics_deleted:
             self.groups.on_topics_deleted(changes.topics_deleted)
         self.auto_topics.on_metadata(changes)

@@ -68,6 +68,8 @@ class Client:
         self.fetching: set[str] = set()
         """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
         at a time, so that each consumer has its own."""
+        self.member_ids = ports.rng("group-member-ids")
+        """Of members of consumer groups, which make their ids themselves."""
         self.trying: Trying | None = None
         """While something is asked until it succeeds."""
         self._coordinators: dict[tuple[int, str], int] = {}

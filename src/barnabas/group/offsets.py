@@ -13,7 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.group.classic_group import ClassicGroup, GroupState
-from barnabas.group.group_table import GroupTable
+from barnabas.group.consumer.committing import check_commit as check_consumer_commit
+from barnabas.group.consumer.committing import check_fetch
+from barnabas.group.consumer.consumer_group import ConsumerGroup
+from barnabas.group.consumer.records import group_tombstones
+from barnabas.group.group_table import Group, GroupTable
 from barnabas.group.offset_table import CommittedOffset, OffsetTable, Place
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import (
@@ -46,10 +50,12 @@ def commit_offsets(
     """Write offsets down for a member of the present generation, or for anybody where the group has
     no members. Raises what is wrong with the member."""
     group = _group_to_commit(table, request, caller, at)
-    check_commit(
-        group, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
-    )
-    if group.state in _RUNNING:
+    epoch = request.generation_id_or_member_epoch
+    if isinstance(group, ConsumerGroup):
+        check_consumer_commit(group, request.member_id, epoch, caller.api_version, _places(request))
+    else:
+        check_commit(group, request.member_id, request.group_instance_id, epoch)
+    if isinstance(group, ClassicGroup) and group.state in _RUNNING:
         member = group.members.get(request.member_id)
         if member is not None:
             table.keep_alive(group, member, at)
@@ -101,13 +107,16 @@ def commit_transactional_offsets(
     """Write offsets down that hold once the transaction of `producer` is committed (KIP-98, KIP-447); `ids`
     are those of the topics. Raises what is wrong with the member."""
     group = _group_for(table, request.group_id, request.generation_id, at)
-    check_commit(
-        group,
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id,
-        transactional=True,
-    )
+    if isinstance(group, ConsumerGroup):
+        _check_consumer_transaction(group, request, ids)
+    else:
+        check_commit(
+            group,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            transactional=True,
+        )
     limit = table.offsets_settings.metadata_bytes_max
     outcome, topics = Outcome(producer=producer), []
     for topic in request.topics:
@@ -135,16 +144,43 @@ def commit_transactional_offsets(
     return outcome
 
 
+def _check_consumer_transaction(
+    group: ConsumerGroup, request: txn_in.TxnOffsetCommitRequest, ids: Mapping[str, Uuid]
+) -> None:
+    """Raises what is wrong with the member; clients of transactions know no member epochs, so that a stale
+    one is ILLEGAL_GENERATION."""
+    places = [
+        (ids.get(topic.name, ZERO_UUID), partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    epoch = request.generation_id
+    try:
+        check_consumer_commit(group, request.member_id, epoch, 0, places, transactional=True)
+    except KafkaError as error:
+        if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+            raise
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from error
+
+
+def _places(request: commit_in.OffsetCommitRequest) -> list[tuple[Uuid, int]]:
+    return [
+        (topic.topic_id, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
 def _group_to_commit(
     table: GroupTable, request: commit_in.OffsetCommitRequest, caller: Caller, at: Instant
-) -> ClassicGroup:
+) -> Group:
     generation = request.generation_id_or_member_epoch
     if generation >= 0 and caller.api_version >= MEMBER_EPOCH_VERSION:
         return table.group(request.group_id)
     return _group_for(table, request.group_id, generation, at)
 
 
-def _group_for(table: GroupTable, group_id: str, generation: int, at: Instant) -> ClassicGroup:
+def _group_for(table: GroupTable, group_id: str, generation: int, at: Instant) -> Group:
     group = table.groups.get(group_id)
     if group is not None:
         return group
@@ -202,6 +238,8 @@ def fetch_offsets(
     find = table.groups.get if newest else table.groups.committed
     group = find(group_id)
     exists = group is not None and group.state is not GroupState.DEAD
+    if isinstance(group, ConsumerGroup):
+        check_fetch(group, request.member_id, request.member_epoch, newest=newest)
     if request.topics is None:
         topics = _all_topics(offsets, group_id, newest) if exists else []
         return fetch_out.OffsetFetchResponseGroup(group_id=group_id, topics=topics)
@@ -303,7 +341,13 @@ def delete_group(table: GroupTable, offsets: OffsetTable, group_id: str) -> list
     places: dict[Place, None] = dict.fromkeys(place for place, _ in offsets.items(group_id))
     places.update(dict.fromkeys(offsets.pending_places(group_id)))
     records = [offset_tombstone(group_id, topic, index) for topic, index in places]
-    return [*records, group_tombstone(group_id)]
+    return [*records, *_tombstones(group)]
+
+
+def _tombstones(group: Group) -> list[GroupRecord]:
+    if isinstance(group, ConsumerGroup):
+        return group_tombstones(group)
+    return [group_tombstone(group.group_id)]
 
 
 def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid, str]) -> Outcome:
@@ -332,15 +376,15 @@ def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> Outc
     """Offsets that nobody used for the retention, and groups that are left with nothing."""
     outcome = Outcome(atomic=False)
     retention_ms = table.offsets_settings.retention_minutes * 60_000
-    for group_id, group in table.groups.items():
+    for _, group in table.groups.items():
         everything = _expire_group(group, offsets, at.wall_ms, retention_ms, outcome.records)
         if everything and group.state is GroupState.EMPTY:
-            outcome.records.append(group_tombstone(group_id))
+            outcome.records += _tombstones(group)
     return outcome
 
 
 def _expire_group(
-    group: ClassicGroup,
+    group: Group,
     offsets: OffsetTable,
     wall_ms: int,
     retention_ms: int,
@@ -352,7 +396,7 @@ def _expire_group(
     if not known:
         return not any(True for _ in offsets.pending_places(group_id))
     since_empty = group.protocol_type is not None and group.state is GroupState.EMPTY
-    subscribed = (
+    subscribed = isinstance(group, ConsumerGroup) or (
         group.uses_consumer_protocol
         and group.topics is not None
         and group.state is GroupState.STABLE

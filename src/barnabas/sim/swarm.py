@@ -126,6 +126,8 @@ RARE = {
     "moves": 2.0,
 }
 """Kinds of fault that come less often, or more, than others."""
+PROTOCOLS = (("classic",), ("consumer",), ("consumer",), ("classic", "consumer"))
+"""Of the members of a group, in turn."""
 RAISES = (0.0, 0.0, 0.0, 0.02, 0.1)
 """How often callbacks of clients do, where they do."""
 OFTEN = {
@@ -330,6 +332,7 @@ def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
     stays = _pick(rng_of, "members stay", 0.0, 2000.0, 5000.0)
     is_static = _pick(rng_of, "static members", False, False, True)
     overlaps = _pick(rng_of, "members overlap", False, False, True)
+    mixed = _pick(rng_of, "group protocols", *PROTOCOLS)
     return [
         ConsumerPlan(
             f"consumer{index}",
@@ -338,6 +341,8 @@ def _consumers(rng_of: RngOf, topics: tuple[str, ...]) -> list[ConsumerPlan]:
             commit_ms=_pick(rng_of, "commits", 100.0, 400.0, 1000.0),
             stays_ms=stays if index else 0.0,
             is_static=is_static,
+            protocol=mixed[index % len(mixed)],
+            remote_assignor=_pick(rng_of, "remote assignors", None, "uniform", "range"),
             overlaps=overlaps,
             raises=_pick(rng_of, "callbacks raise", *RAISES),
             taken_max=_pick(rng_of, "records taken", 500, 500, 1),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tests.sim.mutants import (
     administration,
+    consumer_groups,
     controller,
     groups,
     partitions,
@@ -25,6 +26,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *storage.MUTANTS,
     *controller.MUTANTS,
     *groups.MUTANTS,
+    *consumer_groups.MUTANTS,
     *administration.MUTANTS,
     *transactions.MUTANTS,
 )

@@ -11,9 +11,9 @@ import pytest
 
 from barnabas.cli.groups import progress
 from barnabas.cli.main import main
-from barnabas.client.admin import GroupDescription, GroupMember
 from barnabas.client.assignors import write_assignment
 from barnabas.client.consumer import ConsumerSettings
+from barnabas.client.groups import GroupDescription, GroupMember
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect, parse_bootstrap
 from barnabas.host.journal import Journal

@@ -159,7 +159,7 @@ def test_a_turn_larger_than_a_batch_is_several_batches() -> None:
 def test_one_decision_larger_than_a_batch_is_refused_and_leaves_nothing() -> None:
     world = World()
     world.topic("t", 200)
-    world.logs[0].batch_bytes_max = 2000
+    world.logs[0].batch_bytes_max = 200  # too little even where it is packed
     pending = world.send(commit("g", dict.fromkeys(range(100), 1)), 9)
     assert code(pending) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert fetched(world, "g") == {}
@@ -187,7 +187,7 @@ def test_a_decision_that_is_a_batch_only_when_it_is_packed_is_one_by_itself() ->
 def test_a_decision_that_is_too_large_refuses_no_other_of_its_turn() -> None:
     world = World()
     world.topic("t", 200)
-    world.logs[0].batch_bytes_max = 2000
+    world.logs[0].batch_bytes_max = 200  # too little even where it is packed
     before = unsettled(world, commit("g", {0: 7}))
     large = unsettled(world, commit("g", dict.fromkeys(range(100), 1)))
     after = unsettled(world, commit("g", {1: 8}))
