@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from barnabas.group.classic_group import CONSUMER_PROTOCOL_TYPE, GroupState
 from barnabas.group.consumer.member import Assigned, ConsumerMember, MemberState, Target
-from barnabas.group.timeline import Journal, TimelineMap
+from barnabas.timeline import Journal, TimelineMap
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 
