@@ -21,9 +21,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer
 
 from barnabas.client.consumer_member import ConsumerMember
-from barnabas.client.group_member import CONSUMER, GroupSettings
+from barnabas.client.consumers.group_member import CONSUMER, GroupMemberSettings
 from barnabas.host.client import connect
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.types import TopicPartition, Uuid
@@ -81,7 +81,7 @@ def rebalance(system: System, members: int) -> tuple[float, float]:
                 connected.client,
                 "large",
                 [topic],
-                GroupSettings(protocol=CONSUMER),
+                GroupMemberSettings(protocol=CONSUMER),
                 on_assigned=mine.update,
                 on_revoked=mine.difference_update,
                 purpose=f"members {number % 8}",

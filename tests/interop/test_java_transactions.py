@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.consumer import ConsumerSettings
-from barnabas.client.fetching import FetchSettings
+from barnabas.client.consumers.consumer import ConsumerSettings
+from barnabas.client.consumers.fetch_requests import FetchSettings
 from barnabas.client.offsets import EARLIEST
 from barnabas.client.records import ConsumerRecord, ProducerRecord
 from barnabas.client.transactional_producer import TransactionalProducer

@@ -12,8 +12,8 @@ from typing import Any
 
 from barnabas.client import groups
 from barnabas.client.client import API_TIMEOUT_MS, ATTEMPT_TIMEOUT_MS, Client, raise_for
-from barnabas.client.cluster import TopicView
 from barnabas.client.groups import GroupDescription, GroupListing
+from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.types import METADATA_TOPIC, ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.create_partitions_request import (
@@ -97,7 +97,7 @@ class ClusterDescription:
 
 
 @dataclass(slots=True)
-class QuorumReplica:
+class QuorumReplicaState:
     """One voter or observer; timestamps are -1 where unknown."""
 
     node_id: int
@@ -111,8 +111,8 @@ class QuorumDescription:
     leader_id: int
     leader_epoch: int
     high_watermark: int
-    voters: list[QuorumReplica]
-    observers: list[QuorumReplica]
+    voters: list[QuorumReplicaState]
+    observers: list[QuorumReplicaState]
 
 
 @dataclass(slots=True)
@@ -220,7 +220,7 @@ class Admin:
 
         await self._client.ask_any(request, take, timeout_ms=timeout_ms)
 
-    async def list_topics(self, *, timeout_ms: float = API_TIMEOUT_MS) -> list[TopicView]:
+    async def list_topics(self, *, timeout_ms: float = API_TIMEOUT_MS) -> list[TopicMetadata]:
         """Every topic, by name."""
         cluster = self._client.cluster
         cluster.topics.clear()
@@ -229,7 +229,7 @@ class Admin:
 
     async def describe_topics(
         self, names: Iterable[str], *, timeout_ms: float = API_TIMEOUT_MS
-    ) -> list[TopicView]:
+    ) -> list[TopicMetadata]:
         """These topics, as metadata has them now. Raises `KafkaError` for one that is not there."""
         names = list(names)
         await self._client.cluster.refresh(names, timeout_ms=timeout_ms)
@@ -365,8 +365,8 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _quorum_replica(told: Any) -> QuorumReplica:
-    return QuorumReplica(
+def _quorum_replica(told: Any) -> QuorumReplicaState:
+    return QuorumReplicaState(
         told.replica_id,
         told.log_end_offset,
         told.last_fetch_timestamp,

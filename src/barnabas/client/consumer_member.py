@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import COORDINATOR_MOVED, GROUP, Client, raise_for
-from barnabas.client.group_member import RETRY_MS, GroupSettings
+from barnabas.client.consumers.group_member import RETRY_MS, GroupMemberSettings
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import Cancelled, Task, TaskOutcome
 from barnabas.client.offsets import GroupIdentity
-from barnabas.client.tasks import Cancelled, Outcome, Task
 from barnabas.types import TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat_request import (
@@ -47,7 +47,7 @@ class ConsumerMember:
         client: Client,
         group_id: str,
         topics: Sequence[str],
-        settings: GroupSettings,
+        settings: GroupMemberSettings,
         *,
         on_assigned: Callable[[list[TopicPartition]], None],
         on_revoked: Callable[[list[TopicPartition]], None],
@@ -254,7 +254,7 @@ class ConsumerMember:
 
     async def _ask(self, request: Any) -> Any:
         endpoint = await self._client.coordinator(GROUP, self.identity.group_id)
-        outcome: Outcome[Any] = Outcome()
+        outcome: TaskOutcome[Any] = TaskOutcome()
         timeout_ms = float(self._settings.session_timeout_ms)
         self._client.channels.send(
             endpoint, request, outcome.settle, timeout_ms=timeout_ms, purpose=self._purpose

@@ -1,8 +1,8 @@
 """A transactional producer: what it writes, and the offsets of what it read, count together or not at all.
 
 Owns the conversation with the coordinator of its transactional id; batches are written by a
-:class:`~barnabas.client.producer.Producer`. `init` fences every earlier producer of the same id and ends
-what it left open. After an error other than being fenced the transaction is aborted and the next begun.
+:class:`~barnabas.client.producers.producer.Producer`. `init` fences every earlier producer of the same id and
+ends what it left open. After an error other than being fenced the transaction is aborted and the next begun.
 
 Up to transaction.version 1 partitions and groups are added one request earlier, and a new epoch is asked for
 only after a batch was lost; from 2 on every end of a transaction brings a new epoch (KIP-890). The level
@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.client.accumulator import ProducerSettings
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import GROUP, TRANSACTION, Client, raise_for
-from barnabas.client.features import describe_features
+from barnabas.client.feature_levels import describe_features
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
-from barnabas.client.producer import Producer
+from barnabas.client.producers.producer import Producer
+from barnabas.client.producers.record_accumulator import ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
 from barnabas.client.transactions import Transaction
 from barnabas.metadata.features import TRANSACTION_VERSION
 from barnabas.types import TopicPartition
@@ -100,7 +100,7 @@ class TransactionalProducer:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "a transaction is open already")
         self._transaction.begin()
 
-    def send(self, record: ProducerRecord) -> Outcome[Delivery]:
+    def send(self, record: ProducerRecord) -> TaskOutcome[Delivery]:
         """As `Producer.send`; the record counts once the transaction is committed."""
         return self._producer.send(record)
 

@@ -17,8 +17,8 @@ from xxhash import xxh3_64_intdigest
 from barnabas.config.definition import ConfigError, ConfigValue
 from barnabas.config.group import group_values
 from barnabas.metadata.features import GROUP_VERSION
-from barnabas.metadata.image import GROUP, MetadataImage
-from barnabas.metadata.topic import Topic
+from barnabas.metadata.image.image import GROUP, MetadataImage
+from barnabas.metadata.image.topic import Topic
 from barnabas.types import Uuid
 
 _MAGIC = 0

@@ -24,13 +24,13 @@ from barnabas.group.consumer.change import begin_timers
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.deadlines import CONSUMER_TIMERS, on_consumer_deadline
 from barnabas.group.consumer.records import group_tombstones
-from barnabas.group.group_table import GroupTable, InitialDelay, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer, InitialDelay
 from barnabas.group.join import Joining, join_group
 from barnabas.group.offset_table import OffsetTable
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import GroupRecord, decode_record, encode_record
 from barnabas.group.replaying import replay_record
-from barnabas.log.producer_state import TransactionalProducer
+from barnabas.log.state.producer_state import TransactionalProducer
 from barnabas.ports import Rng
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -56,7 +56,7 @@ from barnabas.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequ
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
-_EXPIRY = (Timer.EXPIRY, "", "")
+_EXPIRY = (GroupTimer.EXPIRY, "", "")
 
 
 class GroupMachine:
@@ -251,12 +251,12 @@ class GroupMachine:
         (kind, group_id, member_id), payload = due
         if kind in CONSUMER_TIMERS or self.table.consumer(group_id) is not None:
             outcome = on_consumer_deadline(self.table, kind, group_id, member_id, payload, at)
-        elif kind is Timer.SESSION:
+        elif kind is GroupTimer.SESSION:
             outcome = membership.on_session_deadline(self.table, group_id, member_id, at)
-        elif kind is Timer.JOIN:
+        elif kind is GroupTimer.JOIN:
             initial = payload if isinstance(payload, InitialDelay) else None
             outcome = rebalance.on_join_deadline(self.table, group_id, initial, at)
-        elif kind is Timer.SYNC:
+        elif kind is GroupTimer.SYNC:
             outcome = sync.on_sync_deadline(self.table, group_id, payload, at)
         else:
             interval_ms = self.table.offsets_settings.retention_check_interval_ms

@@ -18,7 +18,7 @@ from barnabas.group.consumer.committing import check_fetch
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.records import group_tombstones
 from barnabas.group.group_table import Group, GroupTable
-from barnabas.group.offset_table import CommittedOffset, OffsetTable, Place
+from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable, Place
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import (
     GroupRecord,
@@ -26,7 +26,7 @@ from barnabas.group.record_codec import (
     offset_record,
     offset_tombstone,
 )
-from barnabas.log.producer_state import TransactionalProducer
+from barnabas.log.state.producer_state import TransactionalProducer
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import offset_commit_request as commit_in
@@ -69,7 +69,7 @@ def commit_offsets(
             metadata = partition.committed_metadata or ""
             too_large = len(metadata) > limit
             if not too_large:
-                committed = CommittedOffset(
+                committed = OffsetAndMetadata(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
                     metadata,
@@ -127,7 +127,7 @@ def commit_transactional_offsets(
             if len(metadata) > limit:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                committed = CommittedOffset(
+                committed = OffsetAndMetadata(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
                     metadata,
@@ -283,7 +283,7 @@ def _other_topic(known: Uuid, asked: Uuid) -> bool:
 
 
 def _fetched(
-    partition: int, known: CommittedOffset | None, unstable: bool
+    partition: int, known: OffsetAndMetadata | None, unstable: bool
 ) -> fetch_out.OffsetFetchResponsePartitions:
     if unstable or known is None:
         return fetch_out.OffsetFetchResponsePartitions(
@@ -355,7 +355,7 @@ def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid
     others with their names. An offset without an id was committed before there were any."""
     outcome, names = Outcome(atomic=False), set(deleted.values())
 
-    def is_gone(offset: CommittedOffset) -> bool:
+    def is_gone(offset: OffsetAndMetadata) -> bool:
         return offset.topic_id in deleted or offset.topic_id == ZERO_UUID
 
     for group_id, _ in table.groups.items():

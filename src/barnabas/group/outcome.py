@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from barnabas.group.record_codec import GroupRecord
-from barnabas.log.producer_state import TransactionalProducer
+from barnabas.log.state.producer_state import TransactionalProducer
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message

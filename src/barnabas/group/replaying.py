@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.group.classic_group import ClassicGroup, GroupState, Member
+from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.replay import apply, ends_group, is_consumer_key
 from barnabas.group.group_table import GroupTable
-from barnabas.group.offset_table import CommittedOffset, OffsetTable
+from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable
 from barnabas.group.record_codec import GroupRecord
 from barnabas.group.records.group_metadata_value import GroupMetadataValue
 from barnabas.group.records.offset_commit_key import OffsetCommitKey
@@ -67,7 +67,7 @@ def _replay_offset(
     if key.group not in table.groups:
         # It only commits: a group without members and protocol.
         table.groups.put(key.group, ClassicGroup(key.group, value.commit_timestamp))
-    committed = CommittedOffset(
+    committed = OffsetAndMetadata(
         value.offset,
         value.leader_epoch,
         value.metadata,
@@ -96,7 +96,7 @@ def _group_from(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     for item in value.members:
         rebalance_ms = item.rebalance_timeout
         group.add(
-            Member(
+            ClassicGroupMember(
                 item.member_id,
                 item.group_instance_id,
                 client_id=item.client_id,

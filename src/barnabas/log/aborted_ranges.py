@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.log import transactions
-from barnabas.log.files import SNAPSHOT, file_name
-from barnabas.log.producer_state import ProducerStates, snapshot_offsets
-from barnabas.log.segment import Segment
+from barnabas.log.file_cache import SNAPSHOT, file_name
+from barnabas.log.segments import transaction_index
+from barnabas.log.segments.segment import Segment
+from barnabas.log.state.producer_state import ProducerStates, snapshot_offsets
 
 if TYPE_CHECKING:
-    from barnabas.log.segmented_log import SegmentedLog
+    from barnabas.log.partition.segmented_log import SegmentedLog
 
 Entry = tuple[int, int, int, int]
 """Producer id, first offset, last offset (the marker's), last stable offset."""
@@ -36,9 +36,9 @@ def collect(
         segment.has_no_aborted = True
         return False
     data = log.disk.read_file(path)
-    entries = transactions.entries_of(data)
+    entries = transaction_index.entries_of(data)
     touching = [entry for entry in entries if entry[2] >= start and entry[1] < end]
-    if len(data) % transactions.ENTRY.size or not _are_sound(log, segment, entries, touching):
+    if len(data) % transaction_index.ENTRY.size or not _are_sound(log, segment, entries, touching):
         entries = rewrite(log, segment)
         touching = [entry for entry in entries if entry[2] >= start and entry[1] < end]
     found += [(entry[0], entry[1]) for entry in touching]
@@ -77,7 +77,7 @@ def rewrite(log: SegmentedLog, segment: Segment) -> list[Entry]:
     entries = _from_batches(log, segment)
     path = segment.transaction_index_path
     log.files.close(path)
-    data = b"".join(transactions.ENTRY.pack(0, *entry) for entry in entries)
+    data = b"".join(transaction_index.ENTRY.pack(0, *entry) for entry in entries)
     log.disk.write_atomic(path, data)
     segment.aborted_checked.clear()
     return entries
@@ -95,7 +95,7 @@ def _from_batches(log: SegmentedLog, segment: Segment) -> list[Entry]:
             if header.producer_id < 0:
                 continue
             if header.is_control:
-                marker = transactions.marker_of(header, each.view(located).data)
+                marker = transaction_index.marker_of(header, each.view(located).data)
             done = states.update(header, marker)
             if done is not None and done.aborted and each is segment:
                 stable = states.stable_behind(done)

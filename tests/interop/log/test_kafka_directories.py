@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.free_ports import FreePorts
+from barnabas.cli.local.free_ports import FreePorts
 from barnabas.client.offsets import LATEST, list_offsets
 from barnabas.client.transaction_admin import abort_transaction, describe_producers, find_hanging
 from barnabas.host.client import connect
 from barnabas.host.disk import HostDisk
 from barnabas.log import checkpoints
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.decode import records_of
@@ -158,7 +158,7 @@ def open_here(kafka: Kafka, *, clean: bool = True) -> PartitionLog:
     partition = TopicPartition("t", 0)
     opened = open_log(
         disk,
-        OpenFiles(disk),
+        FileCache(disk),
         f"{kafka.data}/t-0",
         partition,
         LogConfig(segment_bytes=1 << 20, index_interval_bytes=500),
@@ -298,7 +298,9 @@ def write_transactions_here(log: PartitionLog) -> None:
                 producer_epoch=0,
                 coordinator_epoch=0,
             )
-            log.append_as_leader(marker, leader_epoch=epoch, wall_ms=now, origin=Origin.COORDINATOR)
+            log.append_as_leader(
+                marker, leader_epoch=epoch, wall_ms=now, origin=AppendOrigin.COORDINATOR
+            )
 
 
 def set_checkpoints(kafka: Kafka, end: int) -> None:

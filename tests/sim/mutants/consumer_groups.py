@@ -9,7 +9,7 @@ from barnabas.group import machine, offsets
 from barnabas.group.classic_group import ClassicGroup
 from barnabas.group.consumer import change, deadlines, downgrade
 from barnabas.group.consumer.consumer_group import ConsumerGroup
-from barnabas.group.group_table import Timer
+from barnabas.group.group_table import GroupTimer
 from barnabas.group.outcome import Outcome
 from tests.sim.mutants.planting import Mutant, Patch
 
@@ -66,7 +66,7 @@ def silent_member_stays() -> list[Patch]:
     honest = deadlines.on_consumer_deadline
 
     def waits(table: Any, kind: Any, *given: Any) -> Any:
-        return Outcome() if kind is Timer.SESSION else honest(table, kind, *given)
+        return Outcome() if kind is GroupTimer.SESSION else honest(table, kind, *given)
 
     return [(machine, "on_consumer_deadline", waits)]
 

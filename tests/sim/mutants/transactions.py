@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker import fetch_answers
+from barnabas.broker.fetch import fetch_read
 from barnabas.broker.transaction.markers import Markers
 from barnabas.broker.transaction.partition_verifier import CoordinatorVerifier
 from barnabas.group.offset_table import OffsetTable
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.producer_state import ProducerStates
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.state.producer_state import ProducerStates
 from barnabas.transaction import machine
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome, SendMarkers
@@ -136,7 +136,7 @@ def writes_unasked() -> list[Patch]:
 
 def aborted_not_named() -> list[Patch]:
     """Fetch answers leave out which transactions were aborted."""
-    return [(fetch_answers, "_aborted", lambda partition, start, end: [])]
+    return [(fetch_read, "_aborted", lambda partition, start, end: [])]
 
 
 def open_ones_readable() -> list[Patch]:

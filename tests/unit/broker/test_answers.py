@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.coordinators import java_string_hash
+from barnabas.broker.coordinator.coordinators import java_string_hash
 from barnabas.broker.handlers.find_coordinator import TRANSACTION
 from barnabas.record.builder import build_batch
 from barnabas.types import TRANSACTIONS_TOPIC

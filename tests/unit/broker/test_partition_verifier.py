@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.transaction.partition_verifier import Backoff, CoordinatorVerifier
-from barnabas.client.connection import ChannelError
+from barnabas.client.network.connection import ChannelError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from barnabas.wire.messages.add_partitions_to_txn_response import (

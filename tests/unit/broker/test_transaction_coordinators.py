@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinators import partition_of
+from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.record.builder import build_batch
 from barnabas.types import TRANSACTIONS_TOPIC
 from barnabas.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest

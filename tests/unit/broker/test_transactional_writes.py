@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.partition import Partition
+from barnabas.broker.partitions.partition import Partition
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.types import Uuid

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.client.client import Client
-from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.group_member import CLASSIC, CONSUMER, GroupSettings
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.consumers.group_member import CLASSIC, CONSUMER, GroupMemberSettings
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.types import TopicPartition
 from tests.unit.broker.world import Cluster
@@ -23,7 +23,7 @@ class Group:
     def join(self, protocol: str = CONSUMER, instance: str | None = None) -> Consumer:
         self.made += 1
         client: Client = self.cluster.sim.client(f"c{self.made}")
-        settings = GroupSettings(
+        settings = GroupMemberSettings(
             protocol=protocol, heartbeat_interval_ms=500.0, instance_id=instance
         )
         consumer = Consumer(

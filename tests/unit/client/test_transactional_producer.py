@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
-from barnabas.client.features import SAFE_DOWNGRADE, UPGRADE, update_features
-from barnabas.client.fetching import FetchSettings, fetch
+from barnabas.client.consumers.fetch_requests import FetchSettings, fetch
+from barnabas.client.feature_levels import SAFE_DOWNGRADE, UPGRADE, update_features
+from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import CommittedOffset, GroupIdentity, committed_offsets, list_offsets
 from barnabas.client.records import ProducerRecord
 from barnabas.client.transactional_producer import TransactionalProducer

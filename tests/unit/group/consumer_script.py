@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from barnabas.metadata.image import GROUP, MetadataImage
+from barnabas.metadata.image.image import GROUP, MetadataImage
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.types import Uuid

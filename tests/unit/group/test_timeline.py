@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.group.offset_table import CommittedOffset, OffsetTable
+from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable
 from barnabas.timeline import Journal, TimelineMap
 from tests.effort import examples
 
@@ -68,30 +68,30 @@ def test_offsets_of_a_transaction_appear_when_it_is_committed() -> None:
     journal = Journal()
     offsets = OffsetTable(journal)
     place = ("t", 0)
-    offsets.put("g", place, CommittedOffset(1, record_offset=0))
-    offsets.put_pending(7, "g", place, CommittedOffset(5, record_offset=1))
-    offsets.put_pending(8, "g", place, CommittedOffset(6, record_offset=2))
-    assert offsets.get("g", place) == CommittedOffset(1, record_offset=0)
+    offsets.put("g", place, OffsetAndMetadata(1, record_offset=0))
+    offsets.put_pending(7, "g", place, OffsetAndMetadata(5, record_offset=1))
+    offsets.put_pending(8, "g", place, OffsetAndMetadata(6, record_offset=2))
+    assert offsets.get("g", place) == OffsetAndMetadata(1, record_offset=0)
     assert offsets.is_pending("g", place)
     offsets.end_transaction(7, True)
-    assert offsets.get("g", place) == CommittedOffset(5, record_offset=1)
+    assert offsets.get("g", place) == OffsetAndMetadata(5, record_offset=1)
     offsets.end_transaction(8, False)
-    assert offsets.get("g", place) == CommittedOffset(5, record_offset=1)
+    assert offsets.get("g", place) == OffsetAndMetadata(5, record_offset=1)
     assert not offsets.is_pending("g", place)
 
 
 def test_a_transaction_does_not_take_a_younger_offset_back() -> None:
     journal = Journal()
     offsets = OffsetTable(journal)
-    offsets.put_pending(7, "g", ("t", 0), CommittedOffset(5, record_offset=1))
-    offsets.put("g", ("t", 0), CommittedOffset(9, record_offset=2))
+    offsets.put_pending(7, "g", ("t", 0), OffsetAndMetadata(5, record_offset=1))
+    offsets.put("g", ("t", 0), OffsetAndMetadata(9, record_offset=2))
     offsets.end_transaction(7, True)
-    assert offsets.get("g", ("t", 0)) == CommittedOffset(9, record_offset=2)
+    assert offsets.get("g", ("t", 0)) == OffsetAndMetadata(9, record_offset=2)
 
 
 def test_a_deleted_offset_is_deleted_from_transactions_too() -> None:
     offsets = OffsetTable(Journal())
-    offsets.put_pending(7, "g", ("t", 0), CommittedOffset(5, record_offset=1))
+    offsets.put_pending(7, "g", ("t", 0), OffsetAndMetadata(5, record_offset=1))
     offsets.remove("g", ("t", 0))
     offsets.end_transaction(7, True)
     assert offsets.get("g", ("t", 0)) is None

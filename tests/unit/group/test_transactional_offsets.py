@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinators import Marker
+from barnabas.broker.coordinator.coordinators import Marker
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
-from barnabas.log.producer_state import TransactionalProducer
+from barnabas.log.state.producer_state import TransactionalProducer
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.record.batch import iterate
 from barnabas.types import Uuid

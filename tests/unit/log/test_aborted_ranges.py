@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog
-from barnabas.log.recovery import open_log
-from barnabas.log.transactions import ENTRY
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
+from barnabas.log.segments.transaction_index import ENTRY
 from barnabas.record.builder import build_batch, end_transaction_marker
-from barnabas.sim.disk import SimDisk
+from barnabas.sim.world.disk import SimDisk
 from barnabas.types import TopicPartition
 
 NOW_MS = 1_700_000_000_000
@@ -27,7 +27,7 @@ def make(segment_bytes: int = 1 << 20) -> tuple[SimDisk, PartitionLog]:
     disk.make_dirs("/data")
     log = open_log(
         disk,
-        OpenFiles(disk),
+        FileCache(disk),
         "/data/t-0",
         TopicPartition("t", 0),
         LogConfig(segment_bytes=segment_bytes),
@@ -68,7 +68,7 @@ def end(log: PartitionLog, producer: int, commit: bool) -> None:
         producer_epoch=0,
         coordinator_epoch=0,
     )
-    log.append_as_leader(marker, leader_epoch=0, wall_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.append_as_leader(marker, leader_epoch=0, wall_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
 
 
 def index_of(log: PartitionLog) -> list[str]:

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog
-from barnabas.log.producer_state import TRUSTED, Verification
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
+from barnabas.log.state.producer_state import TRUSTED, Verification
 from barnabas.record.builder import build_batch, end_transaction_marker
-from barnabas.sim.disk import SimDisk
+from barnabas.sim.world.disk import SimDisk
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 from tests.effort import examples
@@ -65,7 +65,7 @@ class Model:
     def _open(self, *, clean: bool) -> PartitionLog:
         disk = self.device.open_for_process()
         disk.make_dirs("/data")
-        self.files = OpenFiles(disk)
+        self.files = FileCache(disk)
         return open_log(
             disk,
             self.files,
@@ -126,7 +126,9 @@ class Model:
             producer_epoch=self.epochs[producer],
             coordinator_epoch=0,
         )
-        self.log.append_as_leader(marker, leader_epoch=0, wall_ms=NOW_MS, origin=Origin.COORDINATOR)
+        self.log.append_as_leader(
+            marker, leader_epoch=0, wall_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
+        )
         self.writes[producer] += 1
         first = self.open.pop(producer, None)
         if first is not None:

@@ -21,9 +21,9 @@ from barnabas.broker.handlers import (
     list_transactions,
 )
 from barnabas.broker.transaction.markers import Markers
-from barnabas.client.connection import ChannelError
+from barnabas.client.network.connection import ChannelError
 from barnabas.config.node import NodeConfig
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord

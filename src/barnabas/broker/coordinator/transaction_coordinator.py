@@ -1,8 +1,8 @@
 """The transaction coordinators of a broker.
 
 Owns the wiring of :class:`~barnabas.transaction.machine.TransactionMachine` into
-:class:`~barnabas.broker.coordinators.Coordinators`, and the machine's effects: markers are sent by
-:class:`~barnabas.broker.transaction.markers.Markers`, producer ids come from the controller. The rules are
+:class:`~barnabas.broker.coordinator.coordinators.Coordinators`, and the machine's effects: markers are sent
+by :class:`~barnabas.broker.transaction.markers.Markers`, producer ids come from the controller. The rules are
 the machine's, the requests' forms the handlers'.
 """
 
@@ -12,7 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from barnabas.broker.coordinators import Coordinators, Done, Instant, Operation, Shard
+from barnabas.broker.coordinator.coordinators import (
+    Coordinators,
+    CoordinatorShard,
+    Done,
+    Instant,
+    Operation,
+)
 from barnabas.config.node import NodeConfig
 from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.transaction.machine import TransactionMachine
@@ -140,7 +146,7 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
                 del self._waits[transactional_id]
             wait.end()
 
-    def perform(self, shard: Shard[TransactionMachine], effect: Any) -> None:
+    def perform(self, shard: CoordinatorShard[TransactionMachine], effect: Any) -> None:
         """See to an effect of a shard's machine."""
         if isinstance(effect, SendMarkers):
             self.markers.add(shard.partition, shard.leader_epoch, effect)

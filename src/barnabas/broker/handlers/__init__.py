@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from barnabas.broker.forwarding import forwarded
+from barnabas.broker.controller_client.forwarding import forwarded
 from barnabas.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,

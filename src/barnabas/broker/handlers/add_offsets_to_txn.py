@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinators import Instant, partition_of
+from barnabas.broker.coordinator.coordinators import Instant, partition_of
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome
 from barnabas.types import OFFSETS_TOPIC, TopicPartition

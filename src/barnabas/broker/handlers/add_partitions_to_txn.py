@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinators import Instant
+from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome
 from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE, Partitions

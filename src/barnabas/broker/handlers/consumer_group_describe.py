@@ -8,7 +8,7 @@ Version notes: 1 tells members of the classic protocol from others (KIP-1099).
 
 from __future__ import annotations
 
-from barnabas.broker.group_coordinator import GroupRole, check_group_id
+from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group_id
 from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.group.consumer.describing import describe_consumer_group
 from barnabas.wire.api_table import ApiKey

@@ -10,8 +10,8 @@ Version notes: before 1 the coordinator makes the member's id and there are no r
 
 from __future__ import annotations
 
-from barnabas.broker.coordinators import Instant
-from barnabas.broker.group_coordinator import GroupRole, caller_of, write_group
+from barnabas.broker.coordinator.coordinators import Instant
+from barnabas.broker.coordinator.group_coordinator import GroupRole, caller_of, write_group
 from barnabas.group.consumer.request_checks import check_request
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinators import Instant
+from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.ending import Ending
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome

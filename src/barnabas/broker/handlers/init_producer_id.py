@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinators import Instant
+from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome
 from barnabas.wire.api_table import ApiKey

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinator_shard import Instant, answer_of
+from barnabas.broker.coordinator.coordinator_shard import Instant, answer_of
 from barnabas.broker.transaction.first_writes import (
     Proceed,
     Proof,
@@ -24,8 +24,8 @@ from barnabas.broker.transaction.first_writes import (
 )
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
-from barnabas.log.producer_state import TransactionalProducer
-from barnabas.metadata.image import MetadataImage
+from barnabas.log.state.producer_state import TransactionalProducer
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import OFFSETS_TOPIC, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError

@@ -16,7 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinators import Marker
+from barnabas.broker.coordinator.coordinators import Marker
 from barnabas.broker.deadlines import Deadlines
 from barnabas.types import OFFSETS_TOPIC
 from barnabas.wire.api_table import ApiKey

@@ -1,8 +1,8 @@
 """Asks a transaction's coordinator before the first batch of the transaction enters a partition (KIP-890).
 
-A :class:`~barnabas.log.producer_state.Verification` is made in the partition's log, then the coordinator is
-asked whether the partition belongs to the transaction (or, for newer clients, to add it), and the log takes
-the batch only where nothing of that producer was written in between. Who asks, and how often:
+A :class:`~barnabas.log.state.producer_state.Verification` is made in the partition's log, then the
+coordinator is asked whether the partition belongs to the transaction (or, for newer clients, to add it), and
+the log takes the batch only where nothing of that producer was written in between. Who asks, and how often:
 :mod:`barnabas.broker.transaction.partition_verifier`.
 
 Source: ``ReplicaManager.maybeSendPartitionsToTransactionCoordinator`` of Apache Kafka 4.3.
@@ -15,8 +15,8 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
 
-from barnabas.broker.partition import Partition
-from barnabas.log.producer_state import TRUSTED, Verification
+from barnabas.broker.partitions.partition import Partition
+from barnabas.log.state.producer_state import TRUSTED, Verification
 from barnabas.record.batch import HEADER_SIZE, TRANSACTIONAL
 from barnabas.types import Buffer, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError

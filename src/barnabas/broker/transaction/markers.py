@@ -22,9 +22,9 @@ from typing import Any
 
 from barnabas.broker.coordinator.transaction_coordinator import TransactionCoordinators
 from barnabas.broker.transaction.peers import Peers
-from barnabas.client.connection import ChannelError
-from barnabas.metadata.image import MetadataImage
-from barnabas.metadata.topic import NO_LEADER
+from barnabas.client.network.connection import ChannelError
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.topic import NO_LEADER
 from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.transaction.outcome import SendMarkers
 from barnabas.types import TopicPartition

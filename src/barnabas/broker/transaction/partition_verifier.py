@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from barnabas.broker.transaction.peers import Peers
-from barnabas.client.connection import ChannelError
+from barnabas.client.network.connection import ChannelError
 from barnabas.ports import Ports, call_all
 from barnabas.wire.errors import ErrorCode, code_of
 from barnabas.wire.messages.add_partitions_to_txn_request import (

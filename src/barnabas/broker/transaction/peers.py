@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from barnabas.broker.controller_channel import Sender
-from barnabas.client.connection import ChannelError
+from barnabas.broker.controller_client.controller_channel import Sender
+from barnabas.client.network.connection import ChannelError
 from barnabas.ports import Ports, raise_soon
 from barnabas.types import Endpoint
 from barnabas.wire.request import Parked

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.controller_channel import Sender
+from barnabas.broker.controller_client.controller_channel import Sender
+from barnabas.broker.coordinator.coordinator_log import begin_leading, end_leading
+from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.broker.coordinator.transaction_coordinator import TransactionCoordinators
-from barnabas.broker.coordinator_log import begin_leading, end_leading
-from barnabas.broker.coordinators import partition_of
-from barnabas.broker.partition import Partition
+from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.transaction.markers import Markers
 from barnabas.broker.transaction.partition_verifier import (
     Backoff,
@@ -16,8 +16,8 @@ from barnabas.broker.transaction.partition_verifier import (
     PartitionVerifier,
 )
 from barnabas.broker.transaction.peers import Peers
-from barnabas.metadata.changes import Changes
 from barnabas.metadata.features import TRANSACTION_VERSION
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.types import TRANSACTIONS_TOPIC
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
@@ -85,7 +85,7 @@ class Transactions:
         else:
             begin_leading(self.coordinators, partition)
 
-    def on_metadata(self, changes: Changes) -> None:
+    def on_metadata(self, changes: ImageChanges) -> None:
         """The image moved by committed records."""
         if changes.partitions or changes.brokers or changes.topics_deleted or changes.everything:
             self.markers.look()

@@ -13,8 +13,17 @@ from typing import Any
 
 import typer
 
+from barnabas.cli.connection.connect import (
+    REFUSED,
+    USAGE,
+    AsJson,
+    Bootstrap,
+    Data,
+    cluster,
+    show,
+    table_of,
+)
 from barnabas.cli.failure import Failure
-from barnabas.cli.reaching import REFUSED, USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.client.transaction_admin import (
     HangingTransaction,
     ProducerView,

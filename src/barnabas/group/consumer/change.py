@@ -31,7 +31,7 @@ from barnabas.group.consumer.target_assignment import (
     subscribed_ids,
     target_records,
 )
-from barnabas.group.group_table import GroupTable, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Instant
 from barnabas.group.record_codec import GroupRecord
 
@@ -236,14 +236,14 @@ def schedule_assignment(
     table: GroupTable, group: ConsumerGroup, at: Instant, wait_ms: float
 ) -> None:
     """Compute the target assignment then, where none has done it by then."""
-    key = (Timer.ASSIGNMENT, group.group_id, "")
+    key = (GroupTimer.ASSIGNMENT, group.group_id, "")
     if table.timers.pending(key) is None:
         table.timers.schedule(key, at.now_ms + wait_ms)
 
 
 def follow_rebalance(table: GroupTable, group_id: str, member: ConsumerMember, at: Instant) -> None:
     """A member that has to give partitions up has its rebalance time-out for it."""
-    key = (Timer.REBALANCE, group_id, member.member_id)
+    key = (GroupTimer.REBALANCE, group_id, member.member_id)
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         table.timers.schedule(key, at.now_ms + member.rebalance_timeout_ms, member.epoch)
     else:
@@ -257,11 +257,11 @@ def begin_timers(table: GroupTable, group: ConsumerGroup, at: Instant) -> None:
     for member_id, member in group.members.items():
         classic = member.classic
         lasts_ms = session_ms if classic is None else classic.session_timeout_ms
-        table.timers.schedule((Timer.SESSION, group_id, member_id), at.now_ms + lasts_ms)
+        table.timers.schedule((GroupTimer.SESSION, group_id, member_id), at.now_ms + lasts_ms)
         if classic is None:
             follow_rebalance(table, group_id, member, at)
         elif not member.is_reconciled_to(group.epoch):
-            key = (Timer.CLASSIC_JOIN, group_id, member_id)
+            key = (GroupTimer.CLASSIC_JOIN, group_id, member_id)
             table.timers.schedule(key, at.now_ms + member.rebalance_timeout_ms)
     if not group.is_empty and group.epoch > group.assignment_epoch:
         wait_ms = GroupChange(table, group, at, []).assignment_wait_ms()

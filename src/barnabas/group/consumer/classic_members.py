@@ -27,7 +27,7 @@ from barnabas.group.consumer.member import (
     ConsumerMember,
     MemberState,
 )
-from barnabas.group.group_table import GroupTable, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.join import KNOWN_MEMBER_ID_VERSION, Joining
 from barnabas.group.outcome import Instant, Outcome
 from barnabas.group.rebalance import join_refused, sync_refused
@@ -104,7 +104,7 @@ def sync(
     def settled(error: ErrorCode, at: Instant) -> Outcome:
         if error is not ErrorCode.NONE:
             return Outcome(replies=[(parked, sync_refused(error))])
-        table.timers.cancel((Timer.CLASSIC_SYNC, group.group_id, member.member_id))
+        table.timers.cancel((GroupTimer.CLASSIC_SYNC, group.group_id, member.member_id))
         _keep_alive(table, group.group_id, member, at)
         return Outcome(replies=[(parked, response)])
 
@@ -248,10 +248,10 @@ def _answer_when_written(
             first(error, at)
         if error is not ErrorCode.NONE:
             return Outcome(replies=[(joining.parked, join_refused(error, request.member_id))])
-        table.timers.cancel((Timer.CLASSIC_JOIN, group_id, member.member_id))
+        table.timers.cancel((GroupTimer.CLASSIC_JOIN, group_id, member.member_id))
         if is_consumer:
             _keep_alive(table, group_id, member, at)
-            key = (Timer.CLASSIC_SYNC, group_id, member.member_id)
+            key = (GroupTimer.CLASSIC_SYNC, group_id, member.member_id)
             table.timers.schedule(key, at.now_ms + request.rebalance_timeout_ms)
         return Outcome(replies=[(joining.parked, response)])
 
@@ -281,13 +281,13 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
 
 def _keep_alive(table: GroupTable, group_id: str, member: ConsumerMember, at: Instant) -> None:
     assert member.classic is not None
-    key = (Timer.SESSION, group_id, member.member_id)
+    key = (GroupTimer.SESSION, group_id, member.member_id)
     table.timers.schedule(key, at.now_ms + member.classic.session_timeout_ms)
 
 
 def _expect_rejoin(
     table: GroupTable, group: ConsumerGroup, member: ConsumerMember, at: Instant
 ) -> None:
-    key = (Timer.CLASSIC_JOIN, group.group_id, member.member_id)
+    key = (GroupTimer.CLASSIC_JOIN, group.group_id, member.member_id)
     if table.timers.pending(key) is None:
         table.timers.schedule(key, at.now_ms + member.rebalance_timeout_ms)

@@ -13,28 +13,28 @@ from typing import Any
 from barnabas.group.consumer.change import GroupChange
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.leaving import fence
-from barnabas.group.group_table import GroupTable, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Instant, Outcome
 
 CONSUMER_TIMERS = frozenset(
-    {Timer.REBALANCE, Timer.ASSIGNMENT, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC}
+    {GroupTimer.REBALANCE, GroupTimer.ASSIGNMENT, GroupTimer.CLASSIC_JOIN, GroupTimer.CLASSIC_SYNC}
 )
 """Beside SESSION, which members of every kind of group have."""
 
 
 def on_consumer_deadline(
-    table: GroupTable, kind: Timer, group_id: str, member_id: str, payload: Any, at: Instant
+    table: GroupTable, kind: GroupTimer, group_id: str, member_id: str, payload: Any, at: Instant
 ) -> Outcome:
     """A deadline of the group or of a member has come."""
     group = table.consumer(group_id)
     if group is None:
         return Outcome()
-    if kind is Timer.ASSIGNMENT:
+    if kind is GroupTimer.ASSIGNMENT:
         return _assign(table, group, at)
     member = group.members.get(member_id)
-    if member is None or kind in (Timer.JOIN, Timer.SYNC):
+    if member is None or kind in (GroupTimer.JOIN, GroupTimer.SYNC):
         return Outcome()
-    if kind is Timer.REBALANCE and member.epoch != payload:
+    if kind is GroupTimer.REBALANCE and member.epoch != payload:
         return Outcome()
     return fence(table, group, [member], at)
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from barnabas.group.classic_group import (
     CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
+    ClassicGroupMember,
     GroupState,
-    Member,
 )
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer.change import begin_timers
@@ -20,7 +20,7 @@ from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.embedded import EmbeddedError, version_of, write_assignment
 from barnabas.group.consumer.member import ConsumerMember
 from barnabas.group.consumer.records import group_tombstones
-from barnabas.group.group_table import GroupTable, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Instant, Outcome
 from barnabas.group.rebalance import prepare_rebalance
 from barnabas.group.record_codec import GroupRecord, group_record
@@ -68,9 +68,14 @@ def downgrade(
     # The groups' table can be undone; what the classic group holds is not in its record.
     table.groups.put(group.group_id, classic)
     for member_id, _ in group.members.items():
-        for kind in (Timer.SESSION, Timer.REBALANCE, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC):
+        for kind in (
+            GroupTimer.SESSION,
+            GroupTimer.REBALANCE,
+            GroupTimer.CLASSIC_JOIN,
+            GroupTimer.CLASSIC_SYNC,
+        ):
             table.timers.cancel((kind, group.group_id, member_id))
-    table.timers.cancel((Timer.ASSIGNMENT, group.group_id, ""))
+    table.timers.cancel((GroupTimer.ASSIGNMENT, group.group_id, ""))
     for member in classic.members.values():
         table.keep_alive(classic, member, at)
     if rebalance:
@@ -99,7 +104,7 @@ def _converted(
     for member in members:
         assert member.classic is not None
         classic.add(
-            Member(
+            ClassicGroupMember(
                 member.member_id,
                 member.instance_id,
                 client_id=member.client_id,

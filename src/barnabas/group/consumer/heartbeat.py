@@ -27,7 +27,7 @@ from barnabas.group.consumer.records import (
     target_record,
 )
 from barnabas.group.consumer.upgrade import upgrade
-from barnabas.group.group_table import GroupTable, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import GroupRecord, group_tombstone
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -68,7 +68,7 @@ def heartbeat(
     target = change.retarget(new)
     new = change.reconcile(new, target, owned, changed=changed)
     session_ms = table.cluster.group_config(group.group_id, "consumer.session.timeout.ms")
-    key = (Timer.SESSION, group.group_id, member_id)
+    key = (GroupTimer.SESSION, group.group_id, member_id)
     table.timers.schedule(key, at.now_ms + session_ms)
     is_full = request.rebalance_timeout_ms != -1 and owned is not None
     is_full = is_full and not (

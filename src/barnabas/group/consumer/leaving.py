@@ -14,7 +14,7 @@ from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.downgrade import can_downgrade, downgrade
 from barnabas.group.consumer.member import LEAVE_STATIC_EPOCH, ConsumerMember
 from barnabas.group.consumer.records import current_record, member_tombstones
-from barnabas.group.group_table import GroupTable, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Instant, Outcome
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -25,7 +25,12 @@ from barnabas.wire.schema import Message
 
 RETRY_MS = 1_000
 """A member whose removal the log refused is removed then, unless it is heard of."""
-_MEMBER_TIMERS = (Timer.SESSION, Timer.REBALANCE, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC)
+_MEMBER_TIMERS = (
+    GroupTimer.SESSION,
+    GroupTimer.REBALANCE,
+    GroupTimer.CLASSIC_JOIN,
+    GroupTimer.CLASSIC_SYNC,
+)
 
 
 def leave(table: GroupTable, request: ConsumerGroupHeartbeatRequest, at: Instant) -> Outcome:
@@ -98,7 +103,7 @@ def fence(
 
 def _try_again(table: GroupTable, group_id: str, member_id: str, at: Instant) -> None:
     """The removal was lost, and the deadline that asked for it is used up."""
-    key = (Timer.SESSION, group_id, member_id)
+    key = (GroupTimer.SESSION, group_id, member_id)
     if table.timers.pending(key) is None:
         table.timers.schedule(key, at.now_ms + RETRY_MS)
 

@@ -8,7 +8,7 @@ Kafka 4.3; KIP-848, "Migrating".
 
 from __future__ import annotations
 
-from barnabas.group.classic_group import ClassicGroup, Member
+from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer.consumer_group import ConsumerGroup, detached
 from barnabas.group.consumer.embedded import (
@@ -26,7 +26,7 @@ from barnabas.group.consumer.records import (
     target_record,
 )
 from barnabas.group.consumer.replay import apply
-from barnabas.group.group_table import GroupTable, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Instant
 from barnabas.group.rebalance import join_refused, sync_refused
 from barnabas.group.record_codec import GroupRecord, group_tombstone
@@ -71,7 +71,7 @@ def upgrade(
     records += [group_tombstone(group_id), *made]
     for member in members:
         assert member.classic is not None
-        key = (Timer.SESSION, group_id, member.member_id)
+        key = (GroupTimer.SESSION, group_id, member.member_id)
         table.timers.schedule(key, at.now_ms + member.classic.session_timeout_ms)
     return group
 
@@ -102,7 +102,9 @@ def _check_single_owners(group_id: str, members: list[ConsumerMember]) -> None:
                     raise _refused(group_id, "a partition is assigned to two members")
 
 
-def _converted(classic: ClassicGroup, member: Member, cluster: ClusterTopics) -> ConsumerMember:
+def _converted(
+    classic: ClassicGroup, member: ClassicGroupMember, cluster: ClusterTopics
+) -> ConsumerMember:
     protocols = dict(member.protocols)
     chosen = classic.protocol_name
     if chosen is None or chosen not in protocols:

@@ -3,10 +3,10 @@ them what the log says, read anew from its first byte."""
 
 from __future__ import annotations
 
-from barnabas.broker.coordinator_shard import Shard
+from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
 from barnabas.group.machine import GroupMachine
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.transactions import marker_of
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.segments.transaction_index import marker_of
 from barnabas.record.decode import records_of
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinators import serving
@@ -27,7 +27,9 @@ class CoordinatorsKnowTheirLogs(Checker):
                 if log is not None:
                     self._compare(node, shard, log)
 
-    def _compare(self, node: SimNode, shard: Shard[GroupMachine], log: PartitionLog) -> None:
+    def _compare(
+        self, node: SimNode, shard: CoordinatorShard[GroupMachine], log: PartitionLog
+    ) -> None:
         where = f"{OFFSETS_TOPIC}-{shard.partition} on node {node.id}"
         told: dict[str, dict[Place, int]] = {}
         pending: dict[int, list[tuple[str, Place, int]]] = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from barnabas.sim.cluster import SimNode
-from barnabas.sim.faults.ambushes import WAITS_MS, watch
+from barnabas.sim.faults.injection import Strike
 from barnabas.sim.faults.networks import both_ways
-from barnabas.sim.faults.strike import Strike
+from barnabas.sim.faults.targeted_crashes import WAITS_MS, watch
 
 
 def ambush_transactions(s: Strike) -> bool:

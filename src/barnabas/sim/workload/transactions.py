@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.accumulator import ProducerSettings
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import GROUP, Client, raise_for
-from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.fetching import FetchSettings
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.consumers.fetch_requests import FetchSettings
+from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST, CommittedOffset, GroupIdentity
+from barnabas.client.producers.record_accumulator import ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.client.transactional_producer import TransactionalProducer
 from barnabas.sim.cluster import SimCluster
