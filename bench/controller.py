@@ -23,18 +23,18 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from barnabas.host.collector import Collector
 from barnabas.host.disk import HostDisk
+from barnabas.host.garbage_collector import Collector
 from barnabas.host.loop import name_of
-from barnabas.metadata.image import MetadataImage
-from barnabas.node.metadata_log import MetadataLog
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.node.metadata_loader import MetadataLog
 from barnabas.ports import Ports
-from barnabas.raft.applying import Applier
-from barnabas.raft.batches import data_batch
-from barnabas.raft.log_shape import LogShape
-from barnabas.raft.replica_log import RaftLog
-from barnabas.raft.snapshots import SnapshotFile, SnapshotWriter, file_name
+from barnabas.raft.core.batches import data_batch
+from barnabas.raft.core.log_metadata import LogShape
+from barnabas.raft.runtime.applier import Applier
 from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.storage.replica_log import RaftLog
+from barnabas.raft.storage.snapshot_files import SnapshotFile, SnapshotWriter, file_name
 from barnabas.types import Endpoint
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.create_partitions_request import (
@@ -311,7 +311,7 @@ class Bench:
     def rejoin(self, *brokers: int) -> int:
         """Every ISR is whole again: written straight to the image, as followers would cause it."""
         from barnabas.controller.decision import Decision
-        from barnabas.controller.partitions import PartitionChange
+        from barnabas.controller.partitions.partition_change import PartitionChange
 
         touched = 0
         for topic in self.image.topics_by_id.values():

@@ -28,9 +28,9 @@ from typing import NamedTuple
 
 from barnabas.host.disk import HostDisk
 from barnabas.log.config import DEFAULT_CONFIG, LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import OpenFiles
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
 from bench import compaction

@@ -21,13 +21,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from barnabas.client.channels import Channels
-from barnabas.host.collector import Collector
-from barnabas.host.journal import Journal
+from barnabas.client.network.channels import Channels
+from barnabas.host.garbage_collector import Collector
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import Journal
 from barnabas.raft import handlers
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
 from barnabas.types import Buffer, Endpoint, Uuid

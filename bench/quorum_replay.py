@@ -15,15 +15,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from barnabas.client.channels import Channels
-from barnabas.host.journal import Journal
+from barnabas.client.network.channels import Channels
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
-from barnabas.raft.batches import data_batch
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.replica_log import DIRECTORY, MetadataLog
+from barnabas.host.structured_log import Journal
+from barnabas.raft.core.batches import data_batch
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
+from barnabas.raft.storage.replica_log import DIRECTORY, MetadataLog
 from barnabas.types import Buffer, Endpoint, Uuid
 
 VALUE_BYTES = 100

@@ -22,12 +22,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import Journal
 from barnabas.ports import Connection, Ports
+from barnabas.raft.embedded import Member
 from barnabas.raft.state_machine import CommittedBatch, NotLeaderError, SnapshotReader
-from barnabas.raft.wiring import Member
 from barnabas.types import Buffer, Endpoint
 
 SERVICE_PORT_OFFSET = 100

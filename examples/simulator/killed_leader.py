@@ -13,9 +13,9 @@ import sys
 from functools import partial
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.producer import Producer
+from barnabas.client.network.tasks import Outcome
+from barnabas.client.producers.producer import Producer
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
 from barnabas.sim import History, SimCluster, Topology, World
 from barnabas.sim.workload import FinalRead
 

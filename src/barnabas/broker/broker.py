@@ -15,37 +15,41 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import cast
 
-from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.controller_channel import ControllerChannel, Sender
-from barnabas.broker.coordinator_log import begin_leading, end_leading
+from barnabas.broker.controller_client.auto_topic_creation import AutoTopics
+from barnabas.broker.controller_client.broker_lifecycle import Identity, Lifecycle
+from barnabas.broker.controller_client.controller_channel import ControllerChannel, Sender
+from barnabas.broker.controller_client.metadata_hold import LostLeaders
+from barnabas.broker.controller_client.producer_ids import ProducerIds
+from barnabas.broker.cooperative_jobs import Slices
+from barnabas.broker.coordinator.coordinator_log import begin_leading, end_leading
+from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
 from barnabas.broker.deadlines import Deadlines
-from barnabas.broker.directory_assignments import DirectoryAssignments
-from barnabas.broker.dynamic import apply_dynamic, sound
-from barnabas.broker.fetch import FetchLimits, FetchService
-from barnabas.broker.fetcher import FetcherContext
-from barnabas.broker.fetcher_pool import FetcherPool
-from barnabas.broker.group_coordinator import GroupCoordinators
-from barnabas.broker.isr_changes import IsrChanges
-from barnabas.broker.leaders import add_fetch_leaders, add_produce_leaders
-from barnabas.broker.lifecycle import Identity, Lifecycle
-from barnabas.broker.log_dir_moves import LogDirMoves
-from barnabas.broker.lost_leaders import LostLeaders
-from barnabas.broker.partition import Partition
-from barnabas.broker.producer_ids import ProducerIds
-from barnabas.broker.repairs import Repairs
-from barnabas.broker.replicas import ReplicaTable, tell_directories, tell_lost_directories
-from barnabas.broker.replication_throttle import ReplicationThrottle
-from barnabas.broker.slices import Slices
+from barnabas.broker.dynamic_config import apply_dynamic, sound
+from barnabas.broker.fetch.fetch_service import FetchLimits, FetchService
+from barnabas.broker.follower.fetcher import FetcherContext
+from barnabas.broker.follower.fetcher_pool import FetcherPool
+from barnabas.broker.follower.replication_throttle import ReplicationThrottle
+from barnabas.broker.leader_hints import add_fetch_leaders, add_produce_leaders
+from barnabas.broker.partitions.alter_partition_sender import IsrChanges
+from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.replicas.directory_assignments import DirectoryAssignments
+from barnabas.broker.replicas.log_dir_moves import LogDirMoves
+from barnabas.broker.replicas.log_repairs import Repairs
+from barnabas.broker.replicas.replica_table import (
+    ReplicaTable,
+    tell_directories,
+    tell_lost_directories,
+)
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
 from barnabas.log.checkpoints import HIGH_WATERMARK
-from barnabas.log.directories import LogDirectories
-from barnabas.log.directory import LogDirectory
-from barnabas.metadata.changes import Changes
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.metadata.features import DIRECTORIES_SINCE
-from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, MetadataImage
+from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
+from barnabas.metadata.image.image_changes import Changes
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.dispatch import ApiTable

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.client.client import API_TIMEOUT_MS, ATTEMPT_TIMEOUT_MS, GROUP, Client, raise_for
-from barnabas.client.cluster import TopicView
+from barnabas.client.network.cluster_metadata import TopicView
 from barnabas.types import METADATA_TOPIC, ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.create_partitions_request import (

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from barnabas.metadata.rows import Replayable
-from barnabas.metadata.shrinks import Shrinks
+from barnabas.metadata.image.bulk_isr_shrinks import Shrinks
+from barnabas.metadata.image.bulk_partition_records import Replayable
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.controller.cluster import Cluster
+    from barnabas.controller.decision_context import Cluster
 
 R = TypeVar("R")
 Record = Message | Shrinks

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from barnabas.client.connection import ChannelError
-from barnabas.pipeline.cluster import Cluster, Patience
-from barnabas.pipeline.connection import BlockingConnection
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.broker_connection import BlockingConnection
+from barnabas.pipeline.cluster_client import Cluster, Patience
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_quorum_request import (

@@ -18,7 +18,7 @@ from barnabas.demo.outcome import Check, compare, read_changelog, read_landed
 from barnabas.demo.producer import TOPIC, FlightProducer, Watched
 from barnabas.demo.progress import Progress
 from barnabas.demo.spark_process import SparkProcess
-from barnabas.pipeline.cluster import Cluster as KafkaCluster
+from barnabas.pipeline.cluster_client import Cluster as KafkaCluster
 from barnabas.pipeline.options import endpoints
 from barnabas.testing.cluster import Cluster
 from barnabas.types import Endpoint

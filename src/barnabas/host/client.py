@@ -20,9 +20,11 @@ from typing import Any, Self, TypeVar
 
 from barnabas.client.admin import Admin, ClusterDescription, NewTopic, TopicOutcome
 from barnabas.client.client import Client, Trying
-from barnabas.client.cluster import TopicView
-from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.fetching import FetchedRun, FetchSettings, fetch
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.consumers.fetch_requests import FetchedRun, FetchSettings, fetch
+from barnabas.client.metadata_wait import until_known, until_unknown
+from barnabas.client.network.cluster_metadata import TopicView
+from barnabas.client.network.tasks import Outcome
 from barnabas.client.offsets import (
     EARLIEST,
     LATEST,
@@ -31,13 +33,11 @@ from barnabas.client.offsets import (
     committed_offsets,
     list_offsets,
 )
-from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ConsumerRecord, Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
-from barnabas.client.visibility import until_known, until_unknown
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import Journal
 from barnabas.types import Endpoint, TopicPartition
 
 T = TypeVar("T")

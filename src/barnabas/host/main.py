@@ -23,18 +23,18 @@ from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
-from barnabas.host.collector import Collector
 from barnabas.host.disk import HostDisk, sentence_of
-from barnabas.host.journal import Journal
+from barnabas.host.garbage_collector import Collector
 from barnabas.host.loop import end_signals, new_loop
+from barnabas.host.loop_watchdog import LoopWatch
 from barnabas.host.ports import HostPorts
 from barnabas.host.standard_streams import fill_standard_streams
-from barnabas.host.watch import LoopWatch
+from barnabas.host.structured_log import Journal
 from barnabas.log.errors import CorruptLogError
-from barnabas.metadata.formatting import format_node
+from barnabas.metadata.storage_format import format_node
 from barnabas.node.node import Node
-from barnabas.raft.election_state import QuorumStateError
-from barnabas.raft.snapshots import CorruptSnapshotError
+from barnabas.raft.core.election_state import QuorumStateError
+from barnabas.raft.storage.snapshot_files import CorruptSnapshotError
 
 DAMAGES = (QuorumStateError, CorruptSnapshotError, CorruptLogError)
 """Files of the quorum without which this replica could break a promise."""

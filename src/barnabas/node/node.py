@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from barnabas.broker.broker import Broker
-from barnabas.client.channels import Channels
+from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
 from barnabas.config.meta_properties import (
     MetaProperties,
@@ -21,17 +21,17 @@ from barnabas.config.meta_properties import (
 )
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import ControllerRuntime
 from barnabas.metadata.features import KRAFT_VERSION, supported
-from barnabas.metadata.formatting import directories_of
+from barnabas.metadata.storage_format import directories_of
 from barnabas.node.bootstrap import read_bootstrap
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
-from barnabas.node.metadata_log import MetadataLog
+from barnabas.node.metadata_loader import MetadataLog
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.raft.settings import settings_from_node
 from barnabas.types import Endpoint
 from barnabas.wire.api_versions import Features

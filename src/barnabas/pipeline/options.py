@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from barnabas.pipeline.cluster import (
+from barnabas.pipeline.cluster_client import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,

@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from barnabas.sim.faults import KINDS
-from barnabas.sim.journal import CHUNK, Journal, JournalError, play_chunk
-from barnabas.sim.report import TRACE_LINES, failure_text, numbers_of, source
 from barnabas.sim.run import Plan, Result, play_seed
-from barnabas.sim.shrink import shrink
-from barnabas.sim.workers import SEEDS_EACH, WorkerLostError, as_played, in_order
+from barnabas.sim.runner.report import TRACE_LINES, failure_text, numbers_of, source
+from barnabas.sim.runner.run_journal import CHUNK, Journal, JournalError, play_chunk
+from barnabas.sim.runner.shrink import shrink
+from barnabas.sim.runner.worker_pool import SEEDS_EACH, WorkerLostError, as_played, in_order
 
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "power losses",

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
-from barnabas.client.connection import NO_BOUNDS
-from barnabas.client.older import Newest
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.connection import NO_BOUNDS
+from barnabas.client.network.legacy_requests import Newest
 from barnabas.config.meta_properties import FILE_NAME, MetaProperties
 from barnabas.config.node import NodeConfig
 from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
-from barnabas.metadata.formatting import format_node
+from barnabas.metadata.storage_format import format_node
 from barnabas.node import Node
 from barnabas.ports import Disk
-from barnabas.raft.formatting import write_first_snapshot
-from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import START_WALL_MS, Killed, World
+from barnabas.raft.bootstrap_snapshot import write_first_snapshot
+from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import Machine, SimProcess
+from barnabas.sim.world.world import START_WALL_MS, Killed, World
 from barnabas.types import Endpoint, NodeId, Uuid
 from barnabas.wire.errors import KafkaError
 

@@ -11,8 +11,8 @@ import pytest
 
 from barnabas.host.disk import HostDisk
 from barnabas.ports import Disk
-from barnabas.raft.trial_disk import TrialDisk
-from barnabas.sim.disk import ProcessDisk, SimDisk
+from barnabas.raft.storage.overlay_disk import TrialDisk
+from barnabas.sim.world.disk import ProcessDisk, SimDisk
 
 World = tuple[Disk, str]
 

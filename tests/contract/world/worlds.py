@@ -8,14 +8,14 @@ from typing import Protocol
 
 import pytest
 
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import Journal
 from barnabas.ports import Connection, Listener, Ports, Receiver
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine
-from barnabas.sim.world import World as SimulatedWorld
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import Machine
+from barnabas.sim.world.world import World as SimulatedWorld
 from barnabas.types import Buffer, Endpoint
 from tests.unit.host.running import run_until
 

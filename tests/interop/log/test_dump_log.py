@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from barnabas.host.disk import HostDisk
-from barnabas.log import cleaner
+from barnabas.log.compaction import cleaning_pass
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import OpenFiles
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import Origin, PartitionLog
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.types import TopicPartition
 from tests.interop.log.dump_tool import dump
@@ -101,11 +101,11 @@ def test_kafka_reads_what_recovery_and_compaction_leave(tmp_path: Path) -> None:
     log.flush()
     log.checkpointed_recovery_point = log.compactable_to = log.recovery_point
     log.high_watermark = log.log_end_offset
-    plan = cleaner.make_plan(log, 0, NOW + 10)
-    keys = cleaner.build_map(plan, 1000)
-    trail = cleaner.trail_of(plan)
-    for group in cleaner.groups_of(plan, keys.end):
-        assert cleaner.swap(log, plan, cleaner.clean_group(plan, group, keys, trail))
+    plan = cleaning_pass.make_plan(log, 0, NOW + 10)
+    keys = cleaning_pass.build_map(plan, 1000)
+    trail = cleaning_pass.trail_of(plan)
+    for group in cleaning_pass.groups_of(plan, keys.end):
+        assert cleaning_pass.swap(log, plan, cleaning_pass.clean_group(plan, group, keys, trail))
     batch = build_batch([(b"k", b"v")], timestamp_ms=NOW)
     log.append_as_leader(batch, leader_epoch=5, wall_ms=NOW)
     log.close(clean=False)

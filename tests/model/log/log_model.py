@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog, ReadResult
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import OpenFiles
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import Origin, PartitionLog, ReadResult
 from barnabas.record.batch import BatchHeader, CorruptBatchError, iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.decode import records_of
-from barnabas.sim.disk import SimDisk
+from barnabas.sim.world.disk import SimDisk
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from barnabas.controller import brokers, isr, partitions
-from barnabas.controller.cluster import Cluster, TopicRules
-from barnabas.controller.runtime import ControllerRuntime
-from barnabas.metadata import codec, replay, snapshot
-from barnabas.metadata.image import MetadataImage
+from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.brokers import broker_registration
+from barnabas.controller.decision_context import Cluster, TopicRules
+from barnabas.controller.partitions import leader_and_isr as isr
+from barnabas.controller.partitions import partition_change
+from barnabas.metadata.image import codec, replay, snapshot
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.wire.request import Parked
 from tests.sim.mutants.planting import Mutant, Patch
@@ -82,18 +84,18 @@ def unclean_shutdown_overlooked() -> list[Patch]:
     def forgives(*arguments: Any, unclean_shutdown: int | None = None, **named: Any) -> Any:
         return honest(*arguments, unclean_shutdown=None, **named)
 
-    return [(brokers, "isr_updates", forgives)]
+    return [(broker_registration, "isr_updates", forgives)]
 
 
 def reassignment_completes_early() -> list[Patch]:
-    def at_once(self: partitions.PartitionChange) -> None:
+    def at_once(self: partition_change.PartitionChange) -> None:
         if self.adding or self.removing:
             replicas = tuple(r for r in self.replicas if r not in self.removing)
             isr = tuple(r for r in self.isr if r in replicas)
             if isr:
                 self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
-    return [(partitions.PartitionChange, "_complete_reassignment", at_once)]
+    return [(partition_change.PartitionChange, "_complete_reassignment", at_once)]
 
 
 MUTANTS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from barnabas.broker.coordinator_shard import Shard
+from barnabas.broker.coordinator.coordinator_shard import Shard
 from barnabas.group import offsets
 from barnabas.group.classic_group import ClassicGroup
 from tests.sim.mutants.planting import Mutant, Patch

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from barnabas.raft import board, effects, following, leading, machine, performing
-from barnabas.raft import events as on
-from barnabas.raft.log_shape import VALID, LogShape, Verdict
-from barnabas.raft.machine import Machine
-from barnabas.raft.quorum_math import committed_offset
-from barnabas.raft.replica_log import MetadataLog
-from barnabas.raft.states import Leader
+from barnabas.raft.core import effects, following, leading, machine, progress
+from barnabas.raft.core import events as on
+from barnabas.raft.core.log_metadata import VALID, LogShape, Verdict
+from barnabas.raft.core.machine import Machine
+from barnabas.raft.core.quorum_math import committed_offset
+from barnabas.raft.core.states import Leader
+from barnabas.raft.runtime import effect_executor
+from barnabas.raft.storage.replica_log import MetadataLog
 from tests.sim.mutants.planting import Mutant, Patch
 
 
 def vote_not_persisted() -> list[Patch]:
-    save = performing.Performer._save_election
+    save = effect_executor.Performer._save_election
 
     def forgets_the_vote(self: Any, effect: effects.SaveElection) -> None:
         election = effect.election
@@ -24,23 +25,23 @@ def vote_not_persisted() -> list[Patch]:
             effect = effect._replace(election=election._replace(voted=None))
         save(self, effect)
 
-    return [(performing._PERFORM, "SaveElection", forgets_the_vote)]
+    return [(effect_executor._PERFORM, "SaveElection", forgets_the_vote)]
 
 
 def high_watermark_counts_old_epochs() -> list[Patch]:
     def of_any_epoch(ends: Iterable[int], epoch_start_offset: int, present: int) -> int:
         return max(committed_offset(ends), present)
 
-    return [(board, "high_watermark", of_any_epoch)]
+    return [(progress, "high_watermark", of_any_epoch)]
 
 
 def leader_counts_what_it_has_not_synced() -> list[Patch]:
-    honest = board.Board.high_watermark
+    honest = progress.Board.high_watermark
 
-    def counts_too_much(self: board.Board, own_end: int, start_offset: int, present: int) -> int:
+    def counts_too_much(self: progress.Board, own_end: int, start_offset: int, present: int) -> int:
         return honest(self, 1 << 40, start_offset, present)
 
-    return [(board.Board, "high_watermark", counts_too_much)]
+    return [(progress.Board, "high_watermark", counts_too_much)]
 
 
 def follower_fetches_before_its_sync() -> list[Patch]:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.controller_channel import ControllerChannel
-from barnabas.broker.forwarding import forward
-from barnabas.broker.lifecycle import Identity, Lifecycle, Phase
-from barnabas.broker.producer_ids import ProducerIds
-from barnabas.client.channels import Channels
+from barnabas.broker.controller_client.broker_lifecycle import Identity, Lifecycle, Phase
+from barnabas.broker.controller_client.controller_channel import ControllerChannel
+from barnabas.broker.controller_client.forwarding import forward
+from barnabas.broker.controller_client.producer_ids import ProducerIds
+from barnabas.client.network.channels import Channels
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
 from barnabas.controller.handlers.envelope import API as ENVELOPE
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.envelope import open_envelope

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from barnabas.broker.coordinator_loader import Loader, _replay
+from barnabas.broker.coordinator.coordinator_loader import Loader, _replay
 from barnabas.record.batch import CorruptBatchError
 from barnabas.record.builder import build_batch
 from tests.unit.log.directories_world import DirectoriesWorld

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinator_loader import Loader
+from barnabas.broker.coordinator.coordinator_loader import Loader
 from barnabas.ports import Ports
 from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsPartition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.handlers import metadata
-from barnabas.client.connection import ChannelError
+from barnabas.client.network.connection import ChannelError
 from barnabas.sim.cluster import CLIENT_PORT
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.broker.handlers.produce import AT_ONCE
-from barnabas.metadata.topic import Topic
+from barnabas.metadata.image.topic import Topic
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.produce_request import (
     PartitionProduceData,

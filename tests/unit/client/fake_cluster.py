@@ -11,10 +11,10 @@ from collections import deque
 from typing import Any
 
 from barnabas.client.client import Client
-from barnabas.client.consumer import Consumer
-from barnabas.client.producer import Producer
+from barnabas.client.consumers.consumer import Consumer
+from barnabas.client.network.tasks import Outcome
+from barnabas.client.producers.producer import Producer
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
 from barnabas.ports import Ports
 from barnabas.record.batch import CRC_FROM, HEADER, HEADER_SIZE, BatchHeader
 from barnabas.types import Endpoint, TopicPartition, Uuid

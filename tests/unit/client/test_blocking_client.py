@@ -9,16 +9,16 @@ from threading import Event, Thread
 
 import pytest
 
-from barnabas.cli.groups import progress
+from barnabas.cli.commands.groups import progress
 from barnabas.cli.main import main
 from barnabas.client.admin import GroupDescription, GroupMember
-from barnabas.client.assignors import write_assignment
-from barnabas.client.consumer import ConsumerSettings
+from barnabas.client.consumers.assignors import write_assignment
+from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect, parse_bootstrap
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import Journal
 from barnabas.types import Endpoint, TopicPartition
 from barnabas.wire.errors import KafkaError
 from tests.unit.client.fake_cluster import FakeCluster

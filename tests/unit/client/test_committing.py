@@ -8,8 +8,8 @@ import pytest
 
 from barnabas.client import offsets
 from barnabas.client.client import Client
+from barnabas.client.network.tasks import Outcome
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
-from barnabas.client.tasks import Outcome
 from barnabas.sim.cluster import CLIENT_PORT
 from barnabas.types import Endpoint, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError

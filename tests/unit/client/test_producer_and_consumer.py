@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.channels import ChannelError
-from barnabas.client.consumer import Consumer, ConsumerSettings
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import Outcome
 from barnabas.client.offsets import EARLIEST
-from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord, murmur2, partition_for
-from barnabas.client.tasks import Outcome
 from barnabas.record import decode
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import Outcome
 from barnabas.client.offsets import committed_offsets
-from barnabas.client.tasks import Outcome
 from barnabas.ports import Connection
 from barnabas.types import Endpoint
 from tests.unit.client.fake_cluster import FakeCluster

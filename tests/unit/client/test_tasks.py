@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.tasks import Cancelled, Outcome, Tasks
+from barnabas.client.network.tasks import Cancelled, Outcome, Tasks
 from tests.unit.client.loopback import World
 
 

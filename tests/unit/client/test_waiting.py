@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cli.reaching import say_what_is_tried
-from barnabas.client.channels import ChannelError
+from barnabas.cli.connection.connect import say_what_is_tried
 from barnabas.client.client import API_TIMEOUT_MS, Client, Trying
-from barnabas.client.tasks import Outcome
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import Outcome
 from barnabas.host import client as host_client
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode, KafkaError

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers
-from barnabas.controller.runtime import ControllerRuntime
-from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.features import supported
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.policy import load_policies
 from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.errors import KafkaError

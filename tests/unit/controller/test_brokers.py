@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.controller.pieces import AT_ONCE
+from barnabas.controller.slicing import AT_ONCE
 from barnabas.types import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest

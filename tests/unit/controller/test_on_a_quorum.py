@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from barnabas.config.node import NodeConfig
+from barnabas.controller.active.quorum_controller import ControllerRuntime
 from barnabas.controller.decision import Decision
-from barnabas.controller.runtime import ControllerRuntime
-from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.node.metadata_log import MetadataLog
+from barnabas.node.metadata_loader import MetadataLog
 from barnabas.raft.state_machine import StateMachine
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint, Uuid
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
 

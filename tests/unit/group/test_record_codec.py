@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.coordinators import java_string_hash, partition_of
+from barnabas.broker.coordinator.coordinators import java_string_hash, partition_of
 from barnabas.group.offset_table import CommittedOffset
 from barnabas.group.record_codec import (
     GroupRecord,

@@ -17,10 +17,10 @@ from barnabas import limits
 from barnabas.config.node import NodeConfig
 from barnabas.host import network
 from barnabas.host.background import HostBackground
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.network import AS_THE_SYSTEM_SAYS, HostNetwork, SocketOptions
 from barnabas.host.ports import HostPorts, connections_that_fit, socket_options
+from barnabas.host.structured_log import Journal
 from barnabas.ports import Connection
 from barnabas.types import Buffer, Endpoint
 from tests.unit.host.running import PATIENCE_S, run_until

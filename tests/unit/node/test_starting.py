@@ -8,9 +8,9 @@ from barnabas.broker.broker import Broker
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.node.node import Node
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.sim.cluster import CLIENT_PORT, CONTROLLER_PORT, SimCluster
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.server import RequestServer

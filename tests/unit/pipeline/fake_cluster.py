@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barnabas.client.connection import ChannelError
-from barnabas.pipeline.cluster import EARLIEST, Leader, OffsetAt, Topic
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.cluster_client import EARLIEST, Leader, OffsetAt, Topic
 from barnabas.record.batch import HEADER_SIZE, BatchHeader, iterate
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode
@@ -65,7 +65,7 @@ class FakeCluster:
         self._next_producer = 100
         self._answers: dict[int, Any] = {}
 
-    # -- what barnabas.pipeline.cluster.Cluster offers -------------------------------------------
+    # -- what barnabas.pipeline.cluster_client.Cluster offers -------------------------------------------
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
         known = {each.topic for each in self.logs}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.connection import ChannelError
-from barnabas.pipeline.cluster import Cluster, Topic
-from barnabas.pipeline.connection import BlockingConnection
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.broker_connection import BlockingConnection
+from barnabas.pipeline.cluster_client import Cluster, Topic
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.messages.metadata_request import MetadataRequest
 

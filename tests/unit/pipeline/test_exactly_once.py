@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barnabas.pipeline import sink
-from barnabas.pipeline.cluster import Cluster
-from barnabas.pipeline.ledger import Ledger
+from barnabas.pipeline.cluster_client import Cluster
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
-from barnabas.pipeline.staging import DirectoryStore, open_store
+from barnabas.pipeline.write import sink
+from barnabas.pipeline.write.commit_log import Ledger
+from barnabas.pipeline.write.staging import DirectoryStore, open_store
 from barnabas.record.columnar import decode
 from tests.unit.pipeline.fake_cluster import BROKER, Countdown, Crash, FakeCluster
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipeline.cluster import Cluster, OffsetAt
+from barnabas.pipeline.cluster_client import Cluster, OffsetAt
 from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import ClusterOptions, SourceOptions
-from barnabas.pipeline.reader import RangeReader
+from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition

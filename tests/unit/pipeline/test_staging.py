@@ -12,11 +12,11 @@ from stat import S_ISDIR
 import pyarrow.fs as pafs
 import pytest
 
-from barnabas.pipeline import sink
-from barnabas.pipeline.cluster import Cluster
+from barnabas.pipeline.cluster_client import Cluster
 from barnabas.pipeline.errors import StagingError
-from barnabas.pipeline.ledger import Ledger
-from barnabas.pipeline.staging import ArrowStore, DirectoryStore
+from barnabas.pipeline.write import sink
+from barnabas.pipeline.write.commit_log import Ledger
+from barnabas.pipeline.write.staging import ArrowStore, DirectoryStore
 from barnabas.types import Buffer
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster
 from tests.unit.pipeline.test_exactly_once import expected, options, rows, stage, values

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from barnabas.pipeline import sink
-from barnabas.pipeline.cluster import LATEST, Cluster, OffsetAt, offsets_of_all
+from barnabas.pipeline.cluster_client import LATEST, Cluster, OffsetAt, offsets_of_all
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     UnknownPartitionError,
     WriteRefusedError,
 )
-from barnabas.pipeline.ledger import Ledger
 from barnabas.pipeline.options import SinkOptions
-from barnabas.pipeline.publish import Outgoing, Publisher
-from barnabas.pipeline.staging import open_store
+from barnabas.pipeline.write import sink
+from barnabas.pipeline.write.commit_log import Ledger
+from barnabas.pipeline.write.publisher import Outgoing, Publisher
+from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster, header_of
@@ -101,7 +101,9 @@ def test_what_is_under_way_when_an_identity_is_lost_is_not_sent_under_another(
 ) -> None:
     cluster = Replicating()
     monkeypatch.setattr(Cluster, "shared", lambda *_, **__: cluster)
-    monkeypatch.setattr("barnabas.pipeline.publish.REQUEST_BYTES_MAX", 1)  # a request for each
+    monkeypatch.setattr(
+        "barnabas.pipeline.write.publisher.REQUEST_BYTES_MAX", 1
+    )  # a request for each
     settings = options(tmp_path, batch_bytes_max=100_000)
     sink.publish_once(settings, [stage(settings, rows(0, 60))], 0)
     cluster.lose_sequence(TopicPartition("t", 0))

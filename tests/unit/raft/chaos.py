@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from barnabas.raft import messages
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.states import Leader
+from barnabas.raft.core import messages
+from barnabas.raft.core.states import Leader
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.record.batch import HEADER, HEADER_SIZE, LENGTH_PREFIX
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_response import VoteResponse

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
-from barnabas.client.channels import Channels
-from barnabas.raft import handlers, messages
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.formatting import write_first_snapshot
-from barnabas.raft.replica_log import DIRECTORY
+from barnabas.client.network.channels import Channels
+from barnabas.raft import handlers
+from barnabas.raft.bootstrap_snapshot import write_first_snapshot
+from barnabas.raft.core import messages
+from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import (
     CommittedBatch,
@@ -18,11 +19,11 @@ from barnabas.raft.state_machine import (
     SnapshotReader,
     StateMachine,
 )
-from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import START_WALL_MS, World
+from barnabas.raft.storage.replica_log import DIRECTORY
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import Machine, SimProcess
+from barnabas.sim.world.world import START_WALL_MS, World
 from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.api_versions import Features
 from barnabas.wire.dispatch import ApiTable

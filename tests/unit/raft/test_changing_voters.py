@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.raft import events as on
-from barnabas.raft import messages
-from barnabas.raft.membership import CAUGHT_UP_WITHIN_MS, on_own_change_answer
-from barnabas.raft.outbox import Pending
-from barnabas.raft.voters import ReplicaKey
+from barnabas.raft.core import events as on
+from barnabas.raft.core import messages
+from barnabas.raft.core.inflight import Pending
+from barnabas.raft.core.membership_change import CAUGHT_UP_WITHIN_MS, on_own_change_answer
+from barnabas.raft.core.voters import ReplicaKey
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
 from tests.unit.raft.quorum_world import LISTENER, Quorum, QuorumNode

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from barnabas.ports import Disk
-from barnabas.raft import batches
-from barnabas.raft.applying import Applier
-from barnabas.raft.batches import committed_batches, data_batch
-from barnabas.raft.log_shape import LogShape
-from barnabas.raft.messages import FetchResponse, ReadLog
-from barnabas.raft.reading import AnswerReader
+from barnabas.raft.core import batches
+from barnabas.raft.core.batches import committed_batches, data_batch
+from barnabas.raft.core.log_metadata import LogShape
+from barnabas.raft.core.messages import FetchResponse, ReadLog
+from barnabas.raft.runtime.applier import Applier
+from barnabas.raft.runtime.response_reader import AnswerReader
 from barnabas.raft.state_machine import CommittedBatch, StateMachine
 from barnabas.record.batch import HEADER_SIZE, CorruptBatchError
 from barnabas.wire.errors import ErrorCode

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.channels import Channels
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.wiring import Member
-from barnabas.sim.disk import ProcessDisk, SimDisk, SimFile
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import World
+from barnabas.client.network.channels import Channels
+from barnabas.raft.embedded import Member
+from barnabas.raft.raft_node import QuorumReplica
+from barnabas.sim.world.disk import ProcessDisk, SimDisk, SimFile
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import Machine, SimProcess
+from barnabas.sim.world.world import World
 from barnabas.types import Endpoint
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.server import RequestServer

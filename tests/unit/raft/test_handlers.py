@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.connection import response_class
-from barnabas.raft import board, handlers
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.messages import VoteRequest
+from barnabas.client.network.connection import response_class
+from barnabas.raft import handlers
+from barnabas.raft.core import progress
+from barnabas.raft.core.messages import VoteRequest
+from barnabas.raft.core.states import Leader
+from barnabas.raft.core.voters import ReplicaKey
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.states import Leader
-from barnabas.raft.voters import ReplicaKey
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Uuid
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import decode, encode_bytes
@@ -332,7 +333,7 @@ def test_an_absurd_size_is_bounded(quorum: Quorum, max_bytes: int) -> None:
 def test_observers_without_number_are_not_remembered(
     quorum: Quorum, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(board, "OBSERVERS_MAX", 20)
+    monkeypatch.setattr(progress, "OBSERVERS_MAX", 20)
     replica = leader(quorum)
     state = replica.machine.state
     assert isinstance(state, Leader)

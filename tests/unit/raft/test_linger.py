@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import QuorumReplica
 from tests.unit.raft.chaos import Checker
 from tests.unit.raft.quorum_world import Quorum
 

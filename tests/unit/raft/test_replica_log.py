@@ -7,9 +7,9 @@ import random
 import pytest
 
 from barnabas.log.errors import OffsetOutOfRange
-from barnabas.raft.batches import data_batch, iter_runs
-from barnabas.raft.replica_log import TAIL_APPENDS_MAX, TAIL_BYTES_MAX, MetadataLog
-from barnabas.sim.disk import SimDisk
+from barnabas.raft.core.batches import data_batch, iter_runs
+from barnabas.raft.storage.replica_log import TAIL_APPENDS_MAX, TAIL_BYTES_MAX, MetadataLog
+from barnabas.sim.world.disk import SimDisk
 
 FOLDER = "/data/__cluster_metadata-0"
 WALL_MS = 1_750_000_000_000

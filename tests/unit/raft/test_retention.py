@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.raft.log_shape import Fit
-from barnabas.raft.replica_log import DIRECTORY
-from barnabas.raft.snapshots import file_name, snapshots_in
+from barnabas.raft.core.log_metadata import Fit
 from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.storage.replica_log import DIRECTORY
+from barnabas.raft.storage.snapshot_files import file_name, snapshots_in
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
 
 PATH = f"/data/{DIRECTORY}"

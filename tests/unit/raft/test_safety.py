@@ -7,18 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.raft import events as on
-from barnabas.raft import messages
-from barnabas.raft.batches import data_batch
-from barnabas.raft.election_state import FILE_NAME, ElectionState
-from barnabas.raft.fetched_snapshot import FetchedSnapshot
-from barnabas.raft.opening import open_replica
-from barnabas.raft.replica_log import DIRECTORY, MetadataLog
-from barnabas.raft.snapshots import SnapshotFile, SnapshotWriter, file_name, write_checkpoint
+from barnabas.raft.core import events as on
+from barnabas.raft.core import messages
+from barnabas.raft.core.batches import data_batch
+from barnabas.raft.core.election_state import FILE_NAME, ElectionState
+from barnabas.raft.core.voters import ReplicaKey, VoterHistory, VoterSet
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.voters import ReplicaKey, VoterHistory, VoterSet
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.world import World
+from barnabas.raft.storage.bootstrap import open_replica
+from barnabas.raft.storage.fetched_snapshot import FetchedSnapshot
+from barnabas.raft.storage.replica_log import DIRECTORY, MetadataLog
+from barnabas.raft.storage.snapshot_files import (
+    SnapshotFile,
+    SnapshotWriter,
+    file_name,
+    write_checkpoint,
+)
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.world import World
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_response import VoteResponse

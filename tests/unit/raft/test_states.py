@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.raft import states
-from barnabas.raft.machine import Machine
-from barnabas.raft.moves import STATES, mermaid, moves
-from barnabas.raft.quorum_math import Tally
-from barnabas.raft.states import (
+from barnabas.raft.core import states
+from barnabas.raft.core.machine import Machine
+from barnabas.raft.core.quorum_math import Tally
+from barnabas.raft.core.states import (
     Follower,
     IllegalMoveError,
     Prospective,
@@ -19,7 +18,8 @@ from barnabas.raft.states import (
     Unattached,
     Voted,
 )
-from barnabas.raft.voters import ReplicaKey
+from barnabas.raft.core.voters import ReplicaKey
+from barnabas.raft.transitions import STATES, mermaid, moves
 from barnabas.types import Endpoint
 from tests.unit.raft.chaos import Chaos
 from tests.unit.raft.quorum_world import Quorum

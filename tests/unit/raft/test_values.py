@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.raft.election_state import ElectionState, QuorumStateError
-from barnabas.raft.log_shape import Fit, LogShape
-from barnabas.raft.quorum_math import Tally, high_watermark, majority
+from barnabas.raft.core.election_state import ElectionState, QuorumStateError
+from barnabas.raft.core.log_metadata import Fit, LogShape
+from barnabas.raft.core.quorum_math import Tally, high_watermark, majority
+from barnabas.raft.core.voters import ReplicaKey, VoterHistory, VoterNode, VoterSet
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.voters import ReplicaKey, VoterHistory, VoterNode, VoterSet
 from barnabas.types import Endpoint, Uuid
 
 DIRECTORY = Uuid(b"directory of one")

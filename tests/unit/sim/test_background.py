@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import World
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import Machine, SimProcess
+from barnabas.sim.world.world import World
 
 DIRECTORIES = ["/first", "/second", "/third"]
 

@@ -7,13 +7,13 @@ import random
 import pytest
 
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import OpenFiles
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import Origin, PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.sim.checkers.chains import HeldLog, LogVersions
-from barnabas.sim.disk import SimDisk
 from barnabas.sim.history import Violation
+from barnabas.sim.world.disk import SimDisk
 from barnabas.types import TopicPartition
 
 DIRECTORY = "/data/t-0"

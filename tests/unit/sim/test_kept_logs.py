@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.log.directories import LogDirectories
-from barnabas.log.directory import LogDirectory
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.sim.run import Plan, play_seed
 
 

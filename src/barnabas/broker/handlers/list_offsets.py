@@ -16,10 +16,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.partition import Partition
-from barnabas.broker.timestamp_search import Search, run_searches
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.timestamps import Stamped
+from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.replicas.timestamp_search import Search, run_searches
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.timestamp_lookup import Stamped
 from barnabas.types import DEBUGGING_REPLICA
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError

@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from barnabas.broker.auto_topics import INTERNAL_TOPICS
 from barnabas.broker.cluster_view import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
     TOPIC_OPERATIONS,
     ClusterView,
 )
+from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 from barnabas.config.topic_names import check_topic_name
-from barnabas.metadata.image import MetadataImage
-from barnabas.metadata.topic import Topic
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.topic import Topic
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError

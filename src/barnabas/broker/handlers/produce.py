@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.broker.auto_topics import INTERNAL_TOPICS
-from barnabas.broker.leaders import LEADERSHIP, add_produce_leaders
-from barnabas.broker.partition import Partition
-from barnabas.broker.produce import NO_LEADER, ProduceWait
+from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
+from barnabas.broker.leader_hints import LEADERSHIP, add_produce_leaders
+from barnabas.broker.partitions.delayed_produce import NO_LEADER, ProduceWait
+from barnabas.broker.partitions.partition import Partition
 from barnabas.record.batch import TRANSACTIONAL
 from barnabas.record.compression import Codec
 from barnabas.record.validate import InvalidRecordsError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from barnabas.controller.active.quorum_controller import ControllerRuntime
 from barnabas.controller.handlers import (
     allocate_producer_ids,
     alter_configs,
@@ -26,7 +27,6 @@ from barnabas.controller.handlers import (
     unregister_broker,
     update_features,
 )
-from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.request import HandlerModule
 

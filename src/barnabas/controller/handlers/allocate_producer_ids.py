@@ -7,8 +7,8 @@ Version notes: one version.
 
 from __future__ import annotations
 
-from barnabas.controller.producer_ids import allocate
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.configs.producer_ids import allocate
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from barnabas.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse

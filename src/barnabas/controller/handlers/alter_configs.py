@@ -7,9 +7,9 @@ Version notes: none that matter here.
 
 from __future__ import annotations
 
-from barnabas.controller.asking import with_asker
-from barnabas.controller.configs import replace_configs
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.audit import with_asker
+from barnabas.controller.configs.alter_configs import replace_configs
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.alter_configs_request import AlterConfigsRequest
 from barnabas.wire.messages.alter_configs_response import (

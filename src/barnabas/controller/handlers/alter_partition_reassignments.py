@@ -9,11 +9,11 @@ Version notes: 1 may forbid a change of the replication factor (KIP-1047).
 
 from __future__ import annotations
 
-from barnabas.controller.cluster import Cluster
+from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.replica_survey import Answers, decide_after_survey
 from barnabas.controller.decision import Decision
-from barnabas.controller.reassignment import alter_reassignments, undecided
-from barnabas.controller.runtime import ControllerRuntime
-from barnabas.controller.surveying import Answers, decide_after_survey
+from barnabas.controller.decision_context import Cluster
+from barnabas.controller.partitions.reassignment import alter_reassignments, undecided
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,

@@ -10,8 +10,8 @@ id (KIP-516). `num_partitions` and `replication_factor` may be -1 (the default) 
 
 from __future__ import annotations
 
-from barnabas.controller import topics
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.topics import create_topics
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
 from barnabas.wire.messages.create_topics_response import (
@@ -40,5 +40,7 @@ def handle(
     request: CreateTopicsRequest, ctx: RequestContext, role: ControllerRuntime
 ) -> CreateTopicsResponse | Parked:
     return role.decide(
-        API, request, lambda cluster: topics.create_topics(cluster, request, role.placement_rng)
+        API,
+        request,
+        lambda cluster: create_topics.create_topics(cluster, request, role.placement_rng),
     )

@@ -9,10 +9,10 @@ Version notes: up to 5 names only (`topic_names`); 6 names or ids (KIP-516).
 
 from __future__ import annotations
 
-from barnabas.controller.cluster import Cluster
+from barnabas.controller.active.quorum_controller import ControllerRuntime
 from barnabas.controller.decision import Decision
-from barnabas.controller.deletion import delete_topics
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.decision_context import Cluster
+from barnabas.controller.topics.delete_topics import delete_topics
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState

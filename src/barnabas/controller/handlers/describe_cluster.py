@@ -12,9 +12,9 @@ Version notes: 1 adds the endpoint type, 2 fenced brokers.
 
 from __future__ import annotations
 
-from barnabas.controller.metrics import count_then
-from barnabas.controller.refusals import RefusalNote
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.metrics import count_then
+from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.refusals import RefusalNote
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError

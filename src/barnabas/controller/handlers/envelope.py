@@ -8,7 +8,7 @@ Version notes: one version.
 
 from __future__ import annotations
 
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.envelope import open_envelope
 from barnabas.wire.errors import ErrorCode

@@ -7,8 +7,8 @@ Version notes: version 0 lists client metrics subscriptions only.
 
 from __future__ import annotations
 
-from barnabas.controller.describe_configs import list_config_resources
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.metadata.views.describe_configs import list_config_resources
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from barnabas.wire.messages.list_config_resources_response import ListConfigResourcesResponse

@@ -8,10 +8,14 @@ Version notes: version 0 knows `allow_downgrade` only; from 2 on the answer has 
 
 from __future__ import annotations
 
-from barnabas.controller.asking import with_asker
-from barnabas.controller.features import check_kraft_version, results, update_features
+from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.audit import with_asker
+from barnabas.controller.configs.update_features import (
+    check_kraft_version,
+    results,
+    update_features,
+)
 from barnabas.controller.parking import then
-from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.features import KRAFT_VERSION
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.update_features_request import UpdateFeaturesRequest

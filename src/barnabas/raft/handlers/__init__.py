@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.handlers import (
     add_raft_voter,
     begin_quorum_epoch,
@@ -16,6 +15,7 @@ from barnabas.raft.handlers import (
     update_raft_voter,
     vote,
 )
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.request import HandlerModule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.errors import ErrorCode
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from barnabas.raft import messages
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.core import messages
 from barnabas.raft.handlers.answering import only_partition
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.types import METADATA_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode

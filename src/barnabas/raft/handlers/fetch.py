@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.fetch_form import FetchAnswer, FetchMessage
+from barnabas.raft.core.messages import Response
 from barnabas.raft.handlers.answering import check_cluster
-from barnabas.raft.messages import Response
+from barnabas.raft.raft_node import QuorumReplica
+from barnabas.raft.wire.fetch_codec import FetchAnswer, FetchMessage
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_response import FetchResponse

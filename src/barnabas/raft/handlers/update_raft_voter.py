@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from barnabas.raft import messages
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.core import messages
+from barnabas.raft.core.voters import ReplicaKey
 from barnabas.raft.handlers.answering import check_cluster
-from barnabas.raft.voters import ReplicaKey
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.update_raft_voter_request import UpdateRaftVoterRequest

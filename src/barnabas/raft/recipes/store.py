@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from barnabas.ports import Listener, Ports, call_all
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import QuorumReplica
 from barnabas.raft.recipes.calling import (
     RETRY_MS,
     Answer,

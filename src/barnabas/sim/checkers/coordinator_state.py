@@ -3,9 +3,9 @@ them what the log says, read anew from its first byte."""
 
 from __future__ import annotations
 
-from barnabas.broker.coordinator_shard import Shard
+from barnabas.broker.coordinator.coordinator_shard import Shard
 from barnabas.group.machine import GroupMachine
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.decode import records_of
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinators import serving

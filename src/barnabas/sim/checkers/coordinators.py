@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.broker.coordinator_shard import Shard
+from barnabas.broker.coordinator.coordinator_shard import Shard
 from barnabas.group.machine import GroupMachine
 from barnabas.sim.cluster import SimNode
 

@@ -7,10 +7,10 @@ event and tells each :class:`QuorumRule`.
 from __future__ import annotations
 
 from barnabas.log.config import FOREVER_MS
-from barnabas.log.partition_log import PartitionLog
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.replica_log import DIRECTORY, MetadataLog
-from barnabas.raft.states import Leader
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.raft.core.states import Leader
+from barnabas.raft.raft_node import QuorumReplica
+from barnabas.raft.storage.replica_log import DIRECTORY, MetadataLog
 from barnabas.sim.checkers.chains import HeldLog, Link, LogVersions
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode

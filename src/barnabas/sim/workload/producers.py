@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.client.channels import ChannelError
-from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import Outcome
+from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
 from barnabas.record.compression import Codec
 from barnabas.sim.cluster import ProgramFault
 from barnabas.wire.errors import KafkaError

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.channels import ChannelError
-from barnabas.client.fetching import FetchedRun
+from barnabas.client.consumers.fetch_requests import FetchedRun
+from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST, list_offsets
 from barnabas.record.batch import CorruptBatchError
 from barnabas.replication.sessions import INITIAL_EPOCH
