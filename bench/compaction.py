@@ -18,10 +18,10 @@ from pathlib import Path
 from barnabas.host.disk import HostDisk
 from barnabas.host.helper import HelperProcess
 from barnabas.log.compaction import cleaning_pass
-from barnabas.log.compaction.compaction_rules import KeyMap
+from barnabas.log.compaction.compaction_rules import OffsetMap
 from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalCompactor, answering
 from barnabas.log.config import LogConfig
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
@@ -39,7 +39,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 def written(directory: str, records: int, per_batch: int) -> PartitionLog:
     disk, partition = HostDisk(), TopicPartition("compacted", 0)
     path = f"{directory}/{partition}"
-    log = open_log(disk, OpenFiles(disk), path, partition, CONFIG, clean=False).log
+    log = open_log(disk, FileCache(disk), path, partition, CONFIG, clean=False).log
     keys = min(records // 4, KEYS_MAX)
     for start in range(0, records, per_batch):
         numbers = range(start, start + per_batch)
@@ -118,4 +118,4 @@ class PlainHelper(HelperProcess):
 
 def serve(disk: Disk, secret: bytes) -> Callable[[bytes], bytes]:
     """What `PlainHelper`'s process answers."""
-    return answering(disk, KeyMap)
+    return answering(disk, OffsetMap)

@@ -7,7 +7,7 @@ import pytest
 
 from barnabas.client.admin import Admin, NewTopic
 from barnabas.client.network.channels import ChannelError
-from barnabas.client.network.tasks import Outcome
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.producers.producer import Producer
 from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.sim.cluster import SimCluster, SimNode, Topology
@@ -61,7 +61,7 @@ class Scene:
             )
             await self.client.tasks.sleep(3)
 
-    def _settle(self, value: bytes, outcome: Outcome[Delivery]) -> None:
+    def _settle(self, value: bytes, outcome: TaskOutcome[Delivery]) -> None:
         self.settled += 1
         try:
             self.history.on_acknowledged("t", 0, value, outcome.result().offset)

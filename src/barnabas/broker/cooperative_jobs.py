@@ -16,16 +16,16 @@ from functools import partial
 from barnabas.limits import SLICE_MS
 from barnabas.ports import Ports
 
-STEPS_MAX = 8
+STEPS_PER_TURN_MAX = 8
 """In one turn, however quick they are."""
 
 Failed = Callable[[Exception], None]
 
 
-class Slices:
+class CooperativeJobs:
     """The jobs of one broker."""
 
-    def __init__(self, ports: Ports, steps_max: int = STEPS_MAX) -> None:
+    def __init__(self, ports: Ports, steps_max: int = STEPS_PER_TURN_MAX) -> None:
         self._ports = ports
         self._steps_max = steps_max
         self._closed = False

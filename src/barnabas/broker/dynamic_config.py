@@ -30,7 +30,7 @@ def _settings_of(texts: tuple[tuple[str, str], ...]) -> tuple[LogManagerSettings
     return LogManagerSettings(values), max(ReplicationSettings(values).fetchers, 1)
 
 
-def sound(values: Mapping[str, str]) -> dict[str, str]:
+def valid_values(values: Mapping[str, str]) -> dict[str, str]:
     """Of dynamic configuration what is a value of its key. A controller of Apache Kafka takes whatever it is
     given for brokers, whose own work it is to judge it: they pass over what they cannot read, one by one."""
     return {name: text for name, text in values.items() if _fits(name, text)}
@@ -50,7 +50,7 @@ def apply_dynamic(broker: Broker) -> None:
     """The metadata changed a broker's configuration: live by it."""
     for layer in (CLUSTER_DEFAULT, str(broker.node_id)):
         given = broker.image.config(BROKER, layer)
-        for name in sorted(given.keys() - sound(given)):
+        for name in sorted(given.keys() - valid_values(given)):
             broker.ports.log("error", "broker.config_refused", key=name)
     try:
         logs, fetchers = _settings_of(tuple(broker.broker_texts().items()))

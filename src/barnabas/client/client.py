@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from barnabas.client.network import cluster_metadata, legacy_requests
 from barnabas.client.network.channels import ChannelError, Channels
-from barnabas.client.network.cluster_metadata import BACKOFF_MS, BACKOFF_MS_MAX, ClusterView
+from barnabas.client.network.cluster_metadata import BACKOFF_MS, BACKOFF_MS_MAX, ClusterMetadata
 from barnabas.client.network.connection import NO_BOUNDS
 from barnabas.client.network.legacy_requests import Newest
-from barnabas.client.network.tasks import Outcome, Tasks
+from barnabas.client.network.tasks import TaskOutcome, Tasks
 from barnabas.ports import Ports
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS
@@ -64,7 +64,7 @@ class Client:
         self.tasks = Tasks(ports)
         self.newest = newest
         self.channels = Channels(ports, client_id, newest=newest)
-        self.cluster = ClusterView(ports, self.channels, bootstrap)
+        self.cluster = ClusterMetadata(ports, self.channels, bootstrap)
         self.fetching: set[str] = set()
         """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
         at a time, so that each consumer has its own."""
@@ -99,9 +99,9 @@ class Client:
         timeout_ms: float,
         purpose: str,
         version: int | None = None,
-    ) -> Outcome[Any]:
+    ) -> TaskOutcome[Any]:
         """The answer to come. (No coroutine: each fetch and produce request would be one within another.)"""
-        outcome: Outcome[Any] = Outcome()
+        outcome: TaskOutcome[Any] = TaskOutcome()
         self.channels.send(
             endpoint,
             request,

@@ -34,14 +34,14 @@ class Feature(NamedTuple):
         return str(level)
 
 
-class Features(NamedTuple):
+class FeatureLevels(NamedTuple):
     """By name; `epoch` is the offset of the metadata that say so, -1 where that is not known."""
 
     features: dict[str, Feature]
     epoch: int
 
 
-async def describe_features(client: Client) -> Features:
+async def describe_features(client: Client) -> FeatureLevels:
     """What some broker supports, and which levels are finalized."""
     response = await client.ask_any(
         lambda: ApiVersionsRequest(
@@ -56,7 +56,7 @@ async def describe_features(client: Client) -> Features:
     found = {
         name: Feature(name, *supported[name], finalized.get(name, 0)) for name in sorted(supported)
     }
-    return Features(found, response.finalized_features_epoch)
+    return FeatureLevels(found, response.finalized_features_epoch)
 
 
 async def update_features(

@@ -15,8 +15,8 @@ from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.controller.decision import Decision, Prepared
-from barnabas.controller.decision_context import Cluster
-from barnabas.controller.slicing import AT_ONCE, STEP
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.slicing import DECIDED_INLINE_MAX, DECIDED_PER_SLICE
 from barnabas.metadata.image.codec import encode_records
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -24,31 +24,31 @@ from barnabas.wire.schema import Message
 
 RECORDS_MAX = 10_000
 """Records that one request may cause, as in Kafka."""
-PART_WEIGHT = 10
+ITEM_WEIGHT = 10
 """A topic's checks, its configurations and its answer cost as much as so many records."""
 ATTEMPTS = 5
 
 R = TypeVar("R", bound=Message)
 
 
-class Part(NamedTuple):
+class BatchItem(NamedTuple):
     """One topic of a request: how large it may be, and how it is decided. `decide` gives its
     result and its records, lazily, or raises `KafkaError`; `refuse` is its result then."""
 
     size: int
     decide: Callable[[], tuple[Any, Iterator[Message]]]
     refuse: Callable[[KafkaError], Any]
-    basis: Callable[[], Any]
+    read_set: Callable[[], Any]
     """What it is decided on beside brokers, configurations and features."""
 
 
-class Gathering(Generic[R]):
+class AtomicBatchBuilder(Generic[R]):
     """The parts of one request on their way to one decision."""
 
     def __init__(
         self,
-        cluster: Cluster,
-        parts: Sequence[Part],
+        cluster: ControllerContext,
+        parts: Sequence[BatchItem],
         respond: Callable[[list[Any]], R],
         *,
         validate_only: bool,
@@ -58,7 +58,7 @@ class Gathering(Generic[R]):
         self._parts = parts
         self._respond = respond
         self._validate_only = validate_only
-        self._is_large = sum(part.size for part in parts) > AT_ONCE
+        self._is_large = sum(part.size for part in parts) > DECIDED_INLINE_MAX
         self._results: list[Any] = []
         self._records: list[Message] = []
         self._prepared = Prepared([], [])
@@ -91,15 +91,15 @@ class Gathering(Generic[R]):
             image.config(BROKER, CLUSTER_DEFAULT),
             image.config(BROKER, str(cluster.node_id)),
             image.metadata_version,
-            [part.basis() for part in self._parts],
+            [part.read_set() for part in self._parts],
         )
 
     def _gather(self) -> Iterator[None]:
         """Decide all parts; stops between slices."""
         self._results, self._records, self._prepared = [], [], Prepared([], [])
-        left = STEP
+        left = DECIDED_PER_SLICE
         for part in self._parts:
-            left -= PART_WEIGHT
+            left -= ITEM_WEIGHT
             try:
                 result, records = part.decide()
             except KafkaError as error:
@@ -108,11 +108,11 @@ class Gathering(Generic[R]):
                 self._add(taken)
                 left -= len(taken)
                 if left <= 0:
-                    left = STEP
+                    left = DECIDED_PER_SLICE
                     yield
             self._results.append(result)
             if left <= 0:
-                left = STEP
+                left = DECIDED_PER_SLICE
                 yield
 
     def _add(self, records: list[Message]) -> None:
@@ -131,7 +131,7 @@ class Gathering(Generic[R]):
         image.stage(encoded, staged)
         values += encoded
 
-    def _whole(self, cluster: Cluster) -> Decision[R]:
+    def _whole(self, cluster: ControllerContext) -> Decision[R]:
         response = self._respond(self._results)
         if self._validate_only:
             return Decision(response)

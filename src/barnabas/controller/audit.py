@@ -16,15 +16,15 @@ from barnabas.wire.request import RequestContext
 CLIENT_ID_CHARS_MAX = 60
 
 
-def asked_by(ctx: RequestContext) -> str:
+def requested_by(ctx: RequestContext) -> str:
     """As ``asked by User:ANONYMOUS, client barnabas-cli``."""
     client = (ctx.client_id or "")[:CLIENT_ID_CHARS_MAX]
     return f"asked by {ctx.principal}" + (f", client {client}" if client else "")
 
 
-def with_asker(decision: Decision[Any], ctx: RequestContext, how: str = "") -> Decision[Any]:
+def with_requester(decision: Decision[Any], ctx: RequestContext, how: str = "") -> Decision[Any]:
     """`decision`, with the reason on its records that have none yet; `how` stands before it."""
-    reason = f"{how} {asked_by(ctx)}" if how else asked_by(ctx)
+    reason = f"{how} {requested_by(ctx)}" if how else requested_by(ctx)
     for record in decision.records:
         if isinstance(record, (ConfigRecord, FeatureLevelRecord)) and record.reason is None:
             record.reason = reason

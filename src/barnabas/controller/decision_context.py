@@ -47,7 +47,7 @@ class TopicRules(NamedTuple):
         return min(self.min_isr, replicas)
 
 
-class Cluster:
+class ControllerContext:
     """The state a decision is made on."""
 
     __slots__ = (

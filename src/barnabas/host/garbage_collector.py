@@ -47,7 +47,7 @@ class Looks(NamedTuple):
     longest_thorough_ms: float
 
 
-class Collector:
+class GarbageCollector:
     """At most one per process: the collector is the process's."""
 
     def __init__(self, grown_min: int = GROWN_MIN) -> None:

@@ -25,7 +25,7 @@ FRAMES_TOLD = 6
 Log = Callable[..., None]
 
 
-class LoopWatch:
+class LoopWatchdog:
     """Watches one loop from a thread of its own, from `start` to `stop`."""
 
     def __init__(self, loop: Loop, log: Log, tick_s: float = TICK_S) -> None:

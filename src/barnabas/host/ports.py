@@ -24,7 +24,7 @@ from barnabas.host.network import (
     SocketOptions,
     addresses_of,
 )
-from barnabas.host.structured_log import Journal
+from barnabas.host.structured_log import StructuredLog
 from barnabas.ports import Rng
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class HostPorts:
     def __init__(
         self,
         loop: Loop,
-        journal: Journal,
+        journal: StructuredLog,
         config: NodeConfig | None = None,
     ) -> None:
         self.clock = HostClock()

@@ -22,7 +22,7 @@ _PLAIN = frozenset(
 )
 
 
-class Journal:
+class StructuredLog:
     """Writes lines of at least `level`, until `loggers` change it, to a file descriptor; `counts` has
     every line by level."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Changes:
+class DirtyCounter:
     """Counts them, so that a sync answers for those before it began: of two under way at once, the first
     to end says nothing of what the other one took on."""
 

@@ -1,7 +1,7 @@
 """Names of the files of a log, and a bounded set of open ones.
 
 A partition's directory holds per segment ``<base offset, 20 digits>`` and a suffix. Logs do not keep
-files open: they ask :class:`OpenFiles`, which closes those that were not used for longest.
+files open: they ask :class:`FileCache`, which closes those that were not used for longest.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Releasable(Protocol):
     def release(self) -> None: ...
 
 
-class OpenFiles:
+class FileCache:
     """At most `limit` files of one disk, opened on demand; and which index tables are in memory."""
 
     def __init__(self, disk: Disk, limit: int = OPEN_FILES_MAX, *, create: bool = True) -> None:

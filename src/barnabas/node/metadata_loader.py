@@ -1,6 +1,6 @@
 """What the quorum replicates, as this node sees it: one stream of committed records, several readers.
 
-:class:`MetadataLog` is the state machine that the quorum's replica drives. It feeds the controller (where
+:class:`MetadataLoader` is the state machine that the quorum's replica drives. It feeds the controller (where
 this node is one) and the broker's image, and tells the broker what moved once per run of
 batches. The controller's snapshot is the node's; a broker alone makes one from its image.
 
@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.image.bulk_partition_records import STAGE_SLICE, Replayable
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.metadata.image.image_changes import Changes
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.snapshot import snapshot_values
 from barnabas.metadata.image.topic import Topic
 from barnabas.ports import Ports
@@ -24,10 +24,10 @@ from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
 from barnabas.types import Buffer
 from barnabas.wire.codec import MalformedError
 
-OnMetadata = Callable[[MetadataImage, Changes], None]
+OnMetadata = Callable[[MetadataImage, ImageChanges], None]
 OnLeader = Callable[[int, int], None]
 
-AT_ONCE_MAX = 2 * STAGE_SLICE
+APPLIED_INLINE_MAX = 2 * STAGE_SLICE
 """Records that are applied in the turn that brings them."""
 STAGE_STEP = 50
 RECORD_WEIGHT = 10
@@ -36,18 +36,18 @@ DROP_SLICE = 500
 """Topics of an image that was replaced, forgotten in one turn."""
 
 
-class MetadataLog:
+class MetadataLoader:
     """The committed image and those who follow it."""
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
         self.image = MetadataImage()
-        self.controller: ControllerRuntime | None = None
+        self.controller: QuorumController | None = None
         self.on_metadata: OnMetadata | None = None
         self.on_leader: OnLeader | None = None
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
-        if sum(len(batch.values) for batch in batches) > AT_ONCE_MAX:
+        if sum(len(batch.values) for batch in batches) > APPLIED_INLINE_MAX:
             return self._or_halt(self._commit_in_slices(batches))
         try:
             self._commit(batches)

@@ -21,7 +21,7 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from barnabas.raft.core.batches import committed_batches
 from barnabas.raft.quorum_recovery import EPOCHS_SKIPPED, RecoveryRefusedError
-from barnabas.raft.storage.bootstrap import Opened
+from barnabas.raft.storage.bootstrap import BootstrappedReplica
 from barnabas.raft.storage.replica_log import SCAN_BYTES
 from barnabas.record.batch import CorruptBatchError
 from barnabas.wire.codec import MalformedError
@@ -31,7 +31,7 @@ PRODUCER_IDS_SKIPPED = 1_000_000
 """A thousand blocks."""
 
 
-def beyond_what_was_lost(opened: Opened) -> Iterator[list[bytes]]:
+def beyond_what_was_lost(opened: BootstrappedReplica) -> Iterator[list[bytes]]:
     """The values to be written behind the mark of a recovery, a batch each. Blocks. Raises ``OSError``,
     :class:`CorruptLogError`, ``CorruptSnapshotError``, :class:`RecoveryRefusedError`."""
     image = image_of(opened)
@@ -46,7 +46,7 @@ def beyond_what_was_lost(opened: Opened) -> Iterator[list[bytes]]:
         yield encode_records(taken, image.metadata_version)
 
 
-def image_of(opened: Opened) -> MetadataImage:
+def image_of(opened: BootstrappedReplica) -> MetadataImage:
     """All that a replica's directory has, committed or not. Raises as `beyond_what_was_lost`."""
     image, log, snapshot = MetadataImage(track_changes=False), opened.log, opened.snapshot
     at = opened.shape.start_offset

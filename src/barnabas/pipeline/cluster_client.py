@@ -4,7 +4,7 @@ Owns connections, the present leaders, and patience: whatever a new leader, a re
 slow metadata log heals is tried again until `patience_ms` is over. What no waiting heals comes
 back at once as :class:`KafkaError` or a :class:`PipelineError`.
 
-One object per process and bootstrap (``Cluster.shared``): Spark keeps Python workers, so
+One object per process and bootstrap (``ClusterClient.shared``): Spark keeps Python workers, so
 connections serve many tasks. Not for use by several threads. Works against any broker that
 speaks Kafka's protocol.
 """
@@ -49,7 +49,7 @@ TRANSIENT = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT
 """Errors that a new leader or a little time heals. A topic that is not there is an answer."""
 
 
-class Leader(NamedTuple):
+class PartitionLeader(NamedTuple):
     """Who leads a partition, as last heard."""
 
     endpoint: Endpoint
@@ -57,13 +57,13 @@ class Leader(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicPartitions:
     """One topic as last heard; `leaders` lacks partitions that have none now."""
 
     name: str
     topic_id: Uuid
     partitions: tuple[int, ...]
-    leaders: Mapping[int, Leader]
+    leaders: Mapping[int, PartitionLeader]
     is_internal: bool = False
     """Kafka's own, such as ``__consumer_offsets``: no pattern means it."""
 
@@ -100,10 +100,10 @@ class Patience:
         self.began_ms, self.backoff_ms = now_ms(), BACKOFF_MS_MIN
 
 
-class Cluster:
+class ClusterClient:
     """The cluster behind `bootstrap`."""
 
-    _shared: ClassVar[dict[tuple[tuple[Endpoint, ...], str], Cluster]] = {}
+    _shared: ClassVar[dict[tuple[tuple[Endpoint, ...], str], ClusterClient]] = {}
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Cluster:
         self.patience_ms = patience_ms
         self._brokers: dict[int, Endpoint] = {}
         self._connections: dict[Endpoint, BlockingConnection] = {}
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, TopicPartitions] = {}
         self._turn = 0
 
     @classmethod
@@ -130,7 +130,7 @@ class Cluster:
         *,
         request_timeout_ms: float = 30_000.0,
         patience_ms: float = 60_000.0,
-    ) -> Cluster:
+    ) -> ClusterClient:
         """This process's one object for `bootstrap`; its time-outs become those given."""
         key = (tuple(bootstrap), client_id)
         cluster = cls._shared.get(key)
@@ -187,7 +187,7 @@ class Cluster:
 
     def topics(
         self, names: Iterable[str] | None = None, *, create: bool = False
-    ) -> dict[str, Topic]:
+    ) -> dict[str, TopicPartitions]:
         """Topics as they are now; None means all. Unknown names are left out of the answer.
 
         `create` lets brokers create them that are configured to.
@@ -206,7 +206,7 @@ class Cluster:
         brokers = {each.node_id: Endpoint(each.host, each.port) for each in response.brokers}
         if brokers:
             self._brokers = brokers
-        found: dict[str, Topic] = {}
+        found: dict[str, TopicPartitions] = {}
         for topic in response.topics:
             assert topic.name is not None
             if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
@@ -223,16 +223,18 @@ class Cluster:
     @staticmethod
     def _topic_of(
         topic: metadata_response.MetadataResponseTopic, brokers: Mapping[int, Endpoint]
-    ) -> Topic:
+    ) -> TopicPartitions:
         leaders = {
-            each.partition_index: Leader(brokers[each.leader_id], each.leader_epoch)
+            each.partition_index: PartitionLeader(brokers[each.leader_id], each.leader_epoch)
             for each in topic.partitions
             if each.leader_id in brokers
         }
         indexes = tuple(sorted(each.partition_index for each in topic.partitions))
-        return Topic(topic.name or "", topic.topic_id, indexes, leaders, topic.is_internal)
+        return TopicPartitions(
+            topic.name or "", topic.topic_id, indexes, leaders, topic.is_internal
+        )
 
-    def topic(self, name: str, *, create: bool = False) -> Topic | None:
+    def topic(self, name: str, *, create: bool = False) -> TopicPartitions | None:
         """One topic, from memory where it is known."""
         return self._topics.get(name) or self.topics([name], create=create).get(name)
 
@@ -246,7 +248,7 @@ class Cluster:
                 return len(found.partitions)
             patience.wait(f"topic {name!r} does not exist and is not created")
 
-    def leader(self, partition: TopicPartition) -> Leader | None:
+    def leader(self, partition: TopicPartition) -> PartitionLeader | None:
         """Who leads `partition` as far as this object knows; asks where it does not know."""
         topic = self.topic(partition.topic)
         return None if topic is None else topic.leaders.get(partition.partition)
@@ -378,14 +380,14 @@ class Cluster:
 
 
 def offsets_of_all(
-    cluster: Cluster,
+    cluster: ClusterClient,
     at: Mapping[TopicPartition, int],
     *,
     isolation: int = READ_UNCOMMITTED,
     patience_ms: float,
 ) -> dict[TopicPartition, int]:
-    """As `Cluster.list_offsets`, but of every partition that is asked for: a broker that does not know one
-    yet is asked again. Raises `UnknownPartitionError`."""
+    """As `ClusterClient.list_offsets`, but of every partition that is asked for: a broker that does not know
+    one yet is asked again. Raises `UnknownPartitionError`."""
     patience = Patience(patience_ms)
     while True:
         found = cluster.list_offsets(at, isolation=isolation)

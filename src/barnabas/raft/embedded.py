@@ -1,6 +1,6 @@
 """One replica of a quorum of one's own, wired to the world in a few lines: no broker, no properties file.
 
-Owns what stands around a :class:`QuorumReplica`: the directory's identity (``meta.properties``, as Kafka
+Owns what stands around a :class:`RaftNode`: the directory's identity (``meta.properties``, as Kafka
 writes it), the lock on it, the connections to the peers, and the listener on which they reach this one.
 The voters are static: those of `peers`; any other node id observes.
 """
@@ -21,7 +21,7 @@ from barnabas.config.meta_properties import (
 )
 from barnabas.ports import Disk, Listener, Ports
 from barnabas.raft import handlers
-from barnabas.raft.raft_node import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import StateMachine
 from barnabas.types import Endpoint, NodeId
@@ -32,12 +32,10 @@ LISTENER = "CONTROLLER"
 LOCK_FILE = ".lock"
 
 
-class Member:
+class EmbeddedReplica:
     """`open`, then `start`; what is proposed goes to `replica`."""
 
-    def __init__(
-        self, replica: QuorumReplica, channels: Channels, listener: Listener | None
-    ) -> None:
+    def __init__(self, replica: RaftNode, channels: Channels, listener: Listener | None) -> None:
         self.replica = replica
         self._channels = channels
         self._listener = listener
@@ -53,12 +51,12 @@ class Member:
         peers: Mapping[int, Endpoint],
         state_machine: StateMachine,
         **settings: Any,
-    ) -> Member:
+    ) -> EmbeddedReplica:
         """`directory` (absolute) is made where it is missing and is this replica's from then on: it keeps
         its vote and its log. `peers` says where each voter listens, this one included. `settings`
         are further fields of `ReplicaSettings`. Nothing is told to `state_machine` before `start`.
         Raises ``DirectoryError``, ``OSError`` (another process has the directory, or the port), and
-        what `QuorumReplica.open` does."""
+        what `RaftNode.open` does."""
         ports.disk.make_dirs(directory)
         if not ports.disk.try_lock(f"{directory}/{LOCK_FILE}"):
             raise OSError(0, "another process has it", directory)
@@ -77,7 +75,7 @@ class Member:
         )
         complete = replace(complete, **settings)
         channels = Channels(ports, f"{cluster_id}-{node_id}")
-        replica = QuorumReplica.open(ports, complete, directory, channels, state_machine)
+        replica = RaftNode.open(ports, complete, directory, channels, state_machine)
         listener = None
         if own is not None:
             table = ApiTable()

@@ -22,8 +22,8 @@ from barnabas.raft.core.quorum_math import majority
 from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.storage.bootstrap import Opened, open_replica
-from barnabas.raft.storage.overlay_disk import TrialDisk
+from barnabas.raft.storage.bootstrap import BootstrappedReplica, open_replica
+from barnabas.raft.storage.overlay_disk import OverlayDisk
 from barnabas.raft.storage.recovery_point import mark, marked_offset
 from barnabas.raft.storage.replica_log import DIRECTORY, EPOCH_MAX, SCAN_BYTES
 from barnabas.record.batch import HEADER
@@ -41,7 +41,7 @@ DAMAGED = (
     " missing with --cut"
 )
 
-Amend = Callable[[Opened], Iterable[Sequence[bytes]]]
+Amend = Callable[[BootstrappedReplica], Iterable[Sequence[bytes]]]
 """What the state machine has to say of a recovery: values, a batch each, by what the directory has."""
 
 
@@ -129,7 +129,7 @@ def assess(
 ) -> Assessment:
     """Read what is there, all that `amend` looks at, too; nothing is changed. Blocks. Raises ``OSError``,
     :class:`RecoveryRefusedError`, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
-    opened = open_replica(TrialDisk(disk), settings, directory, cut_damage=True)
+    opened = open_replica(OverlayDisk(disk), settings, directory, cut_damage=True)
     try:
         assessment = _assess(disk, opened, settings)
         for _ in () if amend is None else amend(opened):
@@ -139,7 +139,7 @@ def assess(
         opened.log.close(clean=True)
 
 
-def _assess(disk: Disk, opened: Opened, settings: ReplicaSettings) -> Assessment:
+def _assess(disk: Disk, opened: BootstrappedReplica, settings: ReplicaSettings) -> Assessment:
     voters, shape = opened.history.voters, opened.shape
     me = ReplicaKey(settings.node_id, settings.directory_id)
     if not settings.can_vote:
@@ -170,7 +170,7 @@ def _assess(disk: Disk, opened: Opened, settings: ReplicaSettings) -> Assessment
     )
 
 
-def _last_timestamp(opened: Opened) -> int:
+def _last_timestamp(opened: BootstrappedReplica) -> int:
     log, found = opened.log, -1
     data = log.read(log.end_offset - 1, SCAN_BYTES, log.end_offset)
     for run in iter_runs(data, check_crc=False):
@@ -213,7 +213,7 @@ def recover(
 
 
 def _append(
-    opened: Opened,
+    opened: BootstrappedReplica,
     settings: ReplicaSettings,
     assessment: Assessment,
     epoch: int,
@@ -233,7 +233,7 @@ def _append(
     opened.log.append(control_batch(controls, opened.shape.end_offset, epoch, wall_ms))
 
 
-def recoveries(opened: Opened) -> list[tuple[int, str]]:
+def recoveries(opened: BootstrappedReplica) -> list[tuple[int, str]]:
     """(offset, mark) of every recovery that a log remembers."""
     return [
         (offset, message.quorum_recovery)

@@ -21,14 +21,14 @@ from barnabas.raft.core.messages import Request, Response
 from barnabas.raft.core.states import Leader, Resigned
 from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.runtime.applier import Applier
-from barnabas.raft.runtime.batch_accumulator import Proposals
-from barnabas.raft.runtime.deadline_timer import Alarm
-from barnabas.raft.runtime.effect_executor import Performer
-from barnabas.raft.runtime.response_reader import AnswerReader
-from barnabas.raft.runtime.snapshotter import Snapshotting
+from barnabas.raft.runtime.batch_accumulator import BatchAccumulator
+from barnabas.raft.runtime.deadline_timer import DeadlineTimer
+from barnabas.raft.runtime.effect_executor import EffectExecutor
+from barnabas.raft.runtime.response_reader import ResponseReader
+from barnabas.raft.runtime.snapshotter import Snapshotter
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import NotLeaderError, StateMachine
-from barnabas.raft.storage.bootstrap import Opened, open_replica
+from barnabas.raft.storage.bootstrap import BootstrappedReplica, open_replica
 from barnabas.raft.storage.replica_log import RaftLog
 from barnabas.raft.transport import Transport
 from barnabas.types import Buffer, Endpoint
@@ -36,7 +36,7 @@ from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
 
-class QuorumReplica:
+class RaftNode:
     """A voter or an observer. `open` makes one, `start` begins; then everything is callbacks.
 
     `machine` is there to look at: for tools, tests and the simulator's checkers.
@@ -48,7 +48,7 @@ class QuorumReplica:
         settings: ReplicaSettings,
         transport: Transport,
         state_machine: StateMachine,
-        opened: Opened,
+        opened: BootstrappedReplica,
     ) -> None:
         self.settings = settings
         self.node_id = settings.node_id
@@ -76,7 +76,7 @@ class QuorumReplica:
         )
         if opened.snapshot is not None:
             self._applier.load(opened.snapshot)
-        self._snapshotting = Snapshotting(
+        self._snapshotting = Snapshotter(
             ports,
             settings,
             self.directory,
@@ -88,8 +88,8 @@ class QuorumReplica:
             self._on_disk_failed,
         )
         rot, doubt = self._snapshotting.on_rot, self._snapshotting.on_doubt
-        reader = AnswerReader(ports.disk, self.directory, opened.log, opened.shape, rot, doubt)
-        self._performer = Performer(
+        reader = ResponseReader(ports.disk, self.directory, opened.log, opened.shape, rot, doubt)
+        self._performer = EffectExecutor(
             ports,
             settings,
             self.directory,
@@ -103,10 +103,10 @@ class QuorumReplica:
             self._tell_news,
             self.close,
         )
-        self._proposals = Proposals(
+        self._proposals = BatchAccumulator(
             ports, machine, settings.batch_bytes_max, settings.append_linger_ms, self.step
         )
-        self._alarm = Alarm(ports, machine.wakes_at_ms, lambda: self.step(on.Tick()))
+        self._alarm = DeadlineTimer(ports, machine.wakes_at_ms, lambda: self.step(on.Tick()))
         self._next_ticket = 1
         self._on_shut_down: Callable[[], None] | None = None
         self._closed = False
@@ -119,7 +119,7 @@ class QuorumReplica:
         directory: str,
         transport: Transport,
         state_machine: StateMachine,
-    ) -> QuorumReplica:
+    ) -> RaftNode:
         """Open or create the log below `directory` (a metadata log dir, formatted before) and read
         what was persisted. Blocks on the disk. Raises ``OSError``, ``QuorumStateError``,
         ``CorruptSnapshotError``, ``CorruptLogError``."""

@@ -21,7 +21,7 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
     "controller at once": (
         (0, 1, 3),
         tuple(
-            f"controller.{module}.AT_ONCE"
+            f"controller.{module}.DECIDED_INLINE_MAX"
             for module in (
                 "slicing",
                 "active.broker_fencing",
@@ -34,7 +34,7 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
     "controller steps": (
         (1, 2),
         tuple(
-            f"controller.{module}.STEP"
+            f"controller.{module}.DECIDED_PER_SLICE"
             for module in (
                 "slicing",
                 "partitions.leader_and_isr",
@@ -47,12 +47,15 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
     ),
     "controller turns": (
         (1, 2),
-        ("controller.slicing.STEPS_MAX", "controller.active.quorum_controller.STEPS_MAX"),
+        (
+            "controller.slicing.SLICES_PER_TURN_MAX",
+            "controller.active.quorum_controller.SLICES_PER_TURN_MAX",
+        ),
     ),
     "controller looks": (
         (1, 4),
         tuple(
-            f"controller.{module}.LOOKED"
+            f"controller.{module}.SCANNED_PER_SLICE"
             for module in (
                 "slicing",
                 "partitions.leader_and_isr",
@@ -61,11 +64,14 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
             )
         ),
     ),
-    "leaders looked at": ((1, 4), ("controller.partitions.failover_reconcile.LEADERS_LOOKED",)),
+    "leaders looked at": ((1, 4), ("controller.partitions.failover_reconcile.LEADERS_SCANNED",)),
     "moves of a pass": ((1, 2), ("controller.active.leader_balance.MOVES_MAX",)),
     "fetched at once": (
         (1, 2),
-        ("broker.fetch.fetch_service.AT_ONCE", "broker.fetch.fetch_sessions.STEP"),
+        (
+            "broker.fetch.fetch_service.FETCHED_INLINE_MAX",
+            "broker.fetch.fetch_sessions.FETCHED_PER_SLICE",
+        ),
     ),
     "taken partitions": (
         (1, 2),
@@ -79,11 +85,17 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
     "loaded records": ((1, 3), ("broker.coordinator.coordinator_loader.RECORDS_PER_LOOK",)),
     "produced at once": (
         (0, 1),
-        ("broker.handlers.produce.AT_ONCE", "broker.handlers.produce.STEP"),
+        (
+            "broker.handlers.produce.APPENDED_INLINE_MAX",
+            "broker.handlers.produce.APPENDED_PER_SLICE",
+        ),
     ),
     "described at once": (
         (0, 1),
-        ("broker.handlers.metadata.AT_ONCE", "broker.handlers.metadata.STEP"),
+        (
+            "broker.handlers.metadata.DESCRIBED_INLINE_MAX",
+            "broker.handlers.metadata.DESCRIBED_PER_SLICE",
+        ),
     ),
     "applied bytes": ((1, 300), ("raft.runtime.applier.SLICE_BYTES",)),
     "scanned bytes": ((100, 1000), ("raft.storage.replica_log.SCAN_BYTES",)),
@@ -92,7 +104,8 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
     "staged records": (
         (1, 3),
         tuple(
-            f"node.metadata_loader.{name}" for name in ("STAGE_SLICE", "AT_ONCE_MAX", "DROP_SLICE")
+            f"node.metadata_loader.{name}"
+            for name in ("STAGE_SLICE", "APPLIED_INLINE_MAX", "DROP_SLICE")
         ),
     ),
     "sessions that go": ((600, 2000), ("replication.sessions.EVICTION_MS_MIN",)),
@@ -103,7 +116,9 @@ SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
 }
 """What is bounded: the values to draw from, and where it stands (below ``barnabas``)."""
 STEPS = frozenset({
-    "broker.fetch.fetch_sessions.STEP", "broker.handlers.produce.STEP", "broker.handlers.metadata.STEP",
+    "broker.fetch.fetch_sessions.FETCHED_PER_SLICE",
+    "broker.handlers.produce.APPENDED_PER_SLICE",
+    "broker.handlers.metadata.DESCRIBED_PER_SLICE",
 })  # fmt: skip
 """At least 1: whoever takes no step never gets on."""
 

@@ -30,7 +30,7 @@ class Held(NamedTuple):
         return runs, self.producers if mark == self.end else None
 
 
-class Standing:
+class ClusterState:
     def __init__(self, cluster: SimCluster) -> None:
         self.forgets = "producer.id.expiration.ms" in cluster.topology.settings
         """Whether producers may expire meanwhile."""

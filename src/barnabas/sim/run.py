@@ -26,7 +26,7 @@ from barnabas.sim.cluster import SimCluster
 from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
-from barnabas.sim.restart_equality import Standing
+from barnabas.sim.restart_equality import ClusterState
 from barnabas.sim.story import Story
 from barnabas.sim.workload import FinalRead, Workload
 from barnabas.sim.world.disk_names import Names
@@ -179,7 +179,7 @@ class Run:
 
     def _restart_cleanly(self) -> None:
         """Everything is shut down and started once more, with nothing broken: nothing may be forgotten."""
-        standing = Standing(self.cluster)
+        standing = ClusterState(self.cluster)
         self.world.totals["restarts at the end"] += 1
         left = {node.id for node in self.cluster.up()}
         for node in self.cluster.up():

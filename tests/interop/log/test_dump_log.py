@@ -11,9 +11,9 @@ import pytest
 from barnabas.host.disk import HostDisk
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.config import LogConfig
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
-from barnabas.log.partition.partition_log import Origin, PartitionLog
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.types import TopicPartition
 from tests.interop.log.dump_tool import dump
@@ -35,7 +35,7 @@ def written(directory: Path, *, compact: bool = False) -> PartitionLog:
         cleanup_policy=("compact",) if compact else ("delete",),
     )
     log = open_log(
-        disk, OpenFiles(disk), f"{directory}/t-0", TopicPartition("t", 0), config, clean=False
+        disk, FileCache(disk), f"{directory}/t-0", TopicPartition("t", 0), config, clean=False
     ).log
     rng = random.Random(7)
     for at in range(60):
@@ -59,7 +59,7 @@ def written(directory: Path, *, compact: bool = False) -> PartitionLog:
             producer_epoch=0,
             coordinator_epoch=3,
         )
-        log.append_as_leader(marker, leader_epoch=4, wall_ms=NOW, origin=Origin.COORDINATOR)
+        log.append_as_leader(marker, leader_epoch=4, wall_ms=NOW, origin=AppendOrigin.COORDINATOR)
     return log
 
 
@@ -112,7 +112,7 @@ def test_kafka_reads_what_recovery_and_compaction_leave(tmp_path: Path) -> None:
     disk = HostDisk()
     again = open_log(
         disk,
-        OpenFiles(disk),
+        FileCache(disk),
         log.directory,
         log.partition,
         log.config,

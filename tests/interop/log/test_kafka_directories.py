@@ -19,7 +19,7 @@ from barnabas.cli.local.free_ports import FreePorts
 from barnabas.host.disk import HostDisk
 from barnabas.log import checkpoints
 from barnabas.log.config import LogConfig
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.batch import iterate
@@ -155,7 +155,7 @@ def open_here(kafka: Kafka, *, clean: bool = True) -> PartitionLog:
     partition = TopicPartition("t", 0)
     opened = open_log(
         disk,
-        OpenFiles(disk),
+        FileCache(disk),
         f"{kafka.data}/t-0",
         partition,
         LogConfig(segment_bytes=1 << 20, index_interval_bytes=500),

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.config import LogConfig
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
-from barnabas.log.partition.partition_log import Origin, PartitionLog
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.decode import Record, records_of
@@ -57,7 +57,7 @@ class Compacted:
         self.disk.make_dirs("/data")
         opened = open_log(
             self.disk,
-            OpenFiles(self.disk, 6),
+            FileCache(self.disk, 6),
             f"/data/{PARTITION}",
             PARTITION,
             self.config,
@@ -118,7 +118,7 @@ class Compacted:
             coordinator_epoch=1,
         )
         self.log.append_as_leader(
-            marker, leader_epoch=1, wall_ms=self.now, origin=Origin.COORDINATOR
+            marker, leader_epoch=1, wall_ms=self.now, origin=AppendOrigin.COORDINATOR
         )
         offsets = self.waiting.pop(producer, [])
         if commit:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers import broker_registration
-from barnabas.controller.decision_context import Cluster, TopicRules
+from barnabas.controller.decision_context import ControllerContext, TopicRules
 from barnabas.controller.partitions import leader_and_isr as isr
 from barnabas.controller.partitions import partition_change
 from barnabas.metadata.image import codec, replay, snapshot
@@ -19,10 +19,10 @@ from tests.sim.mutants.planting import Mutant, Patch
 
 
 def fenced_broker_elected() -> list[Patch]:
-    def anybody(self: Cluster, broker: int, directory: Any) -> bool:
+    def anybody(self: ControllerContext, broker: int, directory: Any) -> bool:
         return broker in self.image.brokers
 
-    return [(Cluster, "may_lead", anybody)]
+    return [(ControllerContext, "may_lead", anybody)]
 
 
 def leader_epoch_not_bumped() -> list[Patch]:
@@ -63,15 +63,15 @@ def replay_out_of_order() -> list[Patch]:
 
 
 def answered_before_committed() -> list[Patch]:
-    honest = ControllerRuntime.decide
+    honest = QuorumController.decide
 
-    def at_once(self: ControllerRuntime, *arguments: Any, **named: Any) -> Any:
+    def at_once(self: QuorumController, *arguments: Any, **named: Any) -> Any:
         answer = honest(self, *arguments, **named)
         if isinstance(answer, Parked) and self._waiting and self._waiting[-1].parked is answer:
             return self._waiting.pop().response
         return answer
 
-    return [(ControllerRuntime, "decide", at_once)]
+    return [(QuorumController, "decide", at_once)]
 
 
 def unclean_leader() -> list[Patch]:
@@ -88,14 +88,14 @@ def unclean_shutdown_overlooked() -> list[Patch]:
 
 
 def reassignment_completes_early() -> list[Patch]:
-    def at_once(self: partition_change.PartitionChange) -> None:
+    def at_once(self: partition_change.PartitionChangeBuilder) -> None:
         if self.adding or self.removing:
             replicas = tuple(r for r in self.replicas if r not in self.removing)
             isr = tuple(r for r in self.isr if r in replicas)
             if isr:
                 self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
-    return [(partition_change.PartitionChange, "_complete_reassignment", at_once)]
+    return [(partition_change.PartitionChangeBuilder, "_complete_reassignment", at_once)]
 
 
 MUTANTS = (

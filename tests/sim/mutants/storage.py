@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.log.compaction.compaction_rules import KeyMap, Staying, staying_of
+from barnabas.log.compaction.compaction_rules import OffsetMap, Retained, retained_of
 from barnabas.log.partition import log_loader, truncation
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.log.state.leader_epoch_cache import EpochCache
+from barnabas.log.state.leader_epoch_cache import LeaderEpochCache
 from barnabas.log.state.producer_state import ProducerStates
 from barnabas.record.spans import spans_of
 from tests.sim.mutants.planting import Mutant, Patch
@@ -38,7 +38,7 @@ def followers_keep_no_producer_state() -> list[Patch]:
 
 
 def epochs_not_cut() -> list[Patch]:
-    return [(EpochCache, "truncate_from_end", lambda self, offset: None)]
+    return [(LeaderEpochCache, "truncate_from_end", lambda self, offset: None)]
 
 
 def log_not_recovered() -> list[Patch]:
@@ -47,21 +47,23 @@ def log_not_recovered() -> list[Patch]:
 
 
 def compaction_keeps_the_oldest() -> list[Patch]:
-    def notes_the_first(self: KeyMap, section: memoryview, header: Any, from_offset: int) -> None:
+    def notes_the_first(
+        self: OffsetMap, section: memoryview, header: Any, from_offset: int
+    ) -> None:
         for span in spans_of(section, header):
             if span[4] is not None and header.base_offset + span[2] >= from_offset:
                 self.offsets.setdefault(span[4], header.base_offset + span[2])
 
-    def stays(self: KeyMap, section: memoryview, header: Any, keep_deletes: bool) -> Staying:
+    def stays(self: OffsetMap, section: memoryview, header: Any, keep_deletes: bool) -> Retained:
         kept = [
             span
             for span in spans_of(section, header)
             if header.base_offset + span[2] >= self.end
             or header.base_offset + span[2] <= self.offsets.get(span[4] or b"", -1)
         ]
-        return staying_of(section, kept)
+        return retained_of(section, kept)
 
-    return [(KeyMap, "note", notes_the_first), (KeyMap, "staying", stays)]
+    return [(OffsetMap, "note", notes_the_first), (OffsetMap, "staying", stays)]
 
 
 MUTANTS = (

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
-from barnabas.broker.partitions.alter_partition_sender import IsrChanges
+from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
 from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.replicas.directory_assignments import DirectoryAssignments
-from barnabas.metadata.image.image_changes import Changes
-from barnabas.replication.isr import Committed, PendingShrink
+from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.replication.isr import CommittedIsr, PendingShrink
 from barnabas.replication.leader import IsrProposal
 from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint, Uuid
@@ -44,7 +44,7 @@ def test_a_smaller_isr_holds_from_where_the_metadata_log_brings_it(
     cluster.produce([b"a"])
     leader = cluster.leader("t")
     partition, replicas = cluster.partition(leader), cluster.broker(leader).replicas
-    late: list[Changes] = []
+    late: list[ImageChanges] = []
     with monkeypatch.context() as patch:
         patch.setattr(replicas, "apply", late.append)
         dead = next(node for node in cluster.ids if node != leader)
@@ -73,9 +73,9 @@ def to_controller() -> tuple[SimProcess, Hand, ControllerChannel]:
     return ports, hand, line
 
 
-def shrink(changes: IsrChanges, index: int) -> None:
+def shrink(changes: AlterPartitionSender, index: int) -> None:
     """Propose the end of one member of two, for a leader that cannot take anything back."""
-    state = PendingShrink(Committed((1, 2)), (2,))
+    state = PendingShrink(CommittedIsr((1, 2)), (2,))
     leader = SimpleNamespace(isr_state=state, isr=(1, 2))
     partition: Any = SimpleNamespace(topic_id=TOPIC, index=index, leader=leader, name="t")
     changes.submit(partition, IsrProposal(0, 0, (1,), (5,), 0, state))
@@ -88,7 +88,7 @@ def answer_of(*answers: PartitionData) -> AlterPartitionResponse:
 def test_what_was_proposed_meanwhile_is_asked_with_the_answer() -> None:
     """It waited for another 50 ms, as if it had been refused."""
     ports, hand, line = to_controller()
-    changes = IsrChanges(ports, line, 1, lambda: 5)
+    changes = AlterPartitionSender(ports, line, 1, lambda: 5)
     shrink(changes, 0)
     advance(ports, 1)
     first = hand.take()
@@ -101,7 +101,7 @@ def test_what_was_proposed_meanwhile_is_asked_with_the_answer() -> None:
 
 def test_a_fault_at_one_answer_leaves_the_others_theirs() -> None:
     ports, hand, line = to_controller()
-    changes = IsrChanges(ports, line, 1, lambda: 5)
+    changes = AlterPartitionSender(ports, line, 1, lambda: 5)
     for index in range(2):
         shrink(changes, index)
     advance(ports, 1)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.cooperative_jobs import Slices
+from barnabas.broker.cooperative_jobs import CooperativeJobs
 from barnabas.broker.handlers import produce
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.connection import ChannelError
@@ -218,7 +218,7 @@ def fail(error: Exception) -> None:
 class TestSlices:
     def test_a_turn_takes_as_many_steps_as_it_has_time_for(self) -> None:
         ports = process()
-        slices = Slices(Slow(ports), steps_max=100)
+        slices = CooperativeJobs(Slow(ports), steps_max=100)
         seen: list[int] = []
         slices.run(self.steps(seen, 20), fail)
         assert 3 <= len(seen) <= 6
@@ -228,7 +228,7 @@ class TestSlices:
 
     def test_jobs_take_turns(self) -> None:
         ports = process()
-        slices = Slices(ports, steps_max=2)
+        slices = CooperativeJobs(ports, steps_max=2)
         seen: list[int] = []
         slices.run(self.steps(seen, 4), fail)
         slices.run(self.steps(seen, 4, first=100), fail)
@@ -237,7 +237,7 @@ class TestSlices:
 
     def test_what_a_step_raises_is_told_once(self) -> None:
         ports = process()
-        slices = Slices(ports, steps_max=2)
+        slices = CooperativeJobs(ports, steps_max=2)
         told: list[Exception] = []
 
         def steps() -> Iterator[None]:
@@ -254,7 +254,7 @@ class TestSlices:
 
     def test_nothing_is_done_after_the_end(self) -> None:
         ports = process()
-        slices = Slices(ports, steps_max=2)
+        slices = CooperativeJobs(ports, steps_max=2)
         seen: list[int] = []
         slices.run(self.steps(seen, 10), fail)
         slices.close()

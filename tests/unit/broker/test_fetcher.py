@@ -15,7 +15,7 @@ from barnabas.client.network.connection import ChannelError
 from barnabas.config.node import NodeConfig
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.metadata.image.topic import PartitionState
@@ -103,7 +103,7 @@ class World:
         disk = self.ports.disk
         path = f"/data/{name}"
         disk.make_dirs(path)
-        opened = open_log(disk, OpenFiles(disk), path, name, LogConfig(), clean=True)
+        opened = open_log(disk, FileCache(disk), path, name, LogConfig(), clean=True)
         return Partition(self.host, "t", TOPIC_ID, index, opened.log)
 
     def follow(self, epoch: int = 0) -> None:

@@ -235,7 +235,7 @@ def test_a_damage_is_looked_at_again_after_a_fault(monkeypatch: pytest.MonkeyPat
     rot(cluster, leader)
     examine = segment_repair.examine
 
-    def fail(place: segment_repair.Place) -> segment_repair.Damage | None:
+    def fail(place: segment_repair.SegmentLocation) -> segment_repair.Damage | None:
         monkeypatch.setattr(segment_repair, "examine", examine)
         raise MemoryError("for a moment")
 

@@ -11,7 +11,7 @@ from barnabas.broker.replicas.metadata_apply_queue import (
     KNOWN_SLICE,
     NEW_SLICE,
     Key,
-    ReplicaChanges,
+    MetadataApplyQueue,
 )
 from barnabas.metadata.image.image import TOPIC
 from barnabas.metadata.image.topic import PartitionState
@@ -77,13 +77,13 @@ def test_however_slowly_they_are_made_every_follower_catches_up(
     """A follower that asked over two connections at once stayed behind for ever."""
     rng = Random(seed)
 
-    def schedule(self: ReplicaChanges) -> None:
+    def schedule(self: MetadataApplyQueue) -> None:
         if len(self) and not self._scheduled:
             self._scheduled = True
             later = self._ports.clock.now_ms() + rng.choice((1, 1, 2, 5, 30))
             self._ports.wakeups.call_at(later, self._go_on)
 
-    monkeypatch.setattr(ReplicaChanges, "_schedule", schedule)
+    monkeypatch.setattr(MetadataApplyQueue, "_schedule", schedule)
     cluster = Cluster(3, seed)
     create(cluster, 150)
     for _ in range(60):
@@ -95,9 +95,9 @@ def test_however_slowly_they_are_made_every_follower_catches_up(
     assert not lagging(cluster)
 
 
-def line_of(cluster: Cluster, known: bool, seen: list[int]) -> ReplicaChanges:
+def line_of(cluster: Cluster, known: bool, seen: list[int]) -> MetadataApplyQueue:
     broker = cluster.broker()
-    return ReplicaChanges(
+    return MetadataApplyQueue(
         broker.ports,
         broker.image,
         broker.node_id,
@@ -186,7 +186,7 @@ def test_few_changes_of_what_is_here_do_not_wait_behind_many_new_ones() -> None:
     cluster = Cluster(1)
     broker = cluster.broker()
     seen: list[int] = []
-    line = ReplicaChanges(
+    line = MetadataApplyQueue(
         broker.ports,
         broker.image,
         broker.node_id,

@@ -7,15 +7,15 @@ import random
 import pytest
 
 from barnabas.broker.controller_client.metadata_hold import (
-    LOOK_MS,
+    HOLD_POLL_MS,
     NEWS_MS_MAX,
     SETTLED_MS,
     SHOWN_MS,
-    LostLeaders,
+    MetadataHold,
 )
 from barnabas.broker.deadlines import Deadlines
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.metadata.image.image_changes import Changes
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.topic import Topic
 from barnabas.metadata.records.fence_broker_record import FenceBrokerRecord
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
@@ -25,7 +25,7 @@ from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.records.unfence_broker_record import UnfenceBrokerRecord
 from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.network import SimNetwork
-from barnabas.sim.world.process import Machine
+from barnabas.sim.world.process import SimMachine
 from barnabas.sim.world.world import World
 from barnabas.types import Uuid
 from barnabas.wire.messages.metadata_response import MetadataResponse
@@ -43,11 +43,11 @@ class Scene:
 
     def __init__(self) -> None:
         self.world = World(1)
-        process = Machine(
+        process = SimMachine(
             self.world, SimNetwork(self.world), "a", SimDisk(random.Random(1))
         ).start_process()
         self.image = MetadataImage()
-        self.lost = LostLeaders(ME, process.clock, Deadlines(process), self.image)
+        self.lost = MetadataHold(ME, process.clock, Deadlines(process), self.image)
         self.replay(
             *(RegisterBrokerRecord(broker_id=b, broker_epoch=b) for b in (ME, LEADER, OTHER)),
             *(UnfenceBrokerRecord(id=b, epoch=b) for b in (ME, LEADER, OTHER)),
@@ -116,7 +116,7 @@ def test_nobody_waits_for_topics_that_this_broker_leads(scene: Scene) -> None:
 def test_a_settled_client_waits_a_moment_where_nothing_happened(scene: Scene) -> None:
     parked = scene.ask(age_ms=SETTLED_MS)
     assert parked is not None
-    scene.pass_time(LOOK_MS + MARGIN_MS)
+    scene.pass_time(HOLD_POLL_MS + MARGIN_MS)
     assert parked.done
     assert scene.answers == [LEADER]
 
@@ -137,7 +137,7 @@ def test_a_loss_noticed_within_the_moment_counts_too(scene: Scene) -> None:
     scene.ask(age_ms=SETTLED_MS)
     scene.pass_time(5)
     scene.lost.on_lost(LEADER)
-    scene.pass_time(LOOK_MS + MARGIN_MS)
+    scene.pass_time(HOLD_POLL_MS + MARGIN_MS)
     assert scene.answers == []
     scene.new_leader()
     assert scene.answers == [OTHER]
@@ -184,5 +184,5 @@ def test_a_broker_that_returns_is_no_longer_a_special_case(scene: Scene) -> None
     scene.new_leader()
     scene.replay(UnfenceBrokerRecord(id=LEADER, epoch=LEADER))
     assert scene.lost.shown() == []
-    scene.lost.on_metadata(Changes(everything=True))
+    scene.lost.on_metadata(ImageChanges(everything=True))
     assert scene.lost.shown() == []

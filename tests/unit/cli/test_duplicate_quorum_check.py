@@ -13,7 +13,7 @@ from barnabas.cli.failure import Failure
 from barnabas.client.network.channels import Channels
 from barnabas.config.node import NodeConfig
 from barnabas.sim.world.disk import SimDisk
-from barnabas.sim.world.process import Machine
+from barnabas.sim.world.process import SimMachine
 from barnabas.types import Endpoint
 from tests.unit.raft.quorum_world import CLUSTER, PORT, Quorum
 
@@ -23,7 +23,7 @@ HERE = Endpoint("127.0.0.1", 1)
 def seen_from_outside(quorum: Quorum, *nodes: int, cluster_id: str = CLUSTER) -> OtherQuorum | None:
     """What somebody on another machine finds who asks `nodes`, in this order."""
     world = quorum.world
-    machine = Machine(world, quorum.network, "outside", SimDisk(world.rng("outside")))
+    machine = SimMachine(world, quorum.network, "outside", SimDisk(world.rng("outside")))
     machine.machines = next(iter(quorum.nodes.values())).machine.machines
     channels = Channels(machine.start_process(), "format")
     found: list[OtherQuorum | None] = []

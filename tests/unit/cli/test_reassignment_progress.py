@@ -13,7 +13,7 @@ from barnabas.cli.reassignment.reassignment_progress import (
     estimate,
     waiting_for,
 )
-from barnabas.cli.reassignment.reassignment_throttle import Move, moves_of
+from barnabas.cli.reassignment.reassignment_throttle import ThrottledMove, moves_of
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.messages.list_partition_reassignments_response import (
@@ -33,9 +33,9 @@ def test_a_partition_on_its_way_has_an_origin_and_a_target() -> None:
 def test_what_is_on_its_way_is_throttled_with_what_comes() -> None:
     under_way = {A: Placed((3, 1), (3,), (1,))}
     beside = moves_of(under_way, {B: (Placed((1, 2)), (2, 3))})
-    assert beside == {A: Move((1,), (3,)), B: Move((1, 2), (3,))}
+    assert beside == {A: ThrottledMove((1,), (3,)), B: ThrottledMove((1, 2), (3,))}
     elsewhere = moves_of(under_way, {A: (under_way[A], (2,))})
-    assert elsewhere == {A: Move((1,), (2,))}
+    assert elsewhere == {A: ThrottledMove((1,), (2,))}
 
 
 def test_who_goes_to_fewer_replicas_waits_for_all_that_stay() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.controller.audit import asked_by, with_asker
+from barnabas.controller.audit import requested_by, with_requester
 from barnabas.controller.decision import Decision
 from barnabas.metadata.image.codec import decode_record, encode_record
 from barnabas.metadata.records.config_record import ConfigRecord
@@ -17,9 +17,9 @@ def context(client_id: str | None = "tool", principal: str = "User:ann") -> Requ
 
 
 def test_it_names_the_principal_and_its_client() -> None:
-    assert asked_by(context()) == "asked by User:ann, client tool"
-    assert asked_by(context(client_id=None)) == "asked by User:ann"
-    assert len(asked_by(context(client_id="x" * 30_000))) < 100
+    assert requested_by(context()) == "asked by User:ann, client tool"
+    assert requested_by(context(client_id=None)) == "asked by User:ann"
+    assert len(requested_by(context(client_id="x" * 30_000))) < 100
 
 
 def test_records_that_have_a_reason_keep_it_and_others_have_none() -> None:
@@ -27,7 +27,7 @@ def test_records_that_have_a_reason_keep_it_and_others_have_none() -> None:
     bare = ConfigRecord(resource_type=2, resource_name="t", name="b", value="1")
     level = FeatureLevelRecord(name="group.version", feature_level=1)
     decision = Decision(None, [own, bare, level, TopicRecord(name="t")])
-    assert with_asker(decision, context()) is decision
+    assert with_requester(decision, context()) is decision
     assert own.reason == "mine"
     assert bare.reason == level.reason == "asked by User:ann, client tool"
 
@@ -37,7 +37,7 @@ def test_it_is_written_and_read_and_shown() -> None:
         ConfigRecord(resource_type=2, resource_name="t", name="b", value="1"),
         FeatureLevelRecord(name="group.version", feature_level=1),
     ]
-    with_asker(Decision(None, records), context())
+    with_requester(Decision(None, records), context())
     values = [encode_record(record, 0) for record in records]
     assert [getattr(decode_record(value), "reason", None) for value in values] == [
         "asked by User:ann, client tool"

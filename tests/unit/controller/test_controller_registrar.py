@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.bootstrap_records import bootstrap_records, complete_bootstrap
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, METADATA_VERSION
 from barnabas.metadata.records.config_record import ConfigRecord
@@ -26,7 +26,7 @@ class Sent:
 
 def another_controller(
     bootstrap: list[Any] | None = None,
-) -> tuple[Sent, World, ControllerRuntime]:
+) -> tuple[Sent, World, QuorumController]:
     """One that has just heard of the leader, and what it has sent."""
     sent = Sent()
     world = World(sender=sent, bootstrap=bootstrap)

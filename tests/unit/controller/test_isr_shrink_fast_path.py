@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.controller.partitions.leader_and_isr import isr_updates
-from barnabas.controller.partitions.partition_change import PartitionChange
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
 from barnabas.metadata.image.codec import decode_record, encode_records
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.config_record import ConfigRecord
@@ -60,7 +60,11 @@ def test_the_quick_way_decides_as_the_general_way(
             record
             for index in range(len(topic))
             if any(broker in leaving for broker in topic.isr[index])
-            and (record := PartitionChange(cluster, topic, index, "gone").without(leaving).build())
+            and (
+                record := PartitionChangeBuilder(cluster, topic, index, "gone")
+                .without(leaving)
+                .build()
+            )
         ]
     cluster.to_recover.clear()
     values = encode_records(quick, image.metadata_version)

@@ -12,8 +12,8 @@ from barnabas.controller.active.quorum_controller import _Waiting
 from barnabas.controller.brokers import controlled_shutdown
 from barnabas.controller.decision import Decision
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
-from barnabas.controller.partitions.failover_reconcile import sweep
-from barnabas.controller.slicing import STEP, STEPS_MAX
+from barnabas.controller.partitions.failover_reconcile import reconcile
+from barnabas.controller.slicing import DECIDED_PER_SLICE, SLICES_PER_TURN_MAX
 from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.image.codec import encode_records
 from barnabas.metadata.image.image import MetadataImage
@@ -132,7 +132,7 @@ def test_reads_wait_for_what_they_were_made_on() -> None:
     assert hasattr(world.start(ListPartitionReassignmentsRequest(topics=None)), "attach")
 
 
-SLICE = STEP * STEPS_MAX
+SLICE = DECIDED_PER_SLICE * SLICES_PER_TURN_MAX
 """Partitions of one turn in which time stands still."""
 
 
@@ -173,13 +173,13 @@ def test_a_broker_with_many_partitions_is_fenced_in_slices_leaders_first() -> No
         assert not world.controller.cluster.is_active(1)
     world.settle()
     assert turns > 3
-    assert max(len(b.values) for b in world.quorum.batches[start:]) <= STEP + 1
+    assert max(len(b.values) for b in world.quorum.batches[start:]) <= DECIDED_PER_SLICE + 1
     assert world.image.brokers[1].fenced and not world.controller.cluster.departing
     for topic in world.image.topics_by_id.values():
         assert all(1 not in isr for isr in topic.isr) and 1 not in topic.leader
 
 
-@pytest.mark.parametrize(("look_ms", "steps"), [(0.0, STEPS_MAX), (2.0, 3), (9.0, 1)])
+@pytest.mark.parametrize(("look_ms", "steps"), [(0.0, SLICES_PER_TURN_MAX), (2.0, 3), (9.0, 1)])
 def test_a_turn_of_long_work_ends_by_the_clock_or_by_its_steps(look_ms: float, steps: int) -> None:
     world = World()
     world.ports.clock = HurriedClock(look_ms)  # type: ignore[assignment]
@@ -212,7 +212,9 @@ def test_a_fault_while_a_broker_is_fenced_is_not_the_end_of_fencing(
         monkeypatch.undo()
         raise MemoryError("for a moment")
 
-    monkeypatch.setattr(broker_fencing, "led_first" if partitions == 3 else "replicas_of", fail)
+    monkeypatch.setattr(
+        broker_fencing, "partitions_leaders_first" if partitions == 3 else "replicas_of", fail
+    )
     world.controller.on_connection_closed(501)
     with pytest.raises(MemoryError):  # the loop tells of it, and goes on
         world.settle()
@@ -348,18 +350,18 @@ def beat(world: World, **wishes: Any) -> BrokerHeartbeatRequest:
 def test_who_comes_back_while_a_new_controller_looks_at_it_keeps_what_it_got() -> None:
     world = World()
     world.join(1, 3)
-    world.create("t", [[3]] * (3 * STEP))
+    world.create("t", [[3]] * (3 * DECIDED_PER_SLICE))
     world.kill(3)
     world.ports.network.refusing.clear()
     assert not world.register(3, incarnation=7003).error_code
-    steps = sweep(world.controller.cluster)
+    steps = reconcile(world.controller.cluster)
     world.controller.commit(next(steps))
     assert not world.heartbeat(3).is_fenced
     epochs = list(world.image.topics_by_name["t"].leader_epoch)
     for step in steps:
         world.controller.commit(step)
     assert list(world.image.topics_by_name["t"].leader_epoch) == epochs
-    assert len(led(world, 3)) == 3 * STEP
+    assert len(led(world, 3)) == 3 * DECIDED_PER_SLICE
 
 
 def losing_a_directory(then: str) -> World:
@@ -551,11 +553,11 @@ def test_everything_can_be_given_back_to_its_preferred_leaders_in_slices() -> No
     world.kill(1)
     world.revive(1, clean=True)
     from barnabas.controller.decision import Decision
-    from barnabas.controller.partitions.partition_change import PartitionChange
+    from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
 
     for topic in world.image.topics_by_id.values():
         for index in range(len(topic)):
-            change = PartitionChange(world.controller.cluster, topic, index)
+            change = PartitionChangeBuilder(world.controller.cluster, topic, index)
             change.isr = topic.replicas[index]
             record = change.build()
             assert record is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.controller.slicing import AT_ONCE, STEP, STEPS_MAX
+from barnabas.controller.slicing import DECIDED_INLINE_MAX, DECIDED_PER_SLICE, SLICES_PER_TURN_MAX
 from barnabas.types import ZERO_UUID
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_partition_reassignments_request as reassignments
@@ -23,7 +23,7 @@ from barnabas.wire.schema import Message
 from tests.unit.controller.harness import World, uuid
 from tests.unit.metadata.strategies import holds
 
-SIZE = 3 * AT_ONCE + 7
+SIZE = 3 * DECIDED_INLINE_MAX + 7
 
 
 def world_of(*topics: int) -> World:
@@ -103,8 +103,8 @@ def test_each_piece_is_a_batch_and_all_are_answered_together(make: Any) -> None:
     since = len(world.quorum.batches)
     box = begun(world, make(world))
     assert len(world.quorum.batches) == since, "nothing is decided in the turn of the request"
-    assert world.ports.wakeups.run_soon() > SIZE // (STEP * STEPS_MAX)
-    assert largest_batch(world, since) <= STEP
+    assert world.ports.wakeups.run_soon() > SIZE // (DECIDED_PER_SLICE * SLICES_PER_TURN_MAX)
+    assert largest_batch(world, since) <= DECIDED_PER_SLICE
     assert not box, "not before everything is committed"
     world.settle()
     topic = world.image.topics_by_name["t0"]
@@ -130,7 +130,10 @@ def test_a_controller_that_resigns_on_the_way_says_so_and_what_was_written_holds
     world.ports.wakeups.soon.clear()
     world.failover()
     assert box[0].error_code == ErrorCode.NOT_CONTROLLER
-    assert world.image.topics_by_name["t0"].isr.count((1, 2)) == STEP * STEPS_MAX
+    assert (
+        world.image.topics_by_name["t0"].isr.count((1, 2))
+        == DECIDED_PER_SLICE * SLICES_PER_TURN_MAX
+    )
 
 
 def test_topics_are_deleted_piece_by_piece() -> None:
@@ -140,7 +143,7 @@ def test_topics_are_deleted_piece_by_piece() -> None:
     wanted = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in [*names, "t0", "none"]]
     box = begun(world, DeleteTopicsRequest(topics=wanted))
     world.settle()
-    assert largest_batch(world, since) <= STEP
+    assert largest_batch(world, since) <= DECIDED_PER_SLICE
     told = {result.name: ErrorCode(result.error_code) for result in box[0].responses}
     assert len(told) == len(box[0].responses) == SIZE + 1
     assert told.pop("t0") is ErrorCode.INVALID_REQUEST, "named twice"

@@ -13,10 +13,10 @@ import pytest
 
 from barnabas.config.node import NodeConfig
 from barnabas.host import garbage_collector as module
-from barnabas.host.garbage_collector import YOUNG, Collector
+from barnabas.host.garbage_collector import YOUNG, GarbageCollector
 from barnabas.host.loop import Callback, Loop, TurnTimes, name_of, new_loop
 from barnabas.host.main import NodeProcess, format_missing
-from barnabas.host.structured_log import Journal
+from barnabas.host.structured_log import StructuredLog
 
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 
@@ -29,8 +29,8 @@ class Ring:
 
 
 @pytest.fixture
-def collector() -> Iterator[Collector]:
-    collector = Collector(grown_min=20_000)
+def collector() -> Iterator[GarbageCollector]:
+    collector = GarbageCollector(grown_min=20_000)
     collector.begin()
     yield collector
     collector.end()
@@ -50,7 +50,7 @@ class NamedTimes(TurnTimes):
         super().add(took_s, cpu_s, most, most_s)
 
 
-def look(collector: Collector, *, idle: bool = False) -> int:
+def look(collector: GarbageCollector, *, idle: bool = False) -> int:
     """Turns that do nothing, until nothing is due; how many looks were taken."""
     count = 0
     while collector.between_turns(idle=idle):
@@ -63,7 +63,9 @@ def keep_looking_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONG_S", 0.0)
 
 
-def test_nothing_is_collected_within_a_turn_and_all_of_it_after(collector: Collector) -> None:
+def test_nothing_is_collected_within_a_turn_and_all_of_it_after(
+    collector: GarbageCollector,
+) -> None:
     rings = [weakref.ref(Ring()) for _ in range(2 * YOUNG)]
     assert all(ring() is not None for ring in rings)
     assert look(collector) == 1
@@ -71,14 +73,14 @@ def test_nothing_is_collected_within_a_turn_and_all_of_it_after(collector: Colle
     assert look(collector) == 0
 
 
-def test_few_objects_are_not_worth_a_look(collector: Collector) -> None:
+def test_few_objects_are_not_worth_a_look(collector: GarbageCollector) -> None:
     look(collector)
     ring = weakref.ref(Ring())
     assert look(collector) == 0
     assert ring() is not None
 
 
-def test_survivors_are_looked_at_now_and_then(collector: Collector) -> None:
+def test_survivors_are_looked_at_now_and_then(collector: GarbageCollector) -> None:
     """What died after a first look at it is found after some more."""
     kept: list[object] = [Ring() for _ in range(YOUNG)]
     assert look(collector) == 1
@@ -91,7 +93,7 @@ def test_survivors_are_looked_at_now_and_then(collector: Collector) -> None:
 
 
 def test_what_took_long_is_set_apart_and_found_dead_in_an_idle_moment(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
+    collector: GarbageCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_looking_long(monkeypatch)
     collector._due_at = sys.getallocatedblocks() + 20 * YOUNG
@@ -124,7 +126,7 @@ module.LONG_S, module.FORCED = 0.0, 1
 blocks = sys.getallocatedblocks
 lived = blocks()
 sys.getallocatedblocks = lambda: blocks() - lived  # as if little had lived at the start
-collector = module.Collector(grown_min=20_000)
+collector = module.GarbageCollector(grown_min=20_000)
 collector.begin()
 alive, most = weakref.WeakSet(), 0
 for _ in range(100):
@@ -151,7 +153,7 @@ def test_garbage_set_apart_does_not_grow_without_bound_on_a_node_that_is_never_i
 
 
 def test_a_look_is_a_turn_of_its_own_with_its_name() -> None:
-    loop, collector = new_loop(), Collector()
+    loop, collector = new_loop(), GarbageCollector()
     loop.housekeeper = collector
     loop.times = times = NamedTimes()
     rings: list[weakref.ref[Ring]] = []
@@ -173,7 +175,7 @@ def test_a_look_is_a_turn_of_its_own_with_its_name() -> None:
         loop.close()
     assert collector.describe()["collections"] == 1
     assert [name for name in times.names if "Collector" in name] == [
-        "Collector.between_turns: generation 0"
+        "GarbageCollector.between_turns: generation 0"
     ]
     assert len(times.names) >= 3
 
@@ -207,7 +209,7 @@ def test_every_kind_of_node_collects_between_its_turns(roles: str, tmp_path: Pat
     )
     format_missing(config, CLUSTER_ID)
     with open(tmp_path / "log", "wb") as journal:
-        process = NodeProcess(config, Journal(journal.fileno(), "info"))
+        process = NodeProcess(config, StructuredLog(journal.fileno(), "info"))
         ring: list[weakref.ref[Ring]] = []
         seen: list[bool] = []
 

@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.host.disk import HostDisk
 from barnabas.host.loop import new_loop
-from barnabas.host.loop_watchdog import STANDS_TICKS, LoopWatch
+from barnabas.host.loop_watchdog import STANDS_TICKS, LoopWatchdog
 from barnabas.types import Buffer
 
 PATIENCE_S = 30.0
@@ -35,7 +35,7 @@ class Told:
 def run(told: Told, tick_s: float, work: Callable[[Callable[[], None]], None]) -> None:
     """A watched loop does `work`, which gets what ends it."""
     loop = new_loop()
-    watch = LoopWatch(loop, told.log, tick_s)
+    watch = LoopWatchdog(loop, told.log, tick_s)
     loop.call_soon(watch.start)
     loop.call_soon(work, loop.stop)
     loop.run_forever()

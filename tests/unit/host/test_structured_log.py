@@ -7,7 +7,7 @@ import os
 import pytest
 
 from barnabas import limits
-from barnabas.host.structured_log import Journal, format_line
+from barnabas.host.structured_log import StructuredLog, format_line
 
 
 def test_a_line_has_instant_level_event_and_fields() -> None:
@@ -30,7 +30,7 @@ def test_a_line_is_bounded() -> None:
 
 def test_lines_below_the_level_are_counted_but_not_written() -> None:
     reader, writer = os.pipe()
-    journal = Journal(writer, "warning")
+    journal = StructuredLog(writer, "warning")
     journal.write("info", "quiet", {})
     journal.write("error", "loud", {})
     os.close(writer)
@@ -41,7 +41,7 @@ def test_lines_below_the_level_are_counted_but_not_written() -> None:
 
 def test_levels_may_change_while_lines_are_written() -> None:
     reader, writer = os.pipe()
-    journal = Journal(writer, "warning")
+    journal = StructuredLog(writer, "warning")
     journal.write("info", "raft.first", {})
     journal.loggers.set("raft", "DEBUG")
     journal.write("debug", "raft.second", {})
@@ -54,7 +54,7 @@ def test_levels_may_change_while_lines_are_written() -> None:
 def test_a_reader_that_went_away_loses_lines_only() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    journal = Journal(writer, "info")
+    journal = StructuredLog(writer, "info")
     journal.write("info", "lost", {})
     os.close(writer)
     assert journal.counts["lost"] == 1
@@ -62,4 +62,4 @@ def test_a_reader_that_went_away_loses_lines_only() -> None:
 
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="a log level is"):
-        Journal(2, "loud")
+        StructuredLog(2, "loud")

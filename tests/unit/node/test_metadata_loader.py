@@ -9,20 +9,20 @@ from typing import cast
 
 import pytest
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.host.disk import HostDisk
 from barnabas.metadata.image.codec import encode_records
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.metadata.image.image_changes import Changes
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.snapshot import snapshot_values
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.node.metadata_loader import AT_ONCE_MAX, MetadataLog
+from barnabas.node.metadata_loader import APPLIED_INLINE_MAX, MetadataLoader
 from barnabas.ports import Ports
 from barnabas.raft.core.batches import data_batch
-from barnabas.raft.core.log_metadata import LogShape
+from barnabas.raft.core.log_metadata import LogMetadata
 from barnabas.raft.runtime.applier import Applier
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.storage.replica_log import RaftLog
@@ -79,17 +79,17 @@ class Node:
 
     def __init__(self, directory: Path, *, controller: bool = True) -> None:
         self.soon: list[Callable[[], None]] = []
-        self.told: list[Changes] = []
+        self.told: list[ImageChanges] = []
         self.disk = HostDisk()
         self.directory = str(directory)
         self.log = Log()
-        self.metadata = MetadataLog(cast("Ports", SimpleNamespace(halt=pytest.fail)))
+        self.metadata = MetadataLoader(cast("Ports", SimpleNamespace(halt=pytest.fail)))
         self.metadata.on_metadata = lambda image, changes: self.told.append(changes)
-        self.controller: ControllerRuntime | None = None
+        self.controller: QuorumController | None = None
         if controller:
             self.controller = self.metadata.controller = World().new_controller()
         log = cast("RaftLog", self.log)
-        self.applier = Applier(log, LogShape(), self.metadata, 9, self.soon.append)
+        self.applier = Applier(log, LogMetadata(), self.metadata, 9, self.soon.append)
 
     def images(self) -> list[MetadataImage]:
         own = [self.metadata.image]
@@ -176,11 +176,11 @@ def test_a_large_batch_is_read_in_slices_and_seen_as_a_whole(
     node.applier.load(node.write_snapshot(image))
     node.applier.run()
     node.turns()
-    node.log.append(creation("b", 5 * AT_ONCE_MAX))
-    node.log.append(creation("a", 2 * AT_ONCE_MAX, first=10))
+    node.log.append(creation("b", 5 * APPLIED_INLINE_MAX))
+    node.log.append(creation("a", 2 * APPLIED_INLINE_MAX, first=10))
     node.applier.on_commit(node.log.end)
     node.applier.run()
-    first, second = ("b", 5 * AT_ONCE_MAX), ("a", 10 + 2 * AT_ONCE_MAX)
+    first, second = ("b", 5 * APPLIED_INLINE_MAX), ("a", 10 + 2 * APPLIED_INLINE_MAX)
     wholly = {(("a", 10),), (("a", 10), first), (second, first)}
     while node.soon:
         for mine in node.images():
@@ -189,10 +189,10 @@ def test_a_large_batch_is_read_in_slices_and_seen_as_a_whole(
         node.soon.pop(0)()
     for mine in node.images():
         sizes = {name: len(topic) for name, topic in mine.topics_by_name.items()}
-        assert sizes == {"a": 10 + 2 * AT_ONCE_MAX, "b": 5 * AT_ONCE_MAX}
-        assert len(mine.partition_keys_of(2)) == 10 + 7 * AT_ONCE_MAX
+        assert sizes == {"a": 10 + 2 * APPLIED_INLINE_MAX, "b": 5 * APPLIED_INLINE_MAX}
+        assert len(mine.partition_keys_of(2)) == 10 + 7 * APPLIED_INLINE_MAX
     assert node.applier.applied_offset == node.log.end == node.metadata.image.offset + 1
-    assert len(node.told[-1].partitions) == 2 * AT_ONCE_MAX
+    assert len(node.told[-1].partitions) == 2 * APPLIED_INLINE_MAX
 
 
 def test_a_damaged_snapshot_is_found_before_anything_is_loaded(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_damaged_snapshot_is_found_before_anything_is_loaded(tmp_path: Path) -
     assert node.told == []
 
 
-@pytest.mark.parametrize("size", [1, 2 * AT_ONCE_MAX])
+@pytest.mark.parametrize("size", [1, 2 * APPLIED_INLINE_MAX])
 @pytest.mark.parametrize("faulty", ["broker", "controller"])
 def test_after_a_fault_of_who_follows_each_record_is_applied_once(
     tmp_path: Path, size: int, faulty: str, monkeypatch: pytest.MonkeyPatch

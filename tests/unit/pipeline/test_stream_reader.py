@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
-from barnabas.pipeline.cluster_client import LATEST, Cluster, OffsetAt
+from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt
 from barnabas.pipeline.errors import DataLossError, OptionError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json
 from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions, Subscription
@@ -40,7 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster(2)
     fake.patience_ms = 30.0
-    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: fake)
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: fake)
     return fake
 
 

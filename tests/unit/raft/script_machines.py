@@ -10,7 +10,7 @@ from barnabas.raft.core import effects as do
 from barnabas.raft.core import events as on
 from barnabas.raft.core.batches import control_batch, iter_runs
 from barnabas.raft.core.election_state import ElectionState
-from barnabas.raft.core.log_metadata import LogShape
+from barnabas.raft.core.log_metadata import LogMetadata
 from barnabas.raft.core.machine import Machine
 from barnabas.raft.core.messages import (
     BeginEpochRequest,
@@ -54,7 +54,7 @@ class Node:
     settings: ReplicaSettings
     first_voters: VoterSet | None = None
     """What its bootstrap snapshot says in a dynamic quorum."""
-    shape: LogShape = field(default_factory=LogShape)
+    shape: LogMetadata = field(default_factory=LogMetadata)
     batches: list[tuple[int, bytes]] = field(default_factory=list)
     saved: ElectionState = field(default_factory=ElectionState)
     machine: Machine | None = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config.meta_properties import DirectoryError
-from barnabas.raft.embedded import Member
+from barnabas.raft.embedded import EmbeddedReplica
 from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.network import SimNetwork
-from barnabas.sim.world.process import Machine, SimProcess
+from barnabas.sim.world.process import SimMachine, SimProcess
 from barnabas.sim.world.world import World
 from barnabas.types import Endpoint
 from tests.unit.raft.quorum_world import Journal
@@ -16,8 +16,10 @@ from tests.unit.raft.quorum_world import Journal
 PEERS = {node: Endpoint(f"n{node}", 9093) for node in (1, 2, 3)}
 
 
-def open_member(process: SimProcess, node: int, journal: Journal, name: str = "mine") -> Member:
-    return Member.open(
+def open_member(
+    process: SimProcess, node: int, journal: Journal, name: str = "mine"
+) -> EmbeddedReplica:
+    return EmbeddedReplica.open(
         process, "/data", cluster_id=name, node_id=node, peers=PEERS, state_machine=journal
     )
 
@@ -26,7 +28,7 @@ def test_three_members_and_an_observer_agree_and_come_back_as_themselves() -> No
     world = World(1)
     network = SimNetwork(world)
     machines = {
-        node: Machine(world, network, f"n{node}", SimDisk(world.rng(f"disk-{node}")))
+        node: SimMachine(world, network, f"n{node}", SimDisk(world.rng(f"disk-{node}")))
         for node in (1, 2, 3, 4)
     }
     journals = {node: Journal() for node in machines}
@@ -35,7 +37,7 @@ def test_three_members_and_an_observer_agree_and_come_back_as_themselves() -> No
     for member in members.values():
         member.start()
 
-    def active() -> Member | None:
+    def active() -> EmbeddedReplica | None:
         return next((m for m in members.values() if m.replica.is_active), None)
 
     assert world.run(world.now_ms + 30_000, lambda: active() is not None)

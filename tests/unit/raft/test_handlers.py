@@ -12,7 +12,7 @@ from barnabas.raft.core import progress
 from barnabas.raft.core.messages import VoteRequest
 from barnabas.raft.core.states import Leader
 from barnabas.raft.core.voters import ReplicaKey
-from barnabas.raft.raft_node import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Uuid
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
@@ -40,13 +40,13 @@ def quorum() -> Quorum:
     return quorum
 
 
-def leader(quorum: Quorum) -> QuorumReplica:
+def leader(quorum: Quorum) -> RaftNode:
     replica = quorum.elect().replica
     assert replica is not None
     return replica
 
 
-def ask(replica: QuorumReplica, request: Message, version: int) -> Any:
+def ask(replica: RaftNode, request: Message, version: int) -> Any:
     """`request` as bytes to the handler, its response as bytes back."""
     module = next(m for m in handlers.HANDLERS if m.API.key == request.API_KEY)
     read = decode(module.API.request, version, encode_bytes(request, version))
@@ -61,7 +61,7 @@ def versions(key: ApiKey) -> range:
     return range(schema.min_version, schema.max_stable_version + 1)
 
 
-def vote_request(replica: QuorumReplica, **fields: Any) -> vote.VoteRequest:
+def vote_request(replica: RaftNode, **fields: Any) -> vote.VoteRequest:
     part = vote.PartitionData(replica_epoch=replica.epoch, replica_id=9, **fields)
     topic = vote.TopicData(topic_name=METADATA_TOPIC, partitions=[part])
     return vote.VoteRequest(cluster_id=CLUSTER, topics=[topic])
@@ -145,7 +145,7 @@ def test_an_end_of_an_older_epoch_is_fenced(quorum: Quorum, version: int) -> Non
     assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def fetch_request(replica: QuorumReplica, version: int, **fields: Any) -> fetch.FetchRequest:
+def fetch_request(replica: RaftNode, version: int, **fields: Any) -> fetch.FetchRequest:
     where = {"current_leader_epoch": replica.epoch, "partition_max_bytes": 10_000, **fields}
     part = fetch.FetchPartition(**where)
     topic = fetch.FetchTopic(partitions=[part])

@@ -9,7 +9,7 @@ import pytest
 from barnabas.raft.core.batches import control_batch, control_records
 from barnabas.raft.core.election_state import FILE_NAME, ElectionState
 from barnabas.raft.quorum_recovery import RecoveryRefusedError, assess, recover, recoveries
-from barnabas.raft.storage.bootstrap import Opened, open_replica
+from barnabas.raft.storage.bootstrap import BootstrappedReplica, open_replica
 from barnabas.raft.storage.replica_log import DIRECTORY
 from barnabas.record.builder import ControlType
 from barnabas.sim.world.world import START_WALL_MS
@@ -158,7 +158,7 @@ def test_a_broker_ahead_that_hears_of_a_snapshot_first_ends_as_well() -> None:
     assert broker.journal.values == survivor.journal.values
 
 
-def leader_changes(opened: Opened) -> list[LeaderChangeMessage]:
+def leader_changes(opened: BootstrappedReplica) -> list[LeaderChangeMessage]:
     """All that stand in its log. Apache Kafka 4.3 reads version 0 and dies of the other."""
     found = [message for _, records in opened.controls for _, message in records]
     return [message for message in found if isinstance(message, LeaderChangeMessage)]
@@ -232,7 +232,7 @@ def test_what_the_state_machine_refuses_is_said_at_the_look() -> None:
     survivor = _lose_majority(Quorum())
     disk = survivor.machine.disk.open_for_process()
 
-    def refuses(opened: Opened) -> list[list[bytes]]:
+    def refuses(opened: BootstrappedReplica) -> list[list[bytes]]:
         raise RecoveryRefusedError(f"nobody reads {opened.directory}")
 
     with pytest.raises(RecoveryRefusedError, match="nobody reads"):

@@ -15,7 +15,7 @@ from barnabas.raft.core.voters import ReplicaKey, VoterHistory, VoterSet
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.raft.storage.bootstrap import open_replica
 from barnabas.raft.storage.fetched_snapshot import FetchedSnapshot
-from barnabas.raft.storage.replica_log import DIRECTORY, MetadataLog
+from barnabas.raft.storage.replica_log import DIRECTORY, PartitionRaftLog
 from barnabas.raft.storage.snapshot_files import (
     SnapshotFile,
     SnapshotWriter,
@@ -198,7 +198,9 @@ def test_a_log_that_contradicts_an_installed_snapshot_is_dropped() -> None:
     disk = SimDisk(World(1).rng("disk")).open_for_process()
     folder = f"/data/{DIRECTORY}"
     disk.make_dirs(folder)
-    log = MetadataLog.open(disk, folder, start_offset=0, segment_bytes=1 << 20, segment_ms=1 << 40)
+    log = PartitionRaftLog.open(
+        disk, folder, start_offset=0, segment_bytes=1 << 20, segment_ms=1 << 40
+    )
     log.append(b"".join(data_batch([b"lost"] * 5, base, 1, 1) for base in (0, 5, 10)))
     job, on_synced = log.sync_job()
     job()

@@ -20,7 +20,7 @@ from barnabas.sim.checkers.known_files import EveryFileIsKnown
 from barnabas.sim.checkers.log_configs import LogsFollowTheirConfigs
 from barnabas.sim.cluster import SimCluster, SimNode, Topology
 from barnabas.sim.history import Violation
-from barnabas.sim.restart_equality import Standing
+from barnabas.sim.restart_equality import ClusterState
 from barnabas.sim.world.world import World
 from barnabas.types import TopicPartition
 
@@ -103,7 +103,7 @@ def test_it_objects_only_to_what_was_changed(
 
 def test_a_restart_that_forgets_producers_is_seen() -> None:
     scene = Scene()
-    standing = Standing(scene.cluster)
+    standing = ClusterState(scene.cluster)
     standing.compare(scene.cluster)
     scene.log.producers.entries.clear()
     with pytest.raises(Violation, match="before and after a clean restart"):
@@ -114,7 +114,7 @@ def test_what_was_not_committed_may_be_anothers_after_a_restart() -> None:
     scene = Scene()
     end = scene.log.log_end_offset
     scene.log.high_watermark = end - 5
-    standing = Standing(scene.cluster)
+    standing = ClusterState(scene.cluster)
     scene.log.epochs.assign(7, end - 5)
     scene.log.producers.entries.clear()
     standing.compare(scene.cluster)

@@ -8,14 +8,14 @@ import pytest
 
 from barnabas.sim.world.disk import SimDisk
 from barnabas.sim.world.network import SimNetwork
-from barnabas.sim.world.process import Machine
+from barnabas.sim.world.process import SimMachine
 from barnabas.sim.world.world import Killed, World
 
 
 @pytest.mark.parametrize("in_background", [False, True])
 def test_a_process_dies_within_a_turn(in_background: bool) -> None:
     world, disk = World(1), SimDisk(random.Random(1))
-    process = Machine(world, SimNetwork(world), "a", disk).start_process()
+    process = SimMachine(world, SimNetwork(world), "a", disk).start_process()
     told: list[object] = []
 
     def die_at(path: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from barnabas.broker.controller_client.controller_channel import FORWARD, ControllerChannel
 from barnabas.config.node import NodeConfig
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.metadata.image.image_changes import Changes
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.ports import Ports
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
@@ -34,7 +34,7 @@ RETRY_AFTER_MS = 1000.0
 """A topic whose creation failed is not asked for again before."""
 
 
-class AutoTopics:
+class AutoTopicCreation:
     """Creations under way."""
 
     def __init__(
@@ -130,7 +130,7 @@ class AutoTopics:
                     why=f"{code_of(topic.error_code).name}: {topic.error_message}",
                 )
 
-    def on_metadata(self, changes: Changes) -> None:
+    def on_metadata(self, changes: ImageChanges) -> None:
         if self._creating and (changes.topics_created or changes.everything):
             known = self._image.topics_by_name
             self._creating = {n: until for n, until in self._creating.items() if n not in known}

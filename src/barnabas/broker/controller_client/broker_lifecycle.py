@@ -53,7 +53,7 @@ CONTROLLER_GONE_MS = 700.0
 as long (it has no majority any more), is not waited for."""
 
 
-class Phase(Enum):
+class LifecyclePhase(Enum):
     STARTING = "starting"
     FENCED = "fenced"
     RUNNING = "running"
@@ -61,7 +61,7 @@ class Phase(Enum):
     STOPPED = "stopped"
 
 
-class Identity(NamedTuple):
+class BrokerIdentity(NamedTuple):
     """What this broker says of itself."""
 
     node_id: int
@@ -74,14 +74,14 @@ class Identity(NamedTuple):
     previous_broker_epoch: int
 
 
-class Lifecycle:
+class BrokerLifecycle:
     """One incarnation of one broker."""
 
     def __init__(
         self,
         ports: Ports,
         controller: ControllerChannel,
-        identity: Identity,
+        identity: BrokerIdentity,
         *,
         heartbeat_interval_ms: float,
         registration_timeout_ms: float,
@@ -89,7 +89,7 @@ class Lifecycle:
     ) -> None:
         self.ports = ports
         self.identity = identity
-        self.phase = Phase.STARTING
+        self.phase = LifecyclePhase.STARTING
         self.broker_epoch = -1
         self.on_unfenced: Callable[[], None] = lambda: None
         self._controller = controller
@@ -113,7 +113,7 @@ class Lifecycle:
 
     @property
     def is_fenced(self) -> bool:
-        return self.phase in (Phase.STARTING, Phase.FENCED)
+        return self.phase in (LifecyclePhase.STARTING, LifecyclePhase.FENCED)
 
     # -- registration ----------------------------------------------------------------------------
 
@@ -124,13 +124,13 @@ class Lifecycle:
     def register_again(self) -> None:
         """As the same incarnation, under the same epoch, with all that it has. Where it is refused, what was
         registered before stays."""
-        if self.phase not in (Phase.LEAVING, Phase.STOPPED):
+        if self.phase not in (LifecyclePhase.LEAVING, LifecyclePhase.STOPPED):
             self._again = True
             if self.broker_epoch >= 0:
                 self._hurry()  # else it is under way, and may have been decided on before
 
     def _register(self) -> None:
-        if self._in_flight or self.phase is Phase.STOPPED:
+        if self._in_flight or self.phase is LifecyclePhase.STOPPED:
             return
         self._in_flight = True
         self._again = False
@@ -159,13 +159,13 @@ class Lifecycle:
 
     def _on_registered(self, response: BrokerRegistrationResponse | KafkaError) -> None:
         self._in_flight = False
-        if self.phase is Phase.STOPPED:
+        if self.phase is LifecyclePhase.STOPPED:
             return
         code = code_of(response.code if isinstance(response, KafkaError) else response.error_code)
         if code == ErrorCode.NONE and not isinstance(response, KafkaError):
             self.broker_epoch = response.broker_epoch
-            if self.phase is Phase.STARTING:
-                self.phase = Phase.FENCED
+            if self.phase is LifecyclePhase.STARTING:
+                self.phase = LifecyclePhase.FENCED
             self._complaint = None
             self.ports.log("info", "broker.registered", epoch=self.broker_epoch)
             self._heartbeat()
@@ -188,8 +188,8 @@ class Lifecycle:
         """The image moved; `matters`: this broker's own registration did, or another broker leaves, and
         the controller lets it go once it has heard that everybody has seen so."""
         caught_up = self._metadata_offset() >= self.broker_epoch >= 0
-        if (self.phase is Phase.FENCED and caught_up) or (
-            matters and self.phase in (Phase.RUNNING, Phase.LEAVING)
+        if (self.phase is LifecyclePhase.FENCED and caught_up) or (
+            matters and self.phase in (LifecyclePhase.RUNNING, LifecyclePhase.LEAVING)
         ):
             self._hurry()
 
@@ -224,9 +224,9 @@ class Lifecycle:
             self._heartbeat()
 
     def _heartbeat(self) -> None:
-        if self._in_flight or self.phase is Phase.STOPPED:
+        if self._in_flight or self.phase is LifecyclePhase.STOPPED:
             return
-        if self.broker_epoch < 0 or (self._again and self.phase is not Phase.LEAVING):
+        if self.broker_epoch < 0 or (self._again and self.phase is not LifecyclePhase.LEAVING):
             self._register()
             return
         self._in_flight = True
@@ -240,7 +240,7 @@ class Lifecycle:
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_offset(),
             want_fence=False,
-            want_shut_down=self.phase is Phase.LEAVING,
+            want_shut_down=self.phase is LifecyclePhase.LEAVING,
             offline_log_dirs=list(self._offline),
         )
         if self._cordoned is not None:
@@ -251,22 +251,22 @@ class Lifecycle:
 
     def _on_heartbeat(self, response: BrokerHeartbeatResponse | KafkaError) -> None:
         self._in_flight = False
-        if self.phase is Phase.STOPPED:
+        if self.phase is LifecyclePhase.STOPPED:
             return
         code = code_of(response.code if isinstance(response, KafkaError) else response.error_code)
         if isinstance(response, KafkaError) or code:
             self._on_heartbeat_failed(code)
             return
-        if self.phase is Phase.LEAVING:
+        if self.phase is LifecyclePhase.LEAVING:
             if response.should_shut_down:
                 self._left("the controller said so")
                 return
-        elif response.is_fenced and self.phase is Phase.RUNNING:
-            self.phase = Phase.FENCED
+        elif response.is_fenced and self.phase is LifecyclePhase.RUNNING:
+            self.phase = LifecyclePhase.FENCED
             self.ports.log("warning", "broker.fenced", epoch=self.broker_epoch)
             self._urgent = True
-        elif not response.is_fenced and self.phase is Phase.FENCED:
-            self.phase = Phase.RUNNING
+        elif not response.is_fenced and self.phase is LifecyclePhase.FENCED:
+            self.phase = LifecyclePhase.RUNNING
             self.ports.log("info", "broker.unfenced", epoch=self.broker_epoch)
             try:
                 self.on_unfenced()
@@ -279,17 +279,19 @@ class Lifecycle:
         if self._urgent:
             self._heartbeat()
         else:
-            self._after(LEAVING_POLL_MS if self.phase is Phase.LEAVING else self._interval_ms)
+            self._after(
+                LEAVING_POLL_MS if self.phase is LifecyclePhase.LEAVING else self._interval_ms
+            )
 
     def _on_heartbeat_failed(self, code: ErrorCode) -> None:
         if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             self.ports.log(
                 "warning", "broker.registration_lost", epoch=self.broker_epoch, error=code.name
             )
-            if self.phase is Phase.LEAVING:
+            if self.phase is LifecyclePhase.LEAVING:
                 self._left("the controller knows this incarnation no longer")
                 return
-            self.phase = Phase.FENCED
+            self.phase = LifecyclePhase.FENCED
             self.broker_epoch = -1
             self._after(REGISTRATION_RETRY_MS)
             return
@@ -319,10 +321,10 @@ class Lifecycle:
     def begin_shutdown(self, on_left: Callable[[], None], *, controlled: bool) -> None:
         """Hand the leaderships over, then call `on_left` (once, not from within)."""
         self._on_left = on_left
-        if not controlled or self.broker_epoch < 0 or self.phase is Phase.STARTING:
+        if not controlled or self.broker_epoch < 0 or self.phase is LifecyclePhase.STARTING:
             self.ports.wakeups.call_soon(lambda: self._left("there is nothing to hand over"))
             return
-        self.phase = Phase.LEAVING
+        self.phase = LifecyclePhase.LEAVING
         now_ms = self.ports.clock.now_ms()
         self._leave_deadline_ms = now_ms + LEAVE_MS_MAX
         self._asked_ms = now_ms  # also of a heartbeat that was under way before
@@ -330,7 +332,7 @@ class Lifecycle:
         self._check_leaving()
 
     def _check_leaving(self) -> None:
-        if self.phase is Phase.STOPPED:
+        if self.phase is LifecyclePhase.STOPPED:
             return
         now_ms = self.ports.clock.now_ms()
         gone_since = self._controller.unreachable_since_ms
@@ -344,9 +346,9 @@ class Lifecycle:
             self._leave_check = self.ports.wakeups.call_at(now_ms + 100.0, self._check_leaving)
 
     def _left(self, why: str) -> None:
-        if self.phase is Phase.STOPPED:
+        if self.phase is LifecyclePhase.STOPPED:
             return
-        self.phase = Phase.STOPPED
+        self.phase = LifecyclePhase.STOPPED
         self.ports.log("info", "broker.left", why=why)
         for wakeup in (self._wakeup, self._leave_check):
             if wakeup is not None:

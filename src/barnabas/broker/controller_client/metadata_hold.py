@@ -5,7 +5,7 @@ chosen another, and many then look again only after a second (librdkafka's timer
 itself just lost its connection to that leader holds the answer until the news is there, `NEWS_MS_MAX`
 at most. The end of a process is not one moment (its youngest connections end first), so the client may
 have noticed before this broker: who has been connected for a while and asks for topics that others
-lead waits `LOOK_MS`, within which this broker notices as well.
+lead waits `HOLD_POLL_MS`, within which this broker notices as well.
 
 And a broker that was fenced stays in the list of brokers for `SHOWN_MS`, as in Kafka it stays until
 its session runs out: a client that learns of a new leader and of the old one's disappearance in one
@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterable
 
 from barnabas.broker.deadlines import Deadlines
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.metadata.image.image_changes import Changes
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.topic import NO_LEADER, Topic
 from barnabas.ports import Clock
 from barnabas.wire.request import Parked, Working
 
 NEWS_MS_MAX = 1_000.0
-LOOK_MS = 20.0
+HOLD_POLL_MS = 20.0
 SETTLED_MS = 300.0
 """Who has been connected for this long knows its topics: nobody waits while a client starts."""
 SHOWN_MS = 9_000.0
@@ -41,7 +41,7 @@ class _Waiting:
     __slots__ = ("_answer", "_owner", "bucket", "looks", "parked", "topics")
 
     def __init__(
-        self, owner: LostLeaders, topics: list[Topic], answer: Answer, looks: bool
+        self, owner: MetadataHold, topics: list[Topic], answer: Answer, looks: bool
     ) -> None:
         self.topics = topics
         self.bucket = -1
@@ -58,7 +58,7 @@ class _Waiting:
         self._owner.on_deadline(self)
 
 
-class LostLeaders:
+class MetadataHold:
     """What one broker knows of brokers that went away lately."""
 
     def __init__(
@@ -84,7 +84,7 @@ class LostLeaders:
         if self._lost.pop(broker, None) is not None:
             self._release()
 
-    def on_metadata(self, changes: Changes) -> None:
+    def on_metadata(self, changes: ImageChanges) -> None:
         """The image moved."""
         brokers = self._image.brokers
         for broker in sorted(brokers) if changes.everything else changes.brokers:
@@ -113,7 +113,7 @@ class LostLeaders:
         if until_ms is None:
             if not settled or not any(self._is_led_elsewhere(topic) for topic in concerned):
                 return None
-            until_ms, looks = now_ms + LOOK_MS, True
+            until_ms, looks = now_ms + HOLD_POLL_MS, True
         waiting = _Waiting(self, concerned, answer, looks)
         self._waiting[waiting] = None
         self._deadlines.add(waiting, until_ms)

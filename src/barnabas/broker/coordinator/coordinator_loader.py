@@ -17,7 +17,7 @@ from functools import partial
 from struct import error as StructError
 from typing import Generic
 
-from barnabas.broker.coordinator.coordinator_shard import M, Shard
+from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard, M
 from barnabas.limits import SLICE_MS
 from barnabas.ports import Ports
 from barnabas.record.batch import iterate
@@ -38,7 +38,7 @@ class _Load(Generic[M]):
 
     __slots__ = ("attempts", "is_warm", "offset", "pending", "shard")
 
-    def __init__(self, shard: Shard[M]) -> None:
+    def __init__(self, shard: CoordinatorShard[M]) -> None:
         self.shard = shard
         self.offset = shard.log.log_start_offset
         self.pending: Iterator[None] | None = None
@@ -54,7 +54,7 @@ class _Load(Generic[M]):
         self.offset = self.shard.log.log_start_offset
 
 
-class Loader(Generic[M]):
+class CoordinatorLoader(Generic[M]):
     """The shards of one topic that are being loaded, the first one at work."""
 
     __slots__ = (
@@ -72,8 +72,8 @@ class Loader(Generic[M]):
         ports: Ports,
         read_bytes: int,
         make_machine: Callable[[], M],
-        is_current: Callable[[Shard[M]], bool],
-        on_loaded: Callable[[Shard[M]], None],
+        is_current: Callable[[CoordinatorShard[M]], bool],
+        on_loaded: Callable[[CoordinatorShard[M]], None],
     ) -> None:
         """`make_machine` gives an empty machine, `is_current` says whether a shard is still wanted;
         `on_loaded` is told of each that is read to its end."""
@@ -86,7 +86,7 @@ class Loader(Generic[M]):
         self._running = False
         """A slice is to come."""
 
-    def add(self, shard: Shard[M]) -> None:
+    def add(self, shard: CoordinatorShard[M]) -> None:
         """Load `shard` after those that were added before."""
         self._loads.append(_Load(shard))
         self._go_on()
@@ -197,7 +197,7 @@ def _replay(load: _Load[M], run: Buffer) -> Iterator[None]:
         raise ValueError(f"no whole batch at offset {before}")
 
 
-def _replay_control(shard: Shard[M], producer_id: int, record: Record) -> None:
+def _replay_control(shard: CoordinatorShard[M], producer_id: int, record: Record) -> None:
     """The end of a transaction; other control records say nothing to a coordinator."""
     kind = CONTROL_KEY.unpack_from(record.key or b"")[1]
     if kind in (ControlType.COMMIT, ControlType.ABORT):

@@ -176,7 +176,7 @@ class _Event:
         self.done = done
 
 
-class Shard(Generic[M]):
+class CoordinatorShard(Generic[M]):
     """The coordinator of one partition."""
 
     __slots__ = (

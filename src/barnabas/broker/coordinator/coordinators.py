@@ -26,15 +26,15 @@ from functools import lru_cache, partial
 from struct import unpack
 from typing import Generic, TypeAlias, TypeVar
 
-from barnabas.broker.coordinator.coordinator_loader import Loader
+from barnabas.broker.coordinator.coordinator_loader import CoordinatorLoader
 from barnabas.broker.coordinator.coordinator_shard import (
     CoordinatorLog,
     CoordinatorMachine,
+    CoordinatorShard,
     Done,
     Instant,
     M,
     Outcome,
-    Shard,
     answer_of,
 )
 from barnabas.ports import Ports, Wakeup, call_all, raise_soon
@@ -49,7 +49,7 @@ __all__ = [
     "Instant",
     "Operation",
     "Outcome",
-    "Shard",
+    "CoordinatorShard",
     "java_string_hash",
     "partition_of",
 ]
@@ -102,8 +102,10 @@ class Coordinators(Generic[M]):
         self._partition_count = partition_count
         self._write_timeout_ms = write_timeout_ms
         self._codec = codec
-        self._loader = Loader[M](ports, load_bytes, make_machine, self._is_current, self._on_loaded)
-        self._shards: dict[int, Shard[M]] = {}
+        self._loader = CoordinatorLoader[M](
+            ports, load_bytes, make_machine, self._is_current, self._on_loaded
+        )
+        self._shards: dict[int, CoordinatorShard[M]] = {}
         self._on_end: dict[int, Callable[[], None]] = {}
         self._flush_due = False
         self._wakeup: Wakeup | None = None
@@ -120,7 +122,7 @@ class Coordinators(Generic[M]):
         }
 
     @property
-    def shards(self) -> Mapping[int, Shard[M]]:
+    def shards(self) -> Mapping[int, CoordinatorShard[M]]:
         """By partition, to look at."""
         return self._shards
 
@@ -184,7 +186,7 @@ class Coordinators(Generic[M]):
             self._unload(partition)
         if on_end is not None:
             self._on_end[partition] = on_end
-        shard = Shard(
+        shard = CoordinatorShard(
             partition, log, leader_epoch, self._make_machine(), self._write_timeout_ms, self._codec
         )
         shard.machine.commit_to(shard.committed)
@@ -217,7 +219,7 @@ class Coordinators(Generic[M]):
         clock = self._ports.clock
         return Instant(clock.now_ms(), clock.wall_ms())
 
-    def _active(self, partition: int) -> Shard[M]:
+    def _active(self, partition: int) -> CoordinatorShard[M]:
         shard = self._loaded(partition)
         if not shard.active:
             raise KafkaError(
@@ -226,7 +228,7 @@ class Coordinators(Generic[M]):
             )
         return shard
 
-    def _loaded(self, partition: int) -> Shard[M]:
+    def _loaded(self, partition: int) -> CoordinatorShard[M]:
         shard = self._shards.get(partition)
         if shard is None or shard.failed:
             raise KafkaError(
@@ -238,7 +240,7 @@ class Coordinators(Generic[M]):
             )
         return shard
 
-    def _after(self, shard: Shard[M], earliest_ms: float = 0.0) -> None:
+    def _after(self, shard: CoordinatorShard[M], earliest_ms: float = 0.0) -> None:
         """See to it that what was decided is appended and what is due is done, not before `earliest_ms`."""
         if shard.unflushed and not self._flush_due:
             self._flush_due = True
@@ -288,7 +290,7 @@ class Coordinators(Generic[M]):
             leader_epoch=shard.leader_epoch,
         )  # fmt: skip
 
-    def _on_loaded(self, shard: Shard[M]) -> None:
+    def _on_loaded(self, shard: CoordinatorShard[M]) -> None:
         try:
             shard.on_loaded(self._instant())
         except Exception as fault:
@@ -301,5 +303,5 @@ class Coordinators(Generic[M]):
         )  # fmt: skip
         self._after(shard)
 
-    def _is_current(self, shard: Shard[M]) -> bool:
+    def _is_current(self, shard: CoordinatorShard[M]) -> bool:
         return self._shards.get(shard.partition) is shard

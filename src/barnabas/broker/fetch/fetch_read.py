@@ -37,7 +37,7 @@ Watched = SessionPartition[Partition]
 Session = FetchSession[Partition]
 
 
-class Cold(NamedTuple):
+class PendingRead(NamedTuple):
     """Bytes that are not in memory."""
 
     watched: Watched
@@ -45,7 +45,7 @@ class Cold(NamedTuple):
     up_to: int | None
 
 
-class Look:
+class ReadPass:
     """One look at a session, or several: how its partitions are looked at, and what there is to tell."""
 
     __slots__ = (
@@ -73,13 +73,18 @@ class Look:
         """Something must not wait: an error, a divergence, more than one answer tells."""
         self.is_full = False
         """Somebody found no room for a batch."""
-        self.cold: list[Cold] = []
+        self.cold: list[PendingRead] = []
         self.throttled = 0
         """Of `size`, what counts for the leader's throttle."""
 
 
 def partition_answer(
-    look: Look, watched: Watched, partition: Partition, log: PartitionLog, left: int, first: bool
+    look: ReadPass,
+    watched: Watched,
+    partition: Partition,
+    log: PartitionLog,
+    left: int,
+    first: bool,
 ) -> PartitionData | None:
     """The answer for one partition with at most `left` bytes (`first`: at least one batch); None
     where the peer knows all of it. Raises KafkaError."""
@@ -123,7 +128,7 @@ def partition_answer(
 
 
 def _read(
-    look: Look,
+    look: ReadPass,
     watched: Watched,
     partition: Partition,
     log: PartitionLog,
@@ -139,7 +144,7 @@ def _read(
     size = max(min(watched.max_bytes, left), 0)
     found = partition.read(offset, size, up_to, at_least_one=first, block=look.block)
     if found is None:
-        look.cold.append(Cold(watched, size, up_to))
+        look.cold.append(PendingRead(watched, size, up_to))
         return b""
     # A part of a batch moves nobody on: others may use the room.
     return found.records if first or _has_whole_batch(found.records) else b""

@@ -20,14 +20,14 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from barnabas.broker.cooperative_jobs import Slices
+from barnabas.broker.cooperative_jobs import CooperativeJobs
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.fetch.fetch_read import (
     FOLLOWERS_SERVE_SINCE,
     NO_DIVERGENCE,
     READ_COMMITTED,
-    Cold,
-    Look,
+    PendingRead,
+    ReadPass,
     Session,
     Watched,
     error_answer,
@@ -37,10 +37,10 @@ from barnabas.broker.fetch.fetch_read import (
     response_of,
 )
 from barnabas.broker.fetch.fetch_sessions import (
-    STEP,
+    FETCHED_PER_SLICE,
+    FetchProgress,
     FetchSessions,
     Find,
-    Progress,
     note_first,
     parts_of,
 )
@@ -66,12 +66,12 @@ RECHECK_MS = 5.0
 LEADERS_SINCE = 16
 STORAGE_SINCE = 6
 """Older clients do not know KAFKA_STORAGE_ERROR, and would not try again."""
-AT_ONCE = 100
-"""Partitions that are named, or told of in full, in one turn; of more, `STEP` at a time."""
+FETCHED_INLINE_MAX = 100
+"""Partitions that are named, or told of in full, in one turn; of more, `FETCHED_PER_SLICE` at a time."""
 ANSWERED_MAX = 300
 """Partitions of a session that one answer tells of, a full one apart: some 10 ms for either side."""
 TIMED_FROM = 40
-LOOK_MS = 3.0
+READ_PASS_MS_MAX = 3.0
 """An answer that tells of `TIMED_FROM` partitions tells of no more after this."""
 
 
@@ -82,7 +82,7 @@ class FetchLimits(NamedTuple):
     sessions_max: int
 
 
-class ParkedFetch:
+class DelayedFetch:
     """One fetch under way, and what it asks of every look."""
 
     __slots__ = (
@@ -133,8 +133,8 @@ class ParkedFetch:
         self.whole = session.id == NO_SESSION or request.session_epoch <= INITIAL_EPOCH
         """A full fetch: its answer names every partition."""
 
-    def new_look(self, *, whole: bool) -> Look:
-        return Look(self.committed, whole, self.cold_reads >= COLD_READS_MAX)
+    def new_read_pass(self, *, whole: bool) -> ReadPass:
+        return ReadPass(self.committed, whole, self.cold_reads >= COLD_READS_MAX)
 
     def on_deadline(self) -> None:
         self.service.on_deadline(self)
@@ -151,7 +151,7 @@ class FetchService:
         ports: Ports,
         find: Find,
         deadlines: Deadlines,
-        slices: Slices,
+        slices: CooperativeJobs,
         limits: FetchLimits,
         add_leaders: Callable[[FetchResponse, str, dict[PartitionKey, Partition | None]], None],
         throttle: ReplicationThrottle | None = None,
@@ -181,23 +181,23 @@ class FetchService:
         if isinstance(session, ErrorCode):
             return FetchResponse(error_code=session)
         self._end_parked(session)
-        if sum([len(topic.partitions) for topic in request.topics]) > AT_ONCE:
+        if sum([len(topic.partitions) for topic in request.topics]) > FETCHED_INLINE_MAX:
             return self._follow_in_slices(session, request, version, listener)
         sessions.update(session, request.topics)
         sessions.forget(session, request.forgotten_topics_data)
         sessions.settle(session, request)
-        fetch = ParkedFetch(self, session, request, version, listener)
+        fetch = DelayedFetch(self, session, request, version, listener)
         now_ms = self._ports.clock.now_ms()
         if session.is_follower:
-            progress = Progress(session, request.replica_state.replica_epoch, now_ms)
+            progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
             progress.note(request.topics)
             progress.end()
-        look = self._look(fetch, whole=fetch.whole)
+        look = self._read_pass(fetch, whole=fetch.whole)
         if self._is_answered_at_once(fetch, look):
             return self._answer(fetch, look)
         return self._park(fetch, now_ms + fetch.wait_ms, look)
 
-    def _is_answered_at_once(self, fetch: ParkedFetch, look: Look) -> bool:
+    def _is_answered_at_once(self, fetch: DelayedFetch, look: ReadPass) -> bool:
         return not look.cold and (
             fetch.wait_ms == 0 or not fetch.session.partitions or self._enough(fetch, look)
         )
@@ -208,14 +208,14 @@ class FetchService:
         self, session: Session, request: FetchRequest, version: int, listener: str
     ) -> Parked:
         """What a request names takes effect a part per turn of the loop; then it is looked at."""
-        fetch = ParkedFetch(self, session, request, version, listener)
+        fetch = DelayedFetch(self, session, request, version, listener)
         fetch.parked = Working(holds=False)
         fetch.busy = fetch.busy_with_request = True
         session.parked = fetch
         self._slices.run(self._request_steps(fetch, request), partial(self._failed, fetch))
         return fetch.parked
 
-    def _request_steps(self, fetch: ParkedFetch, request: FetchRequest) -> Iterator[None]:
+    def _request_steps(self, fetch: DelayedFetch, request: FetchRequest) -> Iterator[None]:
         session, sessions = fetch.session, self._sessions
         for topics in parts_of(request.topics):
             if session.parked is not fetch:
@@ -227,7 +227,7 @@ class FetchService:
         fetch.whole = fetch.whole or session.id == NO_SESSION
         now_ms = self._ports.clock.now_ms()
         if session.is_follower:
-            progress = Progress(session, request.replica_state.replica_epoch, now_ms)
+            progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
             for topics in parts_of(request.topics):
                 if session.parked is not fetch:
                     return
@@ -235,9 +235,9 @@ class FetchService:
                 yield
             progress.end()
         fetch.busy_with_request = False
-        look = fetch.new_look(whole=True) if fetch.whole else self._look(fetch)
+        look = fetch.new_read_pass(whole=True) if fetch.whole else self._read_pass(fetch)
         if fetch.whole:
-            yield from self._look_steps(fetch, look)
+            yield from self._read_pass_steps(fetch, look)
         if session.parked is not fetch:
             return
         fetch.busy = False
@@ -247,32 +247,32 @@ class FetchService:
         else:
             self._park(fetch, now_ms + fetch.wait_ms, look)
 
-    def _look_steps(self, fetch: ParkedFetch, look: Look) -> Iterator[None]:
+    def _read_pass_steps(self, fetch: DelayedFetch, look: ReadPass) -> Iterator[None]:
         """Look at everything, a part with each step, and add what there is to `look`."""
         dirty = iter(list(fetch.session.dirty))
-        while among := list(islice(dirty, STEP)):
+        while among := list(islice(dirty, FETCHED_PER_SLICE)):
             if fetch.session.parked is not fetch:
                 return
-            self._look(fetch, whole=True, among=among, after=look)
+            self._read_pass(fetch, whole=True, among=among, after=look)
             yield
 
-    def _answer_in_slices(self, fetch: ParkedFetch) -> None:
+    def _answer_in_slices(self, fetch: DelayedFetch) -> None:
         """Its full answer is due: what had nothing to tell while it waited is named all the same."""
 
         def steps() -> Iterator[None]:
             session = fetch.session
             session.dirty.update(dict.fromkeys(session.partitions.values()))
-            look = fetch.new_look(whole=True)
-            yield from self._look_steps(fetch, look)
+            look = fetch.new_read_pass(whole=True)
+            yield from self._read_pass_steps(fetch, look)
             if session.parked is not fetch:
                 return
             fetch.busy = False
-            self._give(fetch, look)
+            self._complete(fetch, look)
 
         fetch.busy = True
         self._slices.run(steps(), partial(self._failed, fetch))
 
-    def _failed(self, fetch: ParkedFetch, error: Exception) -> None:
+    def _failed(self, fetch: DelayedFetch, error: Exception) -> None:
         self._unpark(fetch)
         self.sessions.remove(fetch.session.id)
         self._sessions.drop(fetch.session)  # its peer begins another
@@ -284,10 +284,10 @@ class FetchService:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def _enough(self, fetch: ParkedFetch, look: Look) -> bool:
+    def _enough(self, fetch: DelayedFetch, look: ReadPass) -> bool:
         return look.urgent or look.is_full or look.size >= fetch.min_bytes
 
-    def _park(self, fetch: ParkedFetch, deadline_ms: float, look: Look) -> Parked:
+    def _park(self, fetch: DelayedFetch, deadline_ms: float, look: ReadPass) -> Parked:
         fetch.session.parked = fetch
         fetch.deadline_ms = deadline_ms
         if fetch.whole:
@@ -295,7 +295,7 @@ class FetchService:
                 if not data.records and not has_more(fetch.session, watched):
                     fetch.session.dirty.pop(watched, None)  # until it moves
         if look.cold:
-            self._warm(fetch, look.cold)
+            self._prefetch(fetch, look.cold)
         else:
             self._deadlines.add(fetch, deadline_ms)
         return fetch.parked
@@ -315,19 +315,19 @@ class FetchService:
 
     # -- looking ---------------------------------------------------------------------------------
 
-    def _look(
+    def _read_pass(
         self,
-        fetch: ParkedFetch,
+        fetch: DelayedFetch,
         *,
         whole: bool = False,
         among: Iterable[Watched] | None = None,
-        after: Look | None = None,
-    ) -> Look:
+        after: ReadPass | None = None,
+    ) -> ReadPass:
         """What there is to tell of the dirty partitions (or `among` these), within the byte bounds. What
         is found is added to what was found `after` an earlier look. One that is not `whole` ends when it
         has told of enough, or for long enough."""
         session = fetch.session
-        look = fetch.new_look(whole=whole) if after is None else after
+        look = fetch.new_read_pass(whole=whole) if after is None else after
         answers, is_follower = look.answers, session.is_follower
         leader_only = fetch.leader_only
         left = fetch.max_bytes
@@ -339,7 +339,7 @@ class FetchService:
         if throttle is not None and not throttle.limits_leader:
             throttle = None
         many = not whole and len(session.dirty) > TIMED_FROM
-        until_ms = self._ports.clock.now_ms() + LOOK_MS if many else 0.0
+        until_ms = self._ports.clock.now_ms() + READ_PASS_MS_MAX if many else 0.0
         for watched in list(session.dirty) if among is None else among:
             if many and len(answers) >= TIMED_FROM:
                 if len(answers) >= ANSWERED_MAX or self._ports.clock.now_ms() >= until_ms:
@@ -379,7 +379,7 @@ class FetchService:
         look.size, look.throttled = size, throttled
         return look
 
-    def _answer(self, fetch: ParkedFetch, look: Look) -> FetchResponse:
+    def _answer(self, fetch: DelayedFetch, look: ReadPass) -> FetchResponse:
         """The response, and what the session remembers of it."""
         session = fetch.session
         refused: dict[PartitionKey, Partition | None] = {}
@@ -399,7 +399,7 @@ class FetchService:
 
     def _refused(
         self,
-        fetch: ParkedFetch,
+        fetch: DelayedFetch,
         watched: Watched,
         data: PartitionData,
         refused: dict[PartitionKey, Partition | None],
@@ -449,51 +449,51 @@ class FetchService:
             if session.parked is not None and not session.parked.busy:
                 self._try(session.parked, last=False)
 
-    def on_deadline(self, fetch: ParkedFetch) -> None:
+    def on_deadline(self, fetch: DelayedFetch) -> None:
         if fetch.session.parked is fetch and not fetch.busy:
             self._try(fetch, last=True)
 
-    def _try(self, fetch: ParkedFetch, *, last: bool) -> None:
+    def _try(self, fetch: DelayedFetch, *, last: bool) -> None:
         try:
             self._try_to_answer(fetch, last=last)
         except Exception as fault:  # noqa: BLE001 - told as one, and others are looked at
             self._failed(fetch, fault)
 
-    def _try_to_answer(self, fetch: ParkedFetch, *, last: bool) -> None:
+    def _try_to_answer(self, fetch: DelayedFetch, *, last: bool) -> None:
         if fetch.parked.done:  # its connection is gone
             self._unpark(fetch)
             if fetch.session.id == NO_SESSION:
                 self._sessions.drop(fetch.session)
             return
-        look = self._look(fetch)
+        look = self._read_pass(fetch)
         if not last and not look.cold and not self._enough(fetch, look):
             return
         if fetch.whole and not look.cold:
-            if len(fetch.session.partitions) > AT_ONCE:
+            if len(fetch.session.partitions) > FETCHED_INLINE_MAX:
                 self._deadlines.remove(fetch)
                 self._answer_in_slices(fetch)
                 return
             # What had nothing to tell while it waited is named all the same.
             session = fetch.session
             session.dirty.update(dict.fromkeys(session.partitions.values()))
-            look = self._look(fetch, whole=True)
-        self._give(fetch, look)
+            look = self._read_pass(fetch, whole=True)
+        self._complete(fetch, look)
 
-    def _give(self, fetch: ParkedFetch, look: Look) -> None:
+    def _complete(self, fetch: DelayedFetch, look: ReadPass) -> None:
         """The answer, unless some of it has to be brought into memory first."""
         if look.cold:
             self._deadlines.remove(fetch)
-            self._warm(fetch, look.cold)
+            self._prefetch(fetch, look.cold)
         else:
             self._unpark(fetch)
             fetch.parked.complete(self._answer(fetch, look))
 
-    def _unpark(self, fetch: ParkedFetch) -> None:
+    def _unpark(self, fetch: DelayedFetch) -> None:
         self._deadlines.remove(fetch)
         if fetch.session.parked is fetch:
             fetch.session.parked = None
 
-    def _warm(self, fetch: ParkedFetch, cold: Iterable[Cold]) -> None:
+    def _prefetch(self, fetch: DelayedFetch, cold: Iterable[PendingRead]) -> None:
         """Bring bytes into memory by reading them once where that may block."""
         fetch.busy = True
         fetch.cold_reads += 1

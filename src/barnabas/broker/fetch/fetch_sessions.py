@@ -2,7 +2,7 @@
 
 A request opens a session or goes on with one, names partitions and forgets others; a follower's
 also says how far it is. What names hundreds is told in parts (:meth:`FetchSessions.update` and
-:meth:`Progress.note`), whose order is that of the request.
+:meth:`FetchProgress.note`), whose order is that of the request.
 
 Behaviour: Kafka's FetchSession; KIP-227 (sessions), KIP-903 (broker epochs).
 """
@@ -33,7 +33,7 @@ from barnabas.wire.messages.fetch_request import (
     ForgottenTopic,
 )
 
-STEP = 20
+FETCHED_PER_SLICE = 20
 """Partitions of a large request that are followed between two looks at the clock."""
 Find = Callable[[PartitionKey], tuple[Partition | None, ErrorCode]]
 """The replica here for (topic id or name, index), or why there is none."""
@@ -166,7 +166,7 @@ class FetchSessions:
         session.dirty.clear()
 
 
-class Progress:
+class FetchProgress:
     """What a follower has by its asking for more, in one request: named partitions moved; dirty ones that
     are not named are where they were."""
 
@@ -252,8 +252,8 @@ def replica_of(request: FetchRequest) -> int:
 
 
 def parts_of(topics: Iterable[FetchTopic]) -> Iterator[list[FetchTopic]]:
-    """The same, `STEP` partitions at a time."""
+    """The same, `FETCHED_PER_SLICE` partitions at a time."""
     for topic in topics:
         partitions = iter(topic.partitions)
-        while taken := list(islice(partitions, STEP)):
+        while taken := list(islice(partitions, FETCHED_PER_SLICE)):
             yield [FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=taken)]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from barnabas.config.settings import ReplicationSettings
-from barnabas.replication.sessions import ClientSession, Wanted
+from barnabas.replication.sessions import ClientSession, WantedPartition
 from barnabas.types import Uuid
 from barnabas.wire.messages.fetch_request import (
     FetchPartition,
@@ -31,14 +31,14 @@ class FetchPlan:
 
     def __init__(self, settings: ReplicationSettings) -> None:
         self.named: frozenset[Any] = frozenset()
-        self.wanted: dict[Any, Wanted] = {}
+        self.wanted: dict[Any, WantedPartition] = {}
         self._settings = settings
         self._changed: dict[Key, None] = {}
         self._session = ClientSession()
         self.asked = self._session.asked
         """What the leader was last asked of one partition."""
 
-    def want(self, key: Key, wanted: Wanted) -> None:
+    def want(self, key: Key, wanted: WantedPartition) -> None:
         self.wanted[key] = wanted
         self._changed[key] = None
 
@@ -80,7 +80,7 @@ class FetchPlan:
         self._session.forget()
 
 
-def _topics(named: dict[Any, Wanted], bytes_max: int) -> list[FetchTopic]:
+def _topics(named: dict[Any, WantedPartition], bytes_max: int) -> list[FetchTopic]:
     topics: dict[Any, list[FetchPartition]] = {}
     for (topic_id, index), want in named.items():
         partitions = topics.get(topic_id)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from barnabas.broker.controller_client.controller_channel import Sender
 from barnabas.broker.follower.fetch_plan import FetchPlan, Key
-from barnabas.broker.follower.offset_out_of_range import OutOfRange
+from barnabas.broker.follower.offset_out_of_range import OutOfRangeResolver
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.connection import ChannelError
@@ -32,7 +32,7 @@ from barnabas.replication.follower import (
     Phase,
     truncation_offset,
 )
-from barnabas.replication.sessions import Wanted
+from barnabas.replication.sessions import WantedPartition
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
@@ -90,7 +90,7 @@ class Fetcher:
         self.purpose = f"fetch-{number}"
         self.followed: dict[Key, Followed] = {}
         self._plan = FetchPlan(context.settings)
-        self._out_of_range = OutOfRange(
+        self._out_of_range = OutOfRangeResolver(
             context.ports, context.channels, context.node_id, context.settings.fetch_backoff_ms
         )
         self._delayed: dict[Key, None] = {}
@@ -165,7 +165,10 @@ class Fetcher:
         log = partition.log
         start = 0 if log is None else log.log_start_offset
         self._plan.want(
-            key, Wanted(state.fetch_offset, state.last_fetched_epoch, state.leader_epoch, start)
+            key,
+            WantedPartition(
+                state.fetch_offset, state.last_fetched_epoch, state.leader_epoch, start
+            ),
         )
 
     def _delay(self, key: Key, state: FollowerState, ms: float) -> None:
@@ -406,7 +409,7 @@ class Fetcher:
             # Ask the leader where its log begins and ends, and go on from what follows from that.
             state.phase = Phase.FINDING_OFFSET
             self._plan.unwant(key)
-            self._out_of_range.find_way(
+            self._out_of_range.resolve(
                 self.context.endpoint_of(self.leader),
                 partition,
                 state,
@@ -517,4 +520,4 @@ def _trust_committed(partition: Partition, log: PartitionLog) -> bool:
 
 def _is_unflushed(partition: Partition) -> bool:
     log = partition.log
-    return log is not None and log.written_end < log.log_end_offset
+    return log is not None and log.flushed_end_offset < log.log_end_offset

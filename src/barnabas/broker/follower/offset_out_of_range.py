@@ -18,7 +18,7 @@ Resume = Callable[[float], None]
 Fail = Callable[[str], None]
 
 
-class OutOfRange:
+class OutOfRangeResolver:
     """Finds the way back. Source: Kafka's AbstractFetcherThread.fetchOffsetAndTruncate."""
 
     def __init__(self, ports: Ports, channels: Sender, node_id: int, backoff_ms: float) -> None:
@@ -27,7 +27,7 @@ class OutOfRange:
         self._node_id = node_id
         self._backoff_ms = backoff_ms
 
-    def find_way(
+    def resolve(
         self,
         leader: Endpoint | None,
         partition: Partition,

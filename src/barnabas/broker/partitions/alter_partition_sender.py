@@ -55,7 +55,7 @@ class _Pending(NamedTuple):
     proposal: IsrProposal
 
 
-class IsrChanges:
+class AlterPartitionSender:
     """The proposals of all partitions that this broker leads."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """What waits for replication: produce requests with acks=all, or for a sync where ``flush.messages``
 asks for one.
 
-A :class:`ProduceWait` is one request whose batches are appended and not yet on every member of the
+A :class:`DelayedProduce` is one request whose batches are appended and not yet on every member of the
 ISR (or not yet on this broker's device). Each partition settles its own slot; when all are settled, or
 the request's time is over, the response goes out.
 """
@@ -24,7 +24,7 @@ NO_LEADER = LeaderIdAndEpoch()
 Finish = Callable[[ProduceResponse], None]
 
 
-class ProduceWait:
+class DelayedProduce:
     """One parked produce request. `slots` are the partitions' responses that wait."""
 
     __slots__ = (

@@ -26,7 +26,7 @@ from barnabas.broker.partitions.watermark_waiters import (
     tell_each,
 )
 from barnabas.log.errors import OffsetOutOfRange
-from barnabas.log.partition.partition_log import AppendInfo, Origin, PartitionLog
+from barnabas.log.partition.partition_log import AppendInfo, AppendOrigin, PartitionLog
 from barnabas.metadata.image.topic import PartitionState
 from barnabas.replication.leader import FollowerProgress, IsrProposal, LeaderState
 from barnabas.replication.sessions import FetchSession, SessionPartition
@@ -173,7 +173,7 @@ class Partition(Replica):
     # -- appending -------------------------------------------------------------------------------
 
     def append(
-        self, records: Buffer, *, acks_all: bool, origin: Origin = Origin.CLIENT
+        self, records: Buffer, *, acks_all: bool, origin: AppendOrigin = AppendOrigin.CLIENT
     ) -> AppendInfo:
         """Append one batch as leader. Raises `KafkaError`: NOT_LEADER_OR_FOLLOWER,
         NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, or what the log has against the batch."""
@@ -219,14 +219,14 @@ class Partition(Replica):
     def append_coordinator_records(self, batch: Buffer) -> int:
         """Append one batch of a coordinator's records; all replicas of the ISR will have it once the
         high watermark reaches the offset returned (one behind the batch's last). Raises as `append`."""
-        return self.append(batch, acks_all=True, origin=Origin.COORDINATOR).last_offset + 1
+        return self.append(batch, acks_all=True, origin=AppendOrigin.COORDINATOR).last_offset + 1
 
     def advance_high_watermark(self) -> bool:
         """Move it to where the maximal ISR is; whether it moved."""
         leader, log = self.leader, self.log
         if leader is None or log is None:
             return False
-        host, end = self._host, log.written_end
+        host, end = self._host, log.flushed_end_offset
         if end <= log.high_watermark:
             return False
         mark = leader.high_watermark(
@@ -270,7 +270,7 @@ class Partition(Replica):
         """Have `waiter` settled when the high watermark reaches `offset` (where not `replicated`: when
         what stands before it here is as durable as ``flush.messages`` asks), or when this leadership
         ends. False where it has been reached already (nothing will be settled)."""
-        if (self.high_watermark if replicated else self.written_end) >= offset:
+        if (self.high_watermark if replicated else self.flushed_end_offset) >= offset:
             return False
         if replicated:
             self._waiting.add(offset, waiter, slot)
@@ -283,7 +283,7 @@ class Partition(Replica):
     def on_flushed(self) -> None:
         """A sync that ``flush.messages`` asked for is over."""
         if self._unflushed is not None and self.log is not None:
-            self._unflushed.settle_to(self.log.written_end, ErrorCode.NONE)
+            self._unflushed.settle_to(self.log.flushed_end_offset, ErrorCode.NONE)
         self.advance_high_watermark()
 
     def on_high_watermark(self, callback: OnHighWatermark) -> Callable[[], None]:

@@ -78,8 +78,8 @@ class Replica:
         return -1 if self.log is None else self.log.high_watermark
 
     @property
-    def written_end(self) -> int:
-        return -1 if self.log is None else self.log.written_end
+    def flushed_end_offset(self) -> int:
+        return -1 if self.log is None else self.log.flushed_end_offset
 
     def note(self, state: PartitionState) -> None:
         """Where the metadata have it."""

@@ -49,7 +49,7 @@ class Told(Enum):
     AGREED = "agreed"
 
 
-class Move:
+class LogDirMove:
     """One replica on its way."""
 
     def __init__(self, partition: Partition, source: PartitionLog, copy: PartitionLog) -> None:
@@ -93,7 +93,7 @@ class LogDirMoves:
         self._find: Callable[[TopicPartition], Partition | None] = replicas.by_name.get
         self._assignments = assignments
         self._texts = broker_texts
-        self._moves: dict[TopicPartition, Move] = {}
+        self._moves: dict[TopicPartition, LogDirMove] = {}
         self._wakeup: Wakeup | None = None
         self._free_at_ms = 0.0
         """No copying before: what was copied is paid for until then."""
@@ -152,7 +152,7 @@ class LogDirMoves:
         copy = self._logs.futures.logs.get(name)
         if source is None or copy is None or name in self._moves:
             return
-        self._moves[name] = Move(partition, source, copy)
+        self._moves[name] = LogDirMove(partition, source, copy)
         self._logs.cleaner.pause(name)
         self._ports.log(
             "info", "log.moving", partition=str(name), to=copy.directory, end=source.log_end_offset
@@ -216,7 +216,7 @@ class LogDirMoves:
             self._free_at_ms = now + max(now - began, paid)
         self._arm()
 
-    def _try_step(self, move: Move) -> int:
+    def _try_step(self, move: LogDirMove) -> int:
         """One step; how many bytes were copied. A disk error has taken its directory offline."""
         name = move.partition.name
         try:
@@ -235,7 +235,7 @@ class LogDirMoves:
             move.due_ms = 0.0
         return 0
 
-    def _retry(self, move: Move, why: str) -> None:
+    def _retry(self, move: LogDirMove, why: str) -> None:
         if why != move.failure:
             move.failure = why
             self._ports.log(
@@ -243,7 +243,7 @@ class LogDirMoves:
             )
         move.due_ms = self._ports.clock.now_ms() + RETRY_MS
 
-    def _still_holds(self, move: Move) -> bool:
+    def _still_holds(self, move: LogDirMove) -> bool:
         """Whether both logs are there; the move ends where not."""
         name = move.partition.name
         if self._logs.futures.logs.get(name) is not move.copy:
@@ -257,7 +257,7 @@ class LogDirMoves:
             return True
         return False
 
-    def _step(self, move: Move) -> int:
+    def _step(self, move: LogDirMove) -> int:
         source, copy = move.source, move.copy
         copied = 0
         if not move.begun:
@@ -278,7 +278,7 @@ class LogDirMoves:
             self._on_caught_up(move)
         return copied
 
-    def _read(self, move: Move) -> Buffer | None:
+    def _read(self, move: LogDirMove) -> Buffer | None:
         """What comes next; None where the disk has to be waited for."""
         offset = move.copy.log_end_offset
         block, move.is_warm = move.is_warm, False
@@ -292,7 +292,7 @@ class LogDirMoves:
             return None
         return found.records
 
-    def _read_in_background(self, move: Move, offset: int) -> None:
+    def _read_in_background(self, move: LogDirMove, offset: int) -> None:
         job = move.source.read_job(offset, SLICE_BYTES)
         move.waits = True
 
@@ -305,7 +305,7 @@ class LogDirMoves:
 
     # -- caught up -------------------------------------------------------------------------------
 
-    def _on_caught_up(self, move: Move) -> None:
+    def _on_caught_up(self, move: LogDirMove) -> None:
         """What is missing until the logs may change places, one after the other."""
         source, copy, name = move.source, move.copy, move.partition.name
         # With ``flush.messages`` all counts as written that the new log has; else what the old one synced.
@@ -326,7 +326,7 @@ class LogDirMoves:
         self._moves.pop(name, None)
         self._logs.cleaner.resume(name)
 
-    def _sync(self, move: Move) -> None:
+    def _sync(self, move: LogDirMove) -> None:
         move.syncs += 1
         move.waits = True
 
@@ -336,7 +336,7 @@ class LogDirMoves:
 
         self._logs.futures.sync(move.partition.name, done)
 
-    def _tell(self, move: Move) -> None:
+    def _tell(self, move: LogDirMove) -> None:
         home = self._home_of(move.copy)
         assert home is not None
         move.told = Told.ASKED

@@ -45,7 +45,7 @@ WAIT_MS = 500
 PURPOSE = "repair"
 
 
-class Repair:
+class LogRepair:
     """One damaged segment of one log, and how far its mending has come."""
 
     def __init__(self, replica: Replica, log: PartitionLog, fault: CorruptLogError) -> None:
@@ -55,10 +55,10 @@ class Repair:
         self.attempts = 0
         self.why_not = ""
         """What kept the last attempt from success."""
-        self.place: segment_repair.Place | None = None
+        self.place: segment_repair.SegmentLocation | None = None
         self.damage: segment_repair.Damage | None = None
         self.sources: list[int] = []
-        self.transplant: segment_repair.Transplant | None = None
+        self.transplant: segment_repair.SegmentRepair | None = None
 
     def describe(self) -> dict[str, object]:
         return {
@@ -70,7 +70,7 @@ class Repair:
         }
 
 
-class Repairs:
+class LogRepairs:
     """The damaged logs of one broker, by segment: what nobody can mend holds up no other one."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Repairs:
         self._channels = channels
         self._table = table
         self._endpoint_of = endpoint_of
-        self._work: dict[str, Repair] = {}
+        self._work: dict[str, LogRepair] = {}
         self._closed = False
         self.mended = 0
 
@@ -106,18 +106,18 @@ class Repairs:
             position=fault.position,
             why=str(fault),
         )
-        work = self._work[fault.path] = Repair(replica, replica.log, fault)
+        work = self._work[fault.path] = LogRepair(replica, replica.log, fault)
         # Not within the read that found it: mending may close the segment that is being read.
         self._ports.wakeups.call_soon(lambda: self._examine(work))
 
     # -- what is lost ----------------------------------------------------------------------------
 
-    def _examine(self, work: Repair) -> None:
+    def _examine(self, work: LogRepair) -> None:
         if not self._is_current(work):
             return
         work.attempts += 1
         try:
-            work.place = place = segment_repair.place_of(work.log, work.fault.path)
+            work.place = place = segment_repair.location_of(work.log, work.fault.path)
         except OSError as error:
             self._fail(work, error)
             return
@@ -126,7 +126,7 @@ class Repairs:
             return
         self._run(work, lambda: segment_repair.examine(place), self._on_examined)
 
-    def _on_examined(self, work: Repair, damage: segment_repair.Damage | None) -> None:
+    def _on_examined(self, work: LogRepair, damage: segment_repair.Damage | None) -> None:
         assert work.place is not None
         if damage is None:  # it was misread, or its records are not what its right CRC covers
             del self._work[work.fault.path]
@@ -149,7 +149,7 @@ class Repairs:
 
     # -- what others have ------------------------------------------------------------------------
 
-    def _next_source(self, work: Repair) -> None:
+    def _next_source(self, work: LogRepair) -> None:
         assert work.place is not None and work.damage is not None
         if not self._is_current(work):
             return
@@ -162,10 +162,10 @@ class Repairs:
             work.why_not = f"broker {source} is not to be reached"
             self._next_source(work)
             return
-        work.transplant = segment_repair.Transplant(work.log, work.place, work.damage)
+        work.transplant = segment_repair.SegmentRepair(work.log, work.place, work.damage)
         self._ask(work, source, at)
 
-    def _ask(self, work: Repair, source: int, at: Endpoint) -> None:
+    def _ask(self, work: LogRepair, source: int, at: Endpoint) -> None:
         replica, transplant = work.replica, work.transplant
         assert transplant is not None
         request = FetchRequest(
@@ -197,7 +197,7 @@ class Repairs:
         self._channels.send(at, request, on_answer, purpose=PURPOSE)
 
     def _on_answer(
-        self, work: Repair, source: int, at: Endpoint, response: FetchResponse | ChannelError
+        self, work: LogRepair, source: int, at: Endpoint, response: FetchResponse | ChannelError
     ) -> None:
         transplant, damage = work.transplant, work.damage
         assert transplant is not None and damage is not None
@@ -220,18 +220,18 @@ class Repairs:
             work.why_not = f"broker {source} has nothing at {transplant.next_offset}"
             self._next_source(work)
 
-    def _leads(self, work: Repair, broker: int) -> bool:
+    def _leads(self, work: LogRepair, broker: int) -> bool:
         topic = self._table.image.topics_by_id.get(work.replica.topic_id)
         return topic is not None and topic.partition(work.replica.index).leader == broker
 
     # -- putting it in place ---------------------------------------------------------------------
 
-    def _rebuild(self, work: Repair, batches: list[bytes]) -> None:
+    def _rebuild(self, work: LogRepair, batches: list[bytes]) -> None:
         place, damage = work.place, work.damage
         assert place is not None and damage is not None
         self._run(work, lambda: segment_repair.rebuild(place, damage, batches), self._on_rebuilt)
 
-    def _on_rebuilt(self, work: Repair, size: int) -> None:
+    def _on_rebuilt(self, work: LogRepair, size: int) -> None:
         assert work.place is not None and work.damage is not None
         try:
             if not segment_repair.swap_in(work.log, work.place, size):
@@ -261,7 +261,7 @@ class Repairs:
     # -- one way or another ----------------------------------------------------------------------
 
     def _run(
-        self, work: Repair, job: Callable[[], Any], then: Callable[[Repair, Any], None]
+        self, work: LogRepair, job: Callable[[], Any], then: Callable[[LogRepair, Any], None]
     ) -> None:
         """A blocking step; what goes wrong with the disk ends the log's directory."""
 
@@ -282,7 +282,7 @@ class Repairs:
 
         self._ports.background.run(f"repair {work.log.directory}", job, done)
 
-    def _is_current(self, work: Repair) -> bool:
+    def _is_current(self, work: LogRepair) -> bool:
         if self._work.get(work.fault.path) is not work or self._closed:
             return False
         replica = self._table.by_name.get(work.log.partition)
@@ -291,7 +291,7 @@ class Repairs:
             return False
         return True
 
-    def _later(self, work: Repair) -> None:
+    def _later(self, work: LogRepair) -> None:
         """Nobody could help now."""
         delay = min(RETRY_MS * 2.0 ** min(work.attempts - 1, 10), RETRY_MS_MAX)
         self._ports.log(
@@ -303,11 +303,11 @@ class Repairs:
         )
         self._ports.wakeups.call_at(self._ports.clock.now_ms() + delay, lambda: self._examine(work))
 
-    def _fail(self, work: Repair, error: OSError) -> None:
+    def _fail(self, work: LogRepair, error: OSError) -> None:
         self._work.pop(work.fault.path, None)
         self._table.logs.fail_log(work.log.partition, error)
 
-    def _end(self, work: Repair) -> None:
+    def _end(self, work: LogRepair) -> None:
         self._work.pop(work.fault.path, None)
         self._table.logs.cleaner.on_mended(work.log.partition)
 

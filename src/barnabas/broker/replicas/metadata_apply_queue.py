@@ -29,7 +29,7 @@ SLICE_MS = 5.0
 Key = tuple[Uuid, int]
 
 
-class ReplicaChanges:
+class MetadataApplyQueue:
     """Those that wait for their turn on the broker `node_id`."""
 
     def __init__(

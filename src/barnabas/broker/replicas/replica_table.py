@@ -18,19 +18,19 @@ from functools import partial
 from typing import Protocol
 
 from barnabas.broker.follower.fetcher_pool import FetcherPool
-from barnabas.broker.partitions.alter_partition_sender import IsrChanges
+from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
 from barnabas.broker.partitions.partition import Partition, leave_readers_by_name, on_start_moved
 from barnabas.broker.partitions.watermark_waiters import tell_each
-from barnabas.broker.replicas.log_repairs import Repairs
-from barnabas.broker.replicas.metadata_apply_queue import Key, ReplicaChanges
+from barnabas.broker.replicas.log_repairs import LogRepairs
+from barnabas.broker.replicas.metadata_apply_queue import Key, MetadataApplyQueue
 from barnabas.broker.replicas.topic_configs import TopicConfigs
-from barnabas.log.directories.log_directories import LogDirectories, choose
+from barnabas.log.directories.log_directories import LogDirectories, resolve_duplicate
 from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.image import BROKER, TOPIC, MetadataImage
-from barnabas.metadata.image.image_changes import Changes
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.topic import PartitionState, Topic
 from barnabas.ports import Ports, raise_soon
 from barnabas.replication.leader import IsrProposal
@@ -50,7 +50,7 @@ OnLeadership = Callable[[Partition, int | None], None]
 """(partition, leader epoch; None: this broker does not lead it any more)."""
 
 
-class Surroundings(Protocol):
+class ReplicaTableHost(Protocol):
     """What the table asks the rest of the broker for."""
 
     def broker_texts(self) -> dict[str, str]:
@@ -69,7 +69,7 @@ class ReplicaTable:
         node_id: int,
         lag_ms_max: float,
         image: MetadataImage,
-        surroundings: Surroundings,
+        surroundings: ReplicaTableHost,
     ) -> None:
         self.ports = ports
         self.node_id = node_id
@@ -79,12 +79,12 @@ class ReplicaTable:
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.logs: LogDirectories
         self.fetchers: FetcherPool
-        self.isr_changes: IsrChanges
+        self.isr_changes: AlterPartitionSender
         self.preferred: dict[TopicPartition, Uuid] = {}
         """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
         self.lost: dict[Partition, Uuid] = {}
         """Replicas whose directory failed, which it was."""
-        self.repairs: Repairs
+        self.repairs: LogRepairs
         self.on_log_corrupt: Callable[[TopicPartition, CorruptLogError], None]
         self._none_is_new = False
         """Whether each log directory held something when this process began."""
@@ -101,7 +101,7 @@ class ReplicaTable:
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.configs = TopicConfigs(image, surroundings.broker_texts)
         pump = lambda: self.fetchers.pump()  # noqa: E731, PLW0108 - they are attached later
-        self.waiting = ReplicaChanges(
+        self.waiting = MetadataApplyQueue(
             ports, image, node_id, self.by_id.__contains__, self._follow_image, pump
         )
 
@@ -109,8 +109,8 @@ class ReplicaTable:
         self,
         logs: LogDirectories,
         fetchers: FetcherPool,
-        isr_changes: IsrChanges,
-        repairs: Repairs,
+        isr_changes: AlterPartitionSender,
+        repairs: LogRepairs,
     ) -> None:
         """The parts that know this table themselves."""
         self.logs = logs
@@ -184,7 +184,7 @@ class ReplicaTable:
 
     # -- metadata --------------------------------------------------------------------------------
 
-    def apply(self, changes: Changes) -> None:
+    def apply(self, changes: ImageChanges) -> None:
         """Follow the image, which has just moved by `changes`."""
         if changes.everything:
             self._apply_everything()
@@ -212,13 +212,13 @@ class ReplicaTable:
                 leave_readers_by_name(partition)
         self.waiting.add(dict.fromkeys([*self.by_id, *mine]))
         # What is left on disk is of partitions that this broker has no replica of any more.
-        known = {*self.logs.logs, *self.logs.rivals, *self.logs.futures.logs}
+        known = {*self.logs.logs, *self.logs.duplicates, *self.logs.futures.logs}
         for name in sorted(name for name in known if not _is_mine(self, name)):
             if (name.topic, name.partition) not in self.by_name:
-                choose(self.logs, name, None)
+                resolve_duplicate(self.logs, name, None)
                 self.logs.delete(name, is_stray=True)
 
-    def _apply_changes(self, changes: Changes) -> None:
+    def _apply_changes(self, changes: ImageChanges) -> None:
         deleted = changes.topics_deleted
         told: dict[Key, None] = {}
         if deleted:
@@ -252,7 +252,7 @@ class ReplicaTable:
         if gone is not None:
             self._remove(gone)
 
-    def _apply_configs(self, changes: Changes) -> None:
+    def _apply_configs(self, changes: ImageChanges) -> None:
         if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
             self._reconfigure(self.by_id.values())
             return
@@ -333,7 +333,7 @@ class ReplicaTable:
     def _open_log(
         self, name: TopicPartition, topic_id: Uuid, state: PartitionState
     ) -> PartitionLog:
-        choose(self.logs, name, topic_id)
+        resolve_duplicate(self.logs, name, topic_id)
         known = self.logs.logs.get(name)
         if known is not None:
             if known.topic_id == topic_id:

@@ -14,7 +14,7 @@ from barnabas.cli.connection.connect import cluster as reach
 from barnabas.cli.connection.quorum_client import CONTROLLERS, Controllers, quorum_client
 from barnabas.cli.failure import Failure
 from barnabas.client.feature_levels import unregister_broker
-from barnabas.client.network.cluster_metadata import TopicView
+from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
 from barnabas.metadata.image.partition_states import NEW, OFFLINE, ONLINE, state_of
@@ -113,7 +113,7 @@ def unregister(
         typer.echo(f"{assigned} partitions still have a replica assigned to it", err=True)
 
 
-def states_of(topics: Iterable[TopicView]) -> dict[str, int]:
+def states_of(topics: Iterable[TopicMetadata]) -> dict[str, int]:
     """Partitions by state, and those that lack replicas in the ISR."""
     counts = dict.fromkeys((NEW, ONLINE, OFFLINE, "UnderReplicated"), 0)
     for topic in topics:

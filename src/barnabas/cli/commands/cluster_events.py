@@ -14,11 +14,11 @@ from collections.abc import Iterable
 import typer
 
 from barnabas.cli.connection.connect import USAGE, Bootstrap, Data, cluster, event_line
-from barnabas.cli.connection.metadata_log_reader import MetadataLogReader, Quorum
+from barnabas.cli.connection.metadata_log_reader import FoundQuorum, MetadataLogReader
 from barnabas.cli.failure import Failure
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
-from barnabas.metadata.views.cluster_events import KINDS, Event, EventReader
+from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 
@@ -45,13 +45,13 @@ def events(
     if unknown:
         raise Failure(f"--kind is one of {', '.join(KINDS)}, not {unknown[0]!r}", USAGE)
 
-    def tell(found: Iterable[Event]) -> None:
+    def tell(found: Iterable[ClusterEvent]) -> None:
         for event in found:
             line = json.dumps(event.as_dict()) if as_json else event_line(event)
             typer.echo(line)
         sys.stdout.flush()
 
-    def wanted(found: Iterable[Event]) -> list[Event]:
+    def wanted(found: Iterable[ClusterEvent]) -> list[ClusterEvent]:
         return [e for e in found if (not kind or e.kind in kind) and about in e.subject]
 
     with cluster(bootstrap, data) as connected:
@@ -78,10 +78,10 @@ class RefusalReader:
         """Number of the last refusal told, by controller."""
         self.silent: list[int] = []
 
-    def read(self, quorum: Quorum) -> list[Event]:
+    def read(self, quorum: FoundQuorum) -> list[ClusterEvent]:
         """In order of their dates."""
         self.silent = []
-        found: list[Event] = []
+        found: list[ClusterEvent] = []
         for controller, at in quorum.controllers.items():
             request = DescribeClusterRequest(
                 endpoint_type=CONTROLLERS, refusals_after=self._last.get(controller, -1)
@@ -95,6 +95,8 @@ class RefusalReader:
             for told in response.refusals:
                 self._last[controller] = told.number
                 found.append(
-                    Event(NO_OFFSET, told.at_ms, "refusal", told.subject, told.code, told.reason)
+                    ClusterEvent(
+                        NO_OFFSET, told.at_ms, "refusal", told.subject, told.code, told.reason
+                    )
                 )
         return sorted(found, key=lambda event: event.at_ms)

@@ -16,7 +16,7 @@ from barnabas.cli.connection.metadata_log_reader import Stretch, events_in
 from barnabas.cli.failure import Failure
 from barnabas.cli.reports.log_file_rows import rows_of
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.metadata.views.cluster_events import KINDS, Event, EventReader
+from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
 from barnabas.metadata.views.metadata_tree import NoSuchPathError, cat
 from barnabas.raft.storage.snapshot_files import CorruptSnapshotError, id_of, read_checkpoint
 from barnabas.record.batch import CorruptBatchError
@@ -85,7 +85,7 @@ def replayed(directory: Path) -> MetadataImage:
     return reader.image
 
 
-def tell(reader: EventReader, directory: Path) -> Iterator[Event]:
+def tell(reader: EventReader, directory: Path) -> Iterator[ClusterEvent]:
     """Feed the metadata log of a node to `reader`: its last snapshot below the log, then the log.
     Raises `Failure`."""
     folder = directory if directory.name == FOLDER else directory / FOLDER

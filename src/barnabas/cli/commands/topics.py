@@ -11,10 +11,10 @@ from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, clus
 from barnabas.cli.connection.metadata_log_reader import MetadataLogReader
 from barnabas.cli.failure import Failure
 from barnabas.client.admin import TOPIC
-from barnabas.client.network.cluster_metadata import TopicView
+from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.host.client import Connected
 from barnabas.metadata.image import partition_states
-from barnabas.metadata.views.partition_moves import Move, StateReader
+from barnabas.metadata.views.partition_moves import PartitionMove, StateReader
 from barnabas.types import TopicPartition, uuid_text
 
 app = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
@@ -136,7 +136,9 @@ def parse_configs(given: list[str]) -> dict[str, str | None]:
     return configs
 
 
-def moves_of(connected: Connected, views: list[TopicView]) -> dict[tuple[str, int], Move]:
+def moves_of(
+    connected: Connected, views: list[TopicMetadata]
+) -> dict[tuple[str, int], PartitionMove]:
     """The last move of each partition, as far as the metadata log still tells; none, and a word on
     standard error, where the controllers cannot be reached from here."""
     reader = StateReader({view.topic_id: view.name for view in views})
@@ -149,7 +151,7 @@ def moves_of(connected: Connected, views: list[TopicView]) -> dict[tuple[str, in
     return reader.moves
 
 
-def summary(view: TopicView) -> dict[str, Any]:
+def summary(view: TopicMetadata) -> dict[str, Any]:
     return {
         "name": view.name,
         "topic_id": uuid_text(view.topic_id),
@@ -160,11 +162,11 @@ def summary(view: TopicView) -> dict[str, Any]:
     }
 
 
-def replicas_of(view: TopicView) -> int:
+def replicas_of(view: TopicMetadata) -> int:
     return max((len(p.replicas) for p in view.partitions.values()), default=0)
 
 
-def state_of(view: TopicView) -> str:
+def state_of(view: TopicMetadata) -> str:
     """In one word what an operator must know."""
     partitions = view.partitions.values()
     if any(p.leader < 0 for p in partitions):
@@ -180,7 +182,7 @@ def configs_of(connected: Connected, name: str) -> dict[str, str | None]:
     return {e.name: e.value for e in entries if e.source == 1}
 
 
-def partitions_of(connected: Connected, view: TopicView, offsets: bool) -> list[dict[str, Any]]:
+def partitions_of(connected: Connected, view: TopicMetadata, offsets: bool) -> list[dict[str, Any]]:
     rows = []
     partitions = [TopicPartition(view.name, index) for index in sorted(view.partitions)]
     starts = connected.offsets(partitions, -2) if offsets else {}

@@ -56,10 +56,10 @@ def command(
     files = directory.lay_out(nodes, settings)
     if settings:
         check(files[0])
-    raise typer.Exit(Cluster(directory, files, restart=restart).run())
+    raise typer.Exit(LocalCluster(directory, files, restart=restart).run())
 
 
-class Cluster:
+class LocalCluster:
     """A run of the cluster, from start to exit status."""
 
     def __init__(self, directory: ClusterDirectory, files: list[NodeFiles], restart: bool) -> None:
@@ -103,9 +103,9 @@ class Cluster:
         # Only now: the nodes are starting while this process loads what asks them.
         from barnabas.cli.local.readiness import Readiness
         from barnabas.host.ports import HostPorts
-        from barnabas.host.structured_log import Journal
+        from barnabas.host.structured_log import StructuredLog
 
-        self._ports = HostPorts(self._loop, Journal(2, "warning"))
+        self._ports = HostPorts(self._loop, StructuredLog(2, "warning"))
         self._readiness = Readiness(self._ports, self._alive_endpoints, self._on_ready)
         self._readiness.begin()
 

@@ -25,7 +25,7 @@ from barnabas.cli.failure import Failure
 from barnabas.client.client import Trying
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected, connect
-from barnabas.metadata.views.cluster_events import Event
+from barnabas.metadata.views.cluster_events import ClusterEvent
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 ENVIRONMENT = "BARNABAS_BOOTSTRAP"
@@ -160,7 +160,7 @@ def table_of(title: str | None, *columns: str, right: Sequence[str] = ()) -> Tab
     return table
 
 
-def event_line(event: Event) -> str:
+def event_line(event: ClusterEvent) -> str:
     """Offset of its record (- where it has none), date in UTC, what, why."""
     try:
         at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from barnabas.client.network.channels import Channels
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
-from barnabas.host.structured_log import Journal
+from barnabas.host.structured_log import StructuredLog
 from barnabas.raft.core.messages import FetchRequest, FetchResponse
 from barnabas.raft.core.voters import ReplicaKey
 from barnabas.raft.transport import Transport
@@ -45,7 +45,7 @@ def find_quorum(cluster_id: str, servers: Sequence[Endpoint]) -> OtherQuorum | N
     """The quorum to which one of `servers` belongs under `cluster_id`; None where none does or nobody
     answers. Blocks."""
     loop = new_loop()
-    ports = HostPorts(loop, Journal(level="error"))
+    ports = HostPorts(loop, StructuredLog(level="error"))
     channels = Channels(ports, "barnabas-format")
     found: list[OtherQuorum | None] = []
 

@@ -17,7 +17,7 @@ from barnabas.cli.failure import Failure
 from barnabas.client.client import raise_for
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
-from barnabas.metadata.views.cluster_events import Event, EventReader
+from barnabas.metadata.views.cluster_events import ClusterEvent, EventReader
 from barnabas.raft.core.batches import batch_values, control_records, iter_runs
 from barnabas.raft.core.messages import (
     FetchRequest,
@@ -55,7 +55,7 @@ MOVED = (
 )
 
 
-class Quorum(NamedTuple):
+class FoundQuorum(NamedTuple):
     """Who leads in which epoch, and where every voter's controller listener is."""
 
     leader: int
@@ -63,7 +63,7 @@ class Quorum(NamedTuple):
     controllers: dict[int, Endpoint]
 
 
-def find_quorum(connected: Connected) -> Quorum:
+def find_quorum(connected: Connected) -> FoundQuorum:
     """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`."""
 
     def request() -> DescribeQuorumRequest:
@@ -83,7 +83,7 @@ def find_quorum(connected: Connected) -> Quorum:
         for node in sorted(told.nodes, key=lambda node: node.node_id)
         if node.listeners
     }
-    return Quorum(part.leader_id, part.leader_epoch, controllers)
+    return FoundQuorum(part.leader_id, part.leader_epoch, controllers)
 
 
 class MetadataLogReader:
@@ -101,7 +101,7 @@ class MetadataLogReader:
     def at_end(self) -> bool:
         return self.offset >= self.high_watermark >= 0
 
-    def read(self, reader: EventReader, wait_ms: int = 0) -> list[Event]:
+    def read(self, reader: EventReader, wait_ms: int = 0) -> list[ClusterEvent]:
         """What was committed next, fed to `reader`; waits up to `wait_ms` where nothing is new. A
         snapshot only sets the reader's image. Raises `Failure`, `KafkaError`, `ChannelError`."""
         asked = FetchRequest(
@@ -168,7 +168,7 @@ class MetadataLogReader:
         return answer
 
 
-def _unreachable(quorum: Quorum, at: Endpoint | None, error: Exception) -> Failure:
+def _unreachable(quorum: FoundQuorum, at: Endpoint | None, error: Exception) -> Failure:
     return Failure(
         f"controller {quorum.leader} at {at} does not answer ({error}): the metadata log is read"
         " from the controllers' listener, which must be reachable from here",
@@ -187,7 +187,7 @@ class Stretch:
         self.epoch = 0
 
 
-def events_in(reader: EventReader, stretch: Stretch) -> Iterator[Event]:
+def events_in(reader: EventReader, stretch: Stretch) -> Iterator[ClusterEvent]:
     """The events of its whole batches. Raises CorruptBatchError, MalformedError."""
     for run in iter_runs(stretch.records):
         if run.end_offset > stretch.end_offset:
@@ -206,8 +206,10 @@ def events_in(reader: EventReader, stretch: Stretch) -> Iterator[Event]:
         stretch.offset, stretch.epoch = run.end_offset, run.epoch
 
 
-def _leader_change(offset: int, at_ms: int, epoch: int, message: LeaderChangeMessage) -> Event:
+def _leader_change(
+    offset: int, at_ms: int, epoch: int, message: LeaderChangeMessage
+) -> ClusterEvent:
     votes = ", ".join(str(voter.voter_id) for voter in message.granting_voters)
     reason = message.quorum_recovery or (f"votes of {votes}" if votes else "")
     change = f"leads the quorum in epoch {epoch}"
-    return Event(offset, at_ms, "quorum", str(message.leader_id), change, reason)
+    return ClusterEvent(offset, at_ms, "quorum", str(message.leader_id), change, reason)

@@ -30,7 +30,7 @@ STEADY_S = 10.0
 """A node that lived this long is started again at once, its history forgotten."""
 
 
-class NodeProcess:
+class SupervisedNode:
     """One node's process, ours or adopted; `pid` None while it is dead."""
 
     def __init__(self, files: NodeFiles) -> None:
@@ -82,13 +82,13 @@ class Supervisor:
         self._on_change = on_change
         self._on_stopped = on_stopped
         self._stopping = False
-        self._unwritten: list[tuple[Callable[[int, int], None], NodeProcess, int]] = []
+        self._unwritten: list[tuple[Callable[[int, int], None], SupervisedNode, int]] = []
         """What cluster.json does not say yet, the oldest first."""
-        self.nodes = [NodeProcess(files) for files in nodes]
+        self.nodes = [SupervisedNode(files) for files in nodes]
         self.killed = 0
 
     @property
-    def alive(self) -> list[NodeProcess]:
+    def alive(self) -> list[SupervisedNode]:
         return [node for node in self.nodes if node.is_alive]
 
     def start(self) -> None:
@@ -131,14 +131,14 @@ class Supervisor:
             self._report(f"node {node.files.node_id} was started again: pid {pid}")
             self._on_change()
 
-    def _watch(self, node: NodeProcess, pid: int, *, ours: bool) -> None:
+    def _watch(self, node: SupervisedNode, pid: int, *, ours: bool) -> None:
         node.pidfd = os.pidfd_open(pid)
         node.pid = pid
         node.ours = ours
         node.started_at = time.monotonic()
         self._loop.add_reader(node.pidfd, self._on_exit, node)
 
-    def _on_exit(self, node: NodeProcess) -> None:
+    def _on_exit(self, node: SupervisedNode) -> None:
         self._loop.remove_reader(node.pidfd)
         os.close(node.pidfd)
         pid, node.pid = node.pid, None
@@ -156,13 +156,13 @@ class Supervisor:
             self._restart_later(node)
         self.adopt()  # one started by hand that told of itself before this end was heard of
 
-    def _restart_later(self, node: NodeProcess) -> None:
+    def _restart_later(self, node: SupervisedNode) -> None:
         if time.monotonic() - node.started_at > STEADY_S:
             node.backoff_s = 0.0
         self._loop.call_later(node.backoff_s, self._start_again, node)
         node.backoff_s = min(max(node.backoff_s * 2, RESTART_MIN_S), RESTART_MAX_S)
 
-    def _start_again(self, node: NodeProcess) -> None:
+    def _start_again(self, node: SupervisedNode) -> None:
         if self._stopping or node.is_alive:
             return
         try:
@@ -176,10 +176,10 @@ class Supervisor:
         self._report(f"node {node.files.node_id} was started again: pid {pid}")
         self._on_change()
 
-    def _note_end(self, node: NodeProcess, pid: int) -> None:
+    def _note_end(self, node: SupervisedNode, pid: int) -> None:
         self._update(self._directory.clear_pid, node, pid)
 
-    def _update(self, change: Callable[[int, int], None], node: NodeProcess, pid: int) -> None:
+    def _update(self, change: Callable[[int, int], None], node: SupervisedNode, pid: int) -> None:
         """Change cluster.json. The nodes go on where nothing can be written there now."""
         self._unwritten.append((change, node, pid))
         if len(self._unwritten) > 1:

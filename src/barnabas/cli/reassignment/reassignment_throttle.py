@@ -32,13 +32,13 @@ LEADERS, FOLLOWERS = (
 )
 DYNAMIC_TOPIC, DYNAMIC_BROKER = 1, 2
 """Sources of a configuration: set on this topic, on this broker."""
-TOPICS_AT_ONCE = 500
+TOPICS_PER_REQUEST = 500
 Target = tuple[int, ...] | None
 ANSWER_MS = 2_000.0
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
-class Move(NamedTuple):
+class ThrottledMove(NamedTuple):
     """Where a partition's replicas were when it began to move, and those that are added."""
 
     origin: tuple[int, ...]
@@ -56,17 +56,19 @@ def parse_rate(text: str) -> int:
 
 def moves_of(
     moving: Mapping[TopicPartition, Placed], wanted: Mapping[TopicPartition, tuple[Placed, Target]]
-) -> dict[TopicPartition, Move]:
+) -> dict[TopicPartition, ThrottledMove]:
     """What copies when `wanted` is asked for beside what is `moving`. As with Apache Kafka's tool all of
     it is throttled together: the lists on topics and the rates of brokers are one for all."""
-    moves = {at: Move(state.origin, state.adding) for at, state in moving.items()}
+    moves = {at: ThrottledMove(state.origin, state.adding) for at, state in moving.items()}
     for at, (state, target) in wanted.items():
         origin = moving.get(at, state).origin
-        moves[at] = Move(origin, tuple([b for b in target or () if b not in origin]))
+        moves[at] = ThrottledMove(origin, tuple([b for b in target or () if b not in origin]))
     return moves
 
 
-def throttle(connected: Connected, moves: Mapping[TopicPartition, Move], rate: int) -> None:
+def throttle(
+    connected: Connected, moves: Mapping[TopicPartition, ThrottledMove], rate: int
+) -> None:
     """Hold the copies of `moves` to `rate` bytes per second on every broker. Raises `KafkaError`."""
     topics: dict[str, dict[str, list[str]]] = {}
     brokers: set[int] = set()
@@ -128,9 +130,9 @@ def throttled_topics(connected: Connected) -> list[str]:
     """Those with throttled replicas."""
     names = [view.name for view in connected.topics()]
     found = []
-    for start in range(0, len(names), TOPICS_AT_ONCE):
+    for start in range(0, len(names), TOPICS_PER_REQUEST):
         answer = connected.call(
-            connected.client.ask_any(partial(_ask_lists, names[start : start + TOPICS_AT_ONCE]))
+            connected.client.ask_any(partial(_ask_lists, names[start : start + TOPICS_PER_REQUEST]))
         )
         found += [
             result.resource_name

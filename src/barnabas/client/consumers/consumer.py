@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from barnabas.client import offsets
 from barnabas.client.client import Client
 from barnabas.client.consumers.consumer_positions import (
-    Reading,
+    ConsumerPosition,
     check_positions,
     epoch_before,
     passes,
@@ -29,7 +29,7 @@ from barnabas.client.consumers.fetch_requests import (
     FetchSettings,
     ask_leader,
 )
-from barnabas.client.consumers.group_member import GroupMember, GroupSettings
+from barnabas.client.consumers.group_member import GroupMember, GroupMemberSettings
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity
 from barnabas.client.records import ConsumerRecord
@@ -52,7 +52,7 @@ class ConsumerSettings:
     """earliest, latest or none: where to begin without a committed offset."""
     fetch: FetchSettings = field(default_factory=FetchSettings)
     buffered_bytes_max: int = 64 * 1024 * 1024
-    group: GroupSettings = field(default_factory=GroupSettings)
+    group: GroupMemberSettings = field(default_factory=GroupMemberSettings)
 
     def __post_init__(self) -> None:
         if self.auto_offset_reset not in RESET_POLICIES:
@@ -84,7 +84,7 @@ class Consumer:
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._member: GroupMember | None = None
-        self._reading: dict[TopicPartition, Reading] = {}
+        self._reading: dict[TopicPartition, ConsumerPosition] = {}
         self._asked: set[int] = set()
         self._turn = 0
         self._pump_due = self._closed = False
@@ -173,7 +173,7 @@ class Consumer:
         return taken
 
     def _take_from(
-        self, tp: TopicPartition, reading: Reading, taken: list[ConsumerRecord], limit: int
+        self, tp: TopicPartition, reading: ConsumerPosition, taken: list[ConsumerRecord], limit: int
     ) -> None:
         run = reading.runs[0]
         assert reading.position is not None
@@ -256,7 +256,7 @@ class Consumer:
             self.buffered_bytes = 0
 
     def _take_over(self, partitions: list[TopicPartition]) -> None:
-        self._reading = {tp: Reading() for tp in partitions}
+        self._reading = {tp: ConsumerPosition() for tp in partitions}
         self.buffered_bytes = 0
         self._schedule()
 
@@ -328,7 +328,7 @@ class Consumer:
             self._fail(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{tp} has no offset to begin"))
         return EARLIEST if policy == "earliest" else LATEST
 
-    def _begin_anew(self, tp: TopicPartition, reading: Reading) -> None:
+    def _begin_anew(self, tp: TopicPartition, reading: ConsumerPosition) -> None:
         """The log does not have its position: `auto_offset_reset` says another one."""
         start = self._reset_to(tp)
         reading.seek_end(start)
@@ -344,13 +344,15 @@ class Consumer:
         except Exception as fault:  # noqa: BLE001 - the program's around it: what else there is comes all the same
             self._client.tasks.on_lost(fault)
 
-    def _on_lookup_failed(self, readings: list[Reading], error: KafkaError | ChannelError) -> None:
+    def _on_lookup_failed(
+        self, readings: list[ConsumerPosition], error: KafkaError | ChannelError
+    ) -> None:
         if isinstance(error, KafkaError) and not passes(error):
             self._fail(error)
         else:
             self._put_off(readings, error)
 
-    def _put_off(self, readings: list[Reading], error: Exception) -> None:
+    def _put_off(self, readings: list[ConsumerPosition], error: Exception) -> None:
         retry_at_ms = self._client.now_ms() + RETRY_MS
         for reading in readings:
             reading.retry_at_ms = retry_at_ms
@@ -407,7 +409,7 @@ class Consumer:
         self,
         leader: int,
         positions: list[FetchPosition],
-        readings: dict[TopicPartition, Reading],
+        readings: dict[TopicPartition, ConsumerPosition],
     ) -> None:
         for reading in readings.values():
             reading.busy = True
@@ -454,7 +456,9 @@ class Consumer:
         if stale:
             await self._refresh(list(stale))
 
-    def _on_refusal(self, reading: Reading, run: FetchedRun, stale: dict[str, None]) -> None:
+    def _on_refusal(
+        self, reading: ConsumerPosition, run: FetchedRun, stale: dict[str, None]
+    ) -> None:
         assert run.error is not None
         if run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if run.offset == reading.fetch_from:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from barnabas.client.client import Client
 from barnabas.client.consumers.fetch_requests import FetchedRun
 from barnabas.client.network.channels import ChannelError
-from barnabas.client.network.cluster_metadata import ClusterView
+from barnabas.client.network.cluster_metadata import ClusterMetadata
 from barnabas.record.decode import Record
 from barnabas.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -34,7 +34,7 @@ CONSUMER = -1
 """Who asks; others may know of what is not committed."""
 
 
-class Reading:
+class ConsumerPosition:
     """One assigned partition."""
 
     __slots__ = (
@@ -79,7 +79,7 @@ class Reading:
         self.runs.append(run)
         return True
 
-    def has_doubts(self, cluster: ClusterView, tp: TopicPartition) -> bool:
+    def has_doubts(self, cluster: ClusterMetadata, tp: TopicPartition) -> bool:
         """Whether somebody else leads since `position` was found in the log; else it counts as found."""
         topic = cluster.topics.get(tp.topic)
         view = None if topic is None else topic.partitions.get(tp.partition)
@@ -92,13 +92,13 @@ class Reading:
         return False
 
 
-def epoch_before(reading: Reading | None, offset: int) -> int:
+def epoch_before(reading: ConsumerPosition | None, offset: int) -> int:
     """The leader epoch of the record before `offset`, where that is the position; else -1."""
     return reading.epoch if reading is not None and reading.position == offset else -1
 
 
 async def check_positions(
-    client: Client, leader: int, readings: Mapping[TopicPartition, Reading], *, moves: bool
+    client: Client, leader: int, readings: Mapping[TopicPartition, ConsumerPosition], *, moves: bool
 ) -> tuple[list[TopicPartition], dict[TopicPartition, KafkaError]]:
     """Take positions that the log of `leader` does not have any more back to where it was cut. Answers those
     of which that is not known (all, unless it `moves` any), and those for which it refused to say. Raises

@@ -28,7 +28,7 @@ from barnabas.client.consumers.assignors import (
 )
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.legacy_requests import leave_group
-from barnabas.client.network.tasks import Cancelled, Outcome, Task
+from barnabas.client.network.tasks import Cancelled, Task, TaskOutcome
 from barnabas.client.offsets import GroupIdentity
 from barnabas.types import TopicPartition
 from barnabas.wire.codec import MalformedError
@@ -48,7 +48,7 @@ RETRY_MS = 50.0
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSettings:
+class GroupMemberSettings:
     """Kafka's consumer configuration where it has it."""
 
     session_timeout_ms: int = 45_000
@@ -66,7 +66,7 @@ class GroupMember:
         client: Client,
         group_id: str,
         topics: Sequence[str],
-        settings: GroupSettings = GroupSettings(),
+        settings: GroupMemberSettings = GroupMemberSettings(),
         *,
         on_assigned: Callable[[list[TopicPartition]], None],
         on_revoked: Callable[[], None],
@@ -300,7 +300,7 @@ class GroupMember:
 
     async def _ask(self, request: Any, timeout_ms: float | None = None) -> Any:
         endpoint = await self._client.coordinator(GROUP, self.identity.group_id)
-        outcome: Outcome[Any] = Outcome()
+        outcome: TaskOutcome[Any] = TaskOutcome()
         timeout = self._settings.session_timeout_ms if timeout_ms is None else timeout_ms
         self._client.channels.send(
             endpoint, request, outcome.settle, timeout_ms=timeout, purpose=self._purpose

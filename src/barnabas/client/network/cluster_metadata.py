@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.client.network.channels import ChannelError, Channels
-from barnabas.client.network.tasks import Cancelled, Outcome, Tasks
+from barnabas.client.network.tasks import Cancelled, TaskOutcome, Tasks
 from barnabas.config.topic_names import check_topic_name
 from barnabas.ports import Ports
 from barnabas.types import ZERO_UUID, Endpoint, TopicPartition, Uuid
@@ -27,7 +27,7 @@ BACKOFF_MS_MAX = 500.0
 
 
 @dataclass(slots=True)
-class PartitionView:
+class PartitionMetadata:
     """One partition as the last news had it. `leader` is -1 where there is none."""
 
     leader: int = -1
@@ -39,18 +39,18 @@ class PartitionView:
 
 
 @dataclass(slots=True)
-class TopicView:
+class TopicMetadata:
     """One topic. With an `error` it has no partitions."""
 
     name: str
     topic_id: Uuid = ZERO_UUID
-    partitions: dict[int, PartitionView] = field(default_factory=dict)
+    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
     error: ErrorCode = ErrorCode.NONE
     internal: bool = False
     as_of_ms: float = 0.0
 
 
-class ClusterView:
+class ClusterMetadata:
     """Metadata for one client."""
 
     def __init__(
@@ -67,7 +67,7 @@ class ClusterView:
         self.controller_id = -1
         self.brokers: dict[int, Endpoint] = {}
         self.racks: dict[int, str | None] = {}
-        self.topics: dict[str, TopicView] = {}
+        self.topics: dict[str, TopicMetadata] = {}
         self.names: dict[Uuid, str] = {}
         self.max_age_ms = max_age_ms
         self._ports = ports
@@ -81,7 +81,7 @@ class ClusterView:
         """Who did not answer, or knew no better, when it was asked last; in that order."""
         self._wanted: set[str] = set()
         self._wants_all = False
-        self._refresh: Outcome[None] | None = None
+        self._refresh: TaskOutcome[None] | None = None
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class ClusterView:
             return None
         return view.leader
 
-    def partition(self, partition: TopicPartition) -> PartitionView | None:
+    def partition(self, partition: TopicPartition) -> PartitionMetadata | None:
         name, index = partition
         topic = self.topics.get(name)
         return None if topic is None else topic.partitions.get(index)
@@ -156,12 +156,12 @@ class ClusterView:
         self._wants_all = self._wants_all or every
         deadline_ms = self._ports.clock.now_ms() + timeout_ms
         while self._refresh is not None:  # a refresh on its way may not ask for these
-            pending: Outcome[None] = Outcome()
+            pending: TaskOutcome[None] = TaskOutcome()
             self._refresh.when_done(lambda _, pending=pending: pending.resolve(None))  # type: ignore[misc]
             await pending
         if not self._wanted and not self._wants_all and (names or every):
             return  # another who waited asked for them meanwhile
-        self._refresh = Outcome()
+        self._refresh = TaskOutcome()
         try:
             await self._ask(deadline_ms)
         finally:
@@ -174,7 +174,7 @@ class ClusterView:
         if check_topic_name(name) is None:
             return True
         error, now_ms = ErrorCode.INVALID_TOPIC_EXCEPTION, self._ports.clock.now_ms()
-        self.topics[name] = TopicView(name, error=error, as_of_ms=now_ms)
+        self.topics[name] = TopicMetadata(name, error=error, as_of_ms=now_ms)
         return False
 
     async def _ask(self, deadline_ms: float) -> None:
@@ -211,7 +211,7 @@ class ClusterView:
                     break
                 if endpoint is not candidates[-1]:
                     left_ms /= 2
-                outcome: Outcome[MetadataResponse] = Outcome()
+                outcome: TaskOutcome[MetadataResponse] = TaskOutcome()
                 self._channels.send(
                     endpoint,
                     request,
@@ -251,13 +251,13 @@ class ClusterView:
         if name is None:
             return
         old = self.topics.get(name)
-        view = TopicView(
+        view = TopicMetadata(
             name, told.topic_id, {}, code_of(told.error_code), told.is_internal,
             self._ports.clock.now_ms(),
         )  # fmt: skip
         same = old is not None and old.topic_id == told.topic_id
         for p in told.partitions:
-            fresh = PartitionView(
+            fresh = PartitionMetadata(
                 p.leader_id, p.leader_epoch, p.replica_nodes, p.isr_nodes, p.offline_replicas,
                 code_of(p.error_code),
             )  # fmt: skip
@@ -290,7 +290,7 @@ class ClusterView:
         if view is not None and topic is not None and topic.topic_id == ZERO_UUID:
             view.leader_epoch = -1
 
-    def require(self, name: str) -> TopicView:
+    def require(self, name: str) -> TopicMetadata:
         """The topic. Raises `KafkaError` with the code that Metadata gave for it."""
         topic = self.topics.get(name)
         if topic is None:

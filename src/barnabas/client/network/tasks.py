@@ -1,6 +1,6 @@
 """Steps that wait, written one after the other: coroutines over the ports, without a loop of their own.
 
-A `Task` drives one coroutine; what it awaits is an `Outcome`, which a callback of the node's or
+A `Task` drives one coroutine; what it awaits is an `TaskOutcome`, which a callback of the node's or
 client's one thread fills. No thread, no asyncio: in the simulator the same coroutine waits for
 simulated answers. Steps run in the turn in which the outcome came.
 
@@ -23,7 +23,7 @@ class Cancelled(Exception):
     """Raised inside a task at the place where it waits, when it is cancelled."""
 
 
-class Outcome(Generic[T]):
+class TaskOutcome(Generic[T]):
     """A value or an exception that will come. Awaitable inside a task."""
 
     __slots__ = ("_error", "_value", "_watchers", "done")
@@ -32,7 +32,7 @@ class Outcome(Generic[T]):
         self.done = False
         self._value: T | None = None
         self._error: BaseException | None = None
-        self._watchers: list[Callable[[Outcome[T]], None]] = []
+        self._watchers: list[Callable[[TaskOutcome[T]], None]] = []
 
     def __repr__(self) -> str:
         state = "waits" if not self.done else repr(self._error or self._value)
@@ -74,7 +74,7 @@ class Outcome(Generic[T]):
     def watched(self) -> bool:
         return bool(self._watchers)
 
-    def when_done(self, watcher: Callable[[Outcome[T]], None]) -> None:
+    def when_done(self, watcher: Callable[[TaskOutcome[T]], None]) -> None:
         """Call `watcher` once it is filled; at once where it is."""
         if self.done:
             watcher(self)
@@ -88,7 +88,7 @@ class Outcome(Generic[T]):
             raise self._error
         return self._value  # type: ignore[return-value]
 
-    def __await__(self) -> Generator[Outcome[T], None, T]:
+    def __await__(self) -> Generator[TaskOutcome[T], None, T]:
         if not self.done:
             yield self
         if self._error is not None:
@@ -96,7 +96,7 @@ class Outcome(Generic[T]):
         return self._value  # type: ignore[return-value]
 
 
-class Task(Outcome[T]):
+class Task(TaskOutcome[T]):
     """A coroutine on its way."""
 
     __slots__ = ("_cancelled", "_coroutine", "_on_lost", "_running", "_waits_for", "when_ended")
@@ -109,14 +109,14 @@ class Task(Outcome[T]):
         self._watchers = []
         self._coroutine = coroutine
         self._on_lost = on_lost
-        self._waits_for: Outcome[Any] | None = None
+        self._waits_for: TaskOutcome[Any] | None = None
         self._running = self._cancelled = False
         self.when_ended: Callable[[Task[T]], None] | None = None
 
     def _finish(self) -> None:
         if self.when_ended is not None:
             self.when_ended(self)
-        Outcome._finish(self)
+        TaskOutcome._finish(self)
 
     def start(self) -> None:
         self._advance(None)
@@ -130,7 +130,7 @@ class Task(Outcome[T]):
             self._waits_for = None
             self._advance(Cancelled())
 
-    def _wake(self, outcome: Outcome[Any]) -> None:
+    def _wake(self, outcome: TaskOutcome[Any]) -> None:
         if outcome is self._waits_for:  # else it was cancelled meanwhile
             self._advance(None)
 
@@ -179,7 +179,7 @@ class Tasks:
     def start(
         self,
         coroutine: Coroutine[Any, Any, T],
-        on_done: Callable[[Outcome[T]], None] | None = None,
+        on_done: Callable[[TaskOutcome[T]], None] | None = None,
     ) -> Task[T]:
         """Run `coroutine` up to where it first waits, and on from there as outcomes come."""
         task = Task(coroutine, self.on_lost)
@@ -201,7 +201,7 @@ class Tasks:
         self._running.pop(task, None)
 
     async def sleep(self, duration_ms: float) -> None:
-        slept: Outcome[None] = Outcome()
+        slept: TaskOutcome[None] = TaskOutcome()
         at_ms = self._now_ms() + duration_ms
         wakeup = self._call_at(at_ms, partial(slept.resolve, None))
         try:
@@ -218,7 +218,7 @@ class Tasks:
             for task in tasks:
                 task.start()
             for task in tasks:
-                ended: Outcome[None] = Outcome()
+                ended: TaskOutcome[None] = TaskOutcome()
                 task.when_done(lambda _, ended=ended: ended.resolve(None))  # type: ignore[misc]
                 await ended
         except Cancelled:

@@ -17,13 +17,13 @@ from contextlib import suppress
 
 from barnabas.client.client import Client, raise_for
 from barnabas.client.network.channels import ChannelError
-from barnabas.client.network.tasks import Outcome
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.producers.record_accumulator import (
     SEQUENCE_MASK,
-    Accumulator,
-    Batch,
     Lane,
+    ProducerBatch,
     ProducerSettings,
+    RecordAccumulator,
 )
 from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.ports import Wakeup
@@ -62,7 +62,7 @@ class Producer:
         self._client = client
         self._idempotent = settings.idempotent and settings.acks == -1
         """What a leader loses that has acknowledged it alone would be a gap in the sequence."""
-        self._records = Accumulator(client, settings)
+        self._records = RecordAccumulator(client, settings)
         self._lanes = self._records.lanes
         self._producer_id = self._epoch = -1
         self._asking_id = self._asking_metadata = False
@@ -85,13 +85,13 @@ class Producer:
 
     # -- by the user -----------------------------------------------------------------------------
 
-    def send(self, record: ProducerRecord) -> Outcome[Delivery]:
+    def send(self, record: ProducerRecord) -> TaskOutcome[Delivery]:
         """Take a record; the outcome is its `Delivery`, or a `KafkaError` or `ChannelError`.
 
         After an error that leaves the fate open (a time-out) the record may be in the log.
         """
         if self._closed:
-            failed: Outcome[Delivery] = Outcome()
+            failed: TaskOutcome[Delivery] = TaskOutcome()
             failed.reject(ChannelError("closed", "this producer is closed"))
             return failed
         self._schedule()
@@ -139,7 +139,7 @@ class Producer:
         self._arm(now_ms)
 
     def _dispatch(self, now_ms: float) -> None:
-        by_leader: dict[int, list[Batch]] = {}
+        by_leader: dict[int, list[ProducerBatch]] = {}
         for partition, lane in self._lanes.items():
             if lane.in_flight or not lane.batches or not self._is_due(lane, now_ms):
                 continue
@@ -151,7 +151,7 @@ class Producer:
                 self._stale.add(partition.topic)  # there may be more partitions by now
             by_leader.setdefault(leader, []).append(lane.batches[0])
         for leader in sorted(by_leader):
-            request: list[Batch] = []
+            request: list[ProducerBatch] = []
             size = 0
             for batch in by_leader[leader]:
                 if request and size + batch.size > self.settings.request_bytes_max:
@@ -172,7 +172,7 @@ class Producer:
             or head.linger_until_ms <= now_ms
         )
 
-    def _start_request(self, leader: int, batches: list[Batch]) -> None:
+    def _start_request(self, leader: int, batches: list[ProducerBatch]) -> None:
         for batch in batches:
             lane = self._lanes[batch.partition]
             lane.in_flight = True
@@ -260,7 +260,7 @@ class Producer:
 
     # -- requests --------------------------------------------------------------------------------
 
-    async def _deliver(self, leader: int, batches: list[Batch]) -> None:
+    async def _deliver(self, leader: int, batches: list[ProducerBatch]) -> None:
         try:
             request = self._request(batches)
         except Exception as error:  # noqa: BLE001 - of no bytes, no text, no date: what send() took unseen
@@ -286,7 +286,7 @@ class Producer:
             self._on_response(batches, response)
         self._schedule()
 
-    def _request(self, batches: list[Batch]) -> ProduceRequest:
+    def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
             name = batch.partition.topic
@@ -312,7 +312,7 @@ class Producer:
             topic_data=list(topics.values()),
         )
 
-    def _on_response(self, batches: list[Batch], response: ProduceResponse | None) -> None:
+    def _on_response(self, batches: list[ProducerBatch], response: ProduceResponse | None) -> None:
         if response is None:  # acks=0
             for batch in batches:
                 self._acknowledge(batch, -1, -1)
@@ -340,7 +340,7 @@ class Producer:
                 )
                 self._on_failure(batch, error, moved=not found)
 
-    def _acknowledge(self, batch: Batch, base_offset: int, log_append_time: int) -> None:
+    def _acknowledge(self, batch: ProducerBatch, base_offset: int, log_append_time: int) -> None:
         self._remove(batch)
         topic, partition = batch.partition
         offset = max(base_offset, -1)
@@ -353,7 +353,7 @@ class Producer:
             if base_offset >= 0:
                 offset += 1
 
-    def _on_failure(self, batch: Batch, error: Exception, *, moved: bool) -> None:
+    def _on_failure(self, batch: ProducerBatch, error: Exception, *, moved: bool) -> None:
         """Retry what may succeed later, fail the rest."""
         lane = self._lanes[batch.partition]
         lane.in_flight = False
@@ -383,7 +383,7 @@ class Producer:
         else:
             batch.retry_at_ms = now_ms
 
-    def _split(self, lane: Lane, batch: Batch) -> None:
+    def _split(self, lane: Lane, batch: ProducerBatch) -> None:
         """The topic takes smaller batches only (``max.message.bytes``): two in place of one."""
         assert lane.batches.popleft() is batch
         halves = batch.halves()
@@ -394,7 +394,7 @@ class Producer:
                 lane.next_sequence = batch.sequence
         lane.batches.extendleft(reversed(halves))
 
-    def _fail(self, lane: Lane, batch: Batch, error: Exception) -> None:
+    def _fail(self, lane: Lane, batch: ProducerBatch, error: Exception) -> None:
         self._remove(batch)
         lost = isinstance(error, KafkaError) and error.code in IDENTITY_LOST
         if self._idempotent and batch.attempts and (lost or batch.sequence >= 0):
@@ -406,7 +406,7 @@ class Producer:
             except Exception as fault:  # noqa: BLE001 - as above
                 self._client.tasks.on_lost(fault)
 
-    def _remove(self, batch: Batch) -> None:
+    def _remove(self, batch: ProducerBatch) -> None:
         lane = self._lanes[batch.partition]
         lane.in_flight = False
         assert lane.batches[0] is batch

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from barnabas.client.client import Client
 from barnabas.client.network.channels import ChannelError
-from barnabas.client.network.tasks import Outcome
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.records import Delivery, ProducerRecord, partition_for
 from barnabas.record.compression import Codec
 from barnabas.record.decode import Headers
@@ -42,7 +42,7 @@ class ProducerSettings:
     request_bytes_max: int = 1024 * 1024
 
 
-class Batch:
+class ProducerBatch:
     """Records of one partition that go together."""
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Batch:
     ) -> None:
         self.partition = partition
         self.records: list[tuple[bytes | None, bytes | None, Headers, int | None]] = []
-        self.outcomes: list[Outcome[Delivery]] = []
+        self.outcomes: list[TaskOutcome[Delivery]] = []
         self.size = 0
         self.linger_until_ms = now_ms + settings.linger_ms
         self.deadline_ms = now_ms + settings.delivery_timeout_ms
@@ -63,14 +63,14 @@ class Batch:
         self.attempts = 0
         self.producer_id = self.epoch = self.sequence = -1
 
-    def add(self, record: ProducerRecord, size: int, timestamp_ms: int) -> Outcome[Delivery]:
-        outcome: Outcome[Delivery] = Outcome()
+    def add(self, record: ProducerRecord, size: int, timestamp_ms: int) -> TaskOutcome[Delivery]:
+        outcome: TaskOutcome[Delivery] = TaskOutcome()
         self.records.append((record.key, record.value, record.headers, timestamp_ms))
         self.outcomes.append(outcome)
         self.size += size
         return outcome
 
-    def halves(self) -> tuple[Batch, Batch]:
+    def halves(self) -> tuple[ProducerBatch, ProducerBatch]:
         """Two in its place, each with its part of the records and of their sequence numbers."""
         middle = len(self.records) // 2
         first, second = copy(self), copy(self)
@@ -89,12 +89,12 @@ class Lane:
     __slots__ = ("batches", "in_flight", "next_sequence")
 
     def __init__(self) -> None:
-        self.batches: deque[Batch] = deque()
+        self.batches: deque[ProducerBatch] = deque()
         self.in_flight = False
         self.next_sequence = 0
 
 
-class Accumulator:
+class RecordAccumulator:
     """All lanes of one producer; true while it holds anything."""
 
     def __init__(self, client: Client, settings: ProducerSettings) -> None:
@@ -103,7 +103,9 @@ class Accumulator:
         self._client = client
         self._settings = settings
         self._rng = client.ports.rng("client.producer")
-        self._unrouted: dict[str, list[tuple[ProducerRecord, int, Outcome[Delivery], float]]] = {}
+        self._unrouted: dict[
+            str, list[tuple[ProducerRecord, int, TaskOutcome[Delivery], float]]
+        ] = {}
         self._sticky: dict[str, TopicPartition] = {}
 
     def __bool__(self) -> bool:
@@ -114,7 +116,7 @@ class Accumulator:
                 return True
         return False
 
-    def add(self, record: ProducerRecord) -> Outcome[Delivery]:
+    def add(self, record: ProducerRecord) -> TaskOutcome[Delivery]:
         """Take a record into its partition's last batch, or let it wait for its topic."""
         now_ms = self._client.now_ms()
         stamp = record.timestamp_ms
@@ -125,7 +127,7 @@ class Accumulator:
         partition = None if record.topic in self._unrouted else self._route(record)
         if partition is not None:
             return self._append(partition, record, size, stamp, now_ms)
-        outcome: Outcome[Delivery] = Outcome()
+        outcome: TaskOutcome[Delivery] = TaskOutcome()
         deadline_ms = now_ms + self._settings.delivery_timeout_ms
         self._unrouted.setdefault(record.topic, []).append((record, stamp, outcome, deadline_ms))
         return outcome
@@ -135,7 +137,7 @@ class Accumulator:
         if self._sticky.get(partition.topic) == partition:
             del self._sticky[partition.topic]
 
-    def last_outcomes(self) -> list[Outcome[Delivery]]:
+    def last_outcomes(self) -> list[TaskOutcome[Delivery]]:
         """Those after which nothing is under way of what there is now: a lane's batches end in order."""
         last = [lane.batches[-1].outcomes[-1] for lane in self.lanes.values() if lane.batches]
         return last + [waits[2] for waiting in self._unrouted.values() for waits in waiting]
@@ -186,7 +188,7 @@ class Accumulator:
         size: int,
         stamp: int,
         now_ms: float,
-    ) -> Outcome[Delivery]:
+    ) -> TaskOutcome[Delivery]:
         lane = self.lanes.get(partition)
         if lane is None:
             lane = self.lanes[partition] = Lane()
@@ -198,14 +200,14 @@ class Accumulator:
             open_batch = self._next_batch(partition, record, size, now_ms)
         return open_batch.add(record, size, stamp)
 
-    def _begin(self, partition: TopicPartition, now_ms: float) -> Batch:
-        batch = Batch(partition, now_ms, self._settings)
+    def _begin(self, partition: TopicPartition, now_ms: float) -> ProducerBatch:
+        batch = ProducerBatch(partition, now_ms, self._settings)
         self.lanes.setdefault(partition, Lane()).batches.append(batch)
         return batch
 
     def _next_batch(
         self, partition: TopicPartition, record: ProducerRecord, size: int, now_ms: float
-    ) -> Batch:
+    ) -> ProducerBatch:
         """The last batch of `partition` has no room for the record. Without a key it goes elsewhere, with
         what waits there already."""
         if record.key is None and record.partition is None:
@@ -222,7 +224,7 @@ class Accumulator:
         record: ProducerRecord,
         partition: TopicPartition | None,
         stamp: int,
-        outcome: Outcome[Delivery],
+        outcome: TaskOutcome[Delivery],
         now_ms: float,
     ) -> None:
         if partition is None:
@@ -234,7 +236,7 @@ class Accumulator:
                 self._client.tasks.on_lost(fault)
             return
 
-        def hand_over(inner: Outcome[Delivery]) -> None:
+        def hand_over(inner: TaskOutcome[Delivery]) -> None:
             try:
                 outcome.resolve(inner.result())
             except (KafkaError, ChannelError) as error:

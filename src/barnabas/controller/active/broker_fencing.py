@@ -15,19 +15,19 @@ from barnabas.controller.partitions.leader_and_isr import (
     fence_change,
     isr_updates,
     led_by,
-    led_first,
+    partitions_leaders_first,
     replicas_of,
 )
-from barnabas.controller.slicing import AT_ONCE
+from barnabas.controller.slicing import DECIDED_INLINE_MAX
 
 if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import ControllerRuntime
+    from barnabas.controller.active.quorum_controller import QuorumController
 
 
-class Fencing:
+class BrokerFencing:
     """Which brokers are being fenced, and the work that does it."""
 
-    def __init__(self, runtime: ControllerRuntime) -> None:
+    def __init__(self, runtime: QuorumController) -> None:
         self._runtime = runtime
         self._pending: dict[int, tuple[int, str]] = {}
         """Broker → (epoch, reason) of those that no work has taken up yet."""
@@ -98,8 +98,10 @@ class Fencing:
         what they follow; the last slice is decided together with the fencing itself."""
         cluster = self._runtime.cluster
         last: list[int] = []
-        if sum(cluster.image.replicas_on(broker) for broker in brokers) <= AT_ONCE:
-            steps = (step for broker in brokers for step in led_first(cluster, broker))
+        if sum(cluster.image.replicas_on(broker) for broker in brokers) <= DECIDED_INLINE_MAX:
+            steps = (
+                step for broker in brokers for step in partitions_leaders_first(cluster, broker)
+            )
             last = list(dict.fromkeys(key for step in steps for key in step))
         else:
             for steps_of in (led_by, replicas_of):

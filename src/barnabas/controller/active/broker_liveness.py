@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.controller.active.listener_probe import Probe
+from barnabas.controller.active.listener_probe import ListenerProbe
 from barnabas.controller.decision import Decision
 from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.types import Endpoint
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 
 if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import ControllerRuntime
+    from barnabas.controller.active.quorum_controller import QuorumController
 
 
 LATE_MS = 1000.0
 """A wake-up later than this says more of this controller than of any broker."""
 
 
-class Liveness:
+class BrokerLiveness:
     """Watches brokers and has them fenced."""
 
-    def __init__(self, runtime: ControllerRuntime) -> None:
+    def __init__(self, runtime: QuorumController) -> None:
         self._runtime = runtime
-        self._probes: dict[int, Probe] = {}
+        self._probes: dict[int, ListenerProbe] = {}
 
     def on_activation(self) -> None:
         """A new controller heard of nobody yet: everybody gets a session from now, and whoever
@@ -103,7 +103,7 @@ class Liveness:
         def refused(broker: int = known.id, epoch: int = known.epoch) -> None:
             self._on_refused(broker, epoch, endpoint)
 
-        probe = Probe(
+        probe = ListenerProbe(
             runtime.ports.network, runtime.ports.wakeups, runtime.now_ms, endpoint, refused
         )
         self._probes[known.id] = probe

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 UNKNOWN_OFFSET = -1
 
 
-class Session:
+class BrokerSession:
     """One broker's contact. Times are milliseconds of the monotonic clock."""
 
     __slots__ = (
@@ -42,18 +42,18 @@ class Session:
         )
 
 
-class Sessions:
+class BrokerSessions:
     """All sessions, ascending by broker where order can matter."""
 
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_ms = timeout_ms
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, BrokerSession] = {}
         self._by_connection: dict[int, int] = {}
 
-    def start(self, broker: int, epoch: int, now_ms: float) -> Session:
+    def start(self, broker: int, epoch: int, now_ms: float) -> BrokerSession:
         """A fresh session, replacing any other of the broker."""
         self.end(broker)
-        session = self._sessions[broker] = Session(broker, epoch, now_ms)
+        session = self._sessions[broker] = BrokerSession(broker, epoch, now_ms)
         return session
 
     def end(self, broker: int) -> None:
@@ -61,10 +61,10 @@ class Sessions:
         if session is not None and self._by_connection.get(session.connection_id) == broker:
             del self._by_connection[session.connection_id]
 
-    def get(self, broker: int) -> Session | None:
+    def get(self, broker: int) -> BrokerSession | None:
         return self._sessions.get(broker)
 
-    def touch(self, broker: int, epoch: int, now_ms: float, metadata_offset: int) -> Session:
+    def touch(self, broker: int, epoch: int, now_ms: float, metadata_offset: int) -> BrokerSession:
         """A heartbeat arrived."""
         session = self._sessions.get(broker)
         if session is None or session.epoch != epoch:
@@ -116,5 +116,5 @@ class Sessions:
         self._sessions.clear()
         self._by_connection.clear()
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[BrokerSession]:
         return iter([self._sessions[b] for b in sorted(self._sessions)])

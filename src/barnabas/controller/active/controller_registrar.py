@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.config.listeners import PROTOCOLS
-from barnabas.controller.active.unclean_recovery import Sender
+from barnabas.controller.active.unclean_recovery import QuerySender
 from barnabas.controller.brokers.register_controller import register_controller
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, supported
 from barnabas.ports import Wakeup
@@ -24,17 +24,17 @@ from barnabas.wire.messages.controller_registration_request import (
 from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
 
 if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import ControllerRuntime
+    from barnabas.controller.active.quorum_controller import QuorumController
 
 RETRY_MS = 250.0
 RETRY_MS_MAX = 30_000.0
 
 
-class Introduction:
+class ControllerRegistrar:
     """The registration of this process."""
 
     def __init__(
-        self, runtime: ControllerRuntime, sender: Sender, endpoints: Mapping[str, Endpoint]
+        self, runtime: QuorumController, sender: QuerySender, endpoints: Mapping[str, Endpoint]
     ) -> None:
         """`endpoints`: where others reach the controller listeners, by name."""
         self._runtime = runtime

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.metadata.image.topic import ORDINARY, Topic
 
 FALLS_ALLOWED = 4
@@ -20,10 +20,10 @@ HOLD_MS_MAX = 60_000.0
 ENTRIES_MAX = 50_000
 
 
-class Flapping:
+class IsrBackoff:
     """When which replica fell out of which ISR lately."""
 
-    def __init__(self, cluster: Cluster, now_ms: Callable[[], float]) -> None:
+    def __init__(self, cluster: ControllerContext, now_ms: Callable[[], float]) -> None:
         self._cluster = cluster
         self._now_ms = now_ms
         self._falls: dict[tuple[int, int, int], list[float]] = {}

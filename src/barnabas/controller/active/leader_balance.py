@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import STRATEGY, UNCLEAN, Cluster
+from barnabas.controller.decision_context import STRATEGY, UNCLEAN, ControllerContext
 from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.failover_reconcile import look_for_leaders
-from barnabas.controller.partitions.partition_change import PartitionChange
-from barnabas.controller.slicing import LOOKED, STEP
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.slicing import DECIDED_PER_SLICE, SCANNED_PER_SLICE
 from barnabas.metadata.image.topic import ORDINARY, Topic
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import ControllerRuntime
+    from barnabas.controller.active.quorum_controller import QuorumController
 
 MOVES_MAX = 1000
 """Leaderships that one pass moves."""
@@ -51,7 +51,7 @@ class Imbalance(NamedTuple):
         return 100.0 * len(self.elsewhere) / self.preferred if self.preferred else 0.0
 
 
-def imbalance(cluster: Cluster, broker: int) -> Iterator[Imbalance | None]:
+def imbalance(cluster: ControllerContext, broker: int) -> Iterator[Imbalance | None]:
     """How much of what prefers `broker` is led elsewhere, last; before it None, between looks at some
     partitions."""
     slots = cluster.image.slots
@@ -66,12 +66,12 @@ def imbalance(cluster: Cluster, broker: int) -> Iterator[Imbalance | None]:
             preferred += 1
             if topic.leader[index] != broker:
                 elsewhere.append(key)
-        if at % LOOKED == LOOKED - 1:
+        if at % SCANNED_PER_SLICE == SCANNED_PER_SLICE - 1:
             yield None
     yield Imbalance(broker, preferred, elsewhere)
 
 
-def left_alone(cluster: Cluster, topic: Topic, index: int) -> str | None:
+def left_alone(cluster: ControllerContext, topic: Topic, index: int) -> str | None:
     """Why the preferred replica does not take over now, or None."""
     first = topic.replicas[index][0]
     rare = topic.rare.get(index, ORDINARY)
@@ -88,7 +88,7 @@ class LeaderSearch:
     """Partitions without a leader are looked at from time to time, and when the rules of elections
     change: a topic may have allowed meanwhile what it did not."""
 
-    def __init__(self, runtime: ControllerRuntime) -> None:
+    def __init__(self, runtime: QuorumController) -> None:
         self._runtime = runtime
         self.interval_ms = float(runtime.config.controller.unclean_election_interval_ms)
         self._next_ms: float | None = None
@@ -142,10 +142,10 @@ class Reasons:
         self._told, self._current = {}, {}
 
 
-class Rebalance:
+class LeaderBalancer:
     """The periodic pass of the active controller."""
 
-    def __init__(self, runtime: ControllerRuntime) -> None:
+    def __init__(self, runtime: QuorumController) -> None:
         self._runtime = runtime
         settings = runtime.config.controller
         self.enabled = bool(settings.leader_rebalance)
@@ -206,8 +206,8 @@ class Rebalance:
                 tell(f"broker {broker}", self._lacking(found, why))
                 continue
             alone: list[str] = []
-            for start in range(0, len(found.elsewhere), STEP):
-                keys = found.elsewhere[start : start + STEP]
+            for start in range(0, len(found.elsewhere), DECIDED_PER_SLICE):
+                keys = found.elsewhere[start : start + DECIDED_PER_SLICE]
                 records = self._slice(found, keys, moves, alone)
                 moves += len(records)
                 why = (
@@ -254,7 +254,7 @@ class Rebalance:
                 if len(alone) <= TOLD_MAX:
                     self._reasons.tell(alone[-1], why)
                 continue
-            change = PartitionChange(cluster, topic, index, "leaders are rebalanced")
+            change = PartitionChangeBuilder(cluster, topic, index, "leaders are rebalanced")
             change.strategy = elections.preferred
             record = change.build()
             if record is not None:

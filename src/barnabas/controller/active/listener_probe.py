@@ -43,7 +43,7 @@ class _Attempt:
             self._done(refused)
 
 
-class Probe:
+class ListenerProbe:
     """Attempts at one broker's listener until refused, cancelled or out of attempts."""
 
     def __init__(

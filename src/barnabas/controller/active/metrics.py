@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from barnabas.metadata.views.counts import Counts, count_in_slices
 
 if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import ControllerRuntime
+    from barnabas.controller.active.quorum_controller import QuorumController
 
 KAFKA = "kafka.controller:type=KafkaController,name="
 STATS = "kafka.controller:type=ControllerStats,name="
@@ -23,7 +23,7 @@ PARTITIONS = "barnabas.controller:type=Partitions,name="
 OWN = "barnabas.controller:type=Controller,name="
 
 
-def count_then(role: ControllerRuntime, on_counted: Callable[[dict[str, int]], None]) -> None:
+def count_then(role: QuorumController, on_counted: Callable[[dict[str, int]], None]) -> None:
     """Call `on_counted` with every metric by its name, after this turn or some later one."""
     slices = count_in_slices(
         list(role.image.topics_by_id.values()), lambda topic: role.cluster.rules(topic).min_isr
@@ -42,7 +42,7 @@ def count_then(role: ControllerRuntime, on_counted: Callable[[dict[str, int]], N
     role.ports.wakeups.call_soon(turn)
 
 
-def _metrics(role: ControllerRuntime, counts: Counts) -> dict[str, int]:
+def _metrics(role: QuorumController, counts: Counts) -> dict[str, int]:
     image = role.image
     brokers = image.brokers.values()
     fenced = sum(1 for broker in brokers if broker.fenced)

@@ -1,6 +1,6 @@
 """The active controller: decide → append → replay → answer when committed.
 
-`ControllerRuntime` is a state machine of the quorum and follows the metadata log on every
+`QuorumController` is a state machine of the quorum and follows the metadata log on every
 controller. When this node leads the quorum it is active: deciders work on its image, which then
 holds its own uncommitted records as well. When leadership is
 lost, these are undone and whoever waits is answered NOT_CONTROLLER.
@@ -22,21 +22,21 @@ from typing import Any, TypeVar
 
 from barnabas.client.network.channels import Channels
 from barnabas.config.node import NodeConfig
-from barnabas.controller.active.broker_fencing import Fencing
-from barnabas.controller.active.broker_liveness import Liveness
-from barnabas.controller.active.broker_sessions import Sessions
-from barnabas.controller.active.controller_registrar import Introduction
+from barnabas.controller.active.broker_fencing import BrokerFencing
+from barnabas.controller.active.broker_liveness import BrokerLiveness
+from barnabas.controller.active.broker_sessions import BrokerSessions
+from barnabas.controller.active.controller_registrar import ControllerRegistrar
 from barnabas.controller.active.finalized_features import FinalizedFeatures
-from barnabas.controller.active.isr_backoff import Flapping
-from barnabas.controller.active.leader_balance import LeaderSearch, Rebalance
+from barnabas.controller.active.isr_backoff import IsrBackoff
+from barnabas.controller.active.leader_balance import LeaderBalancer, LeaderSearch
 from barnabas.controller.active.refusals import Refusals
-from barnabas.controller.active.unclean_recovery import Recovery, Sender
-from barnabas.controller.brokers.broker_registration import Standing, noted
+from barnabas.controller.active.unclean_recovery import QuerySender, UncleanRecovery
+from barnabas.controller.brokers.broker_registration import BrokerStanding, noted
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
-from barnabas.controller.partitions.failover_reconcile import sweep
-from barnabas.controller.quorum import Batch, Quorum
-from barnabas.controller.slicing import STEPS_MAX
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.failover_reconcile import reconcile
+from barnabas.controller.quorum import DecidedBatch, Quorum
+from barnabas.controller.slicing import SLICES_PER_TURN_MAX
 from barnabas.limits import SLICE_MS
 from barnabas.metadata.bootstrap_records import complete_bootstrap
 from barnabas.metadata.features import METADATA_VERSION
@@ -86,7 +86,7 @@ class _Waiting:
         self.parked.complete(self.api.error_response(self.request, code, message))
 
 
-class ControllerRuntime:
+class QuorumController:
     """One node's controller; the role that handlers get."""
 
     def __init__(
@@ -98,7 +98,7 @@ class ControllerRuntime:
         cluster_id: str,
         endpoints: Mapping[str, Endpoint],
         bootstrap: Sequence[Message] = (),
-        sender: Sender | None = None,
+        sender: QuerySender | None = None,
         policies: Policies = NO_POLICIES,
     ) -> None:
         """`endpoints`: where others reach this controller, by listener. `sender` asks other brokers
@@ -109,7 +109,7 @@ class ControllerRuntime:
         self.quorum = quorum
         self.cluster_id = cluster_id
         self.image = MetadataImage(track_changes=False)
-        self.cluster = Cluster(
+        self.cluster = ControllerContext(
             self.image,
             config.controller,
             config.properties,
@@ -119,7 +119,7 @@ class ControllerRuntime:
             [int(voter.node_id) for voter in config.voters],
             lambda: quorum.kraft_version,
         )
-        self.sessions = Sessions(config.controller.session_timeout_ms)
+        self.sessions = BrokerSessions(config.controller.session_timeout_ms)
         self.placement_rng: Rng = ports.rng("controller.placement")
         self.active_epoch: int | None = None
         """Quorum epoch in which this controller is active; None while it is not."""
@@ -132,7 +132,7 @@ class ControllerRuntime:
         self._work: deque[Work] = deque()
         self._work_scheduled = False
         self._appending = False
-        self._deferred: list[Batch] = []
+        self._deferred: list[DecidedBatch] = []
         self._wakeup: Wakeup | None = None
         self._wakeup_ms = 0.0
         self.committed_offset = -1
@@ -140,14 +140,14 @@ class ControllerRuntime:
         self.forwarded = ApiTable()
         """The APIs that Envelope may carry; filled where the listener's table is."""
         self.refusals = Refusals(self.wall_ms)
-        self.flapping = Flapping(self.cluster, self.now_ms)
-        self.fencing = Fencing(self)
-        self.liveness = Liveness(self)
-        self.rebalance = Rebalance(self)
+        self.flapping = IsrBackoff(self.cluster, self.now_ms)
+        self.fencing = BrokerFencing(self)
+        self.liveness = BrokerLiveness(self)
+        self.rebalance = LeaderBalancer(self)
         self.leader_search = LeaderSearch(self)
         sender = sender or Channels(ports, f"controller-{config.node_id}")
-        self.recovery = Recovery(self, sender)
-        self.introduction = Introduction(self, sender, endpoints)
+        self.recovery = UncleanRecovery(self, sender)
+        self.introduction = ControllerRegistrar(self, sender, endpoints)
 
     # -- what the quorum says (the state machine's side) -------------------------------------------
 
@@ -166,7 +166,7 @@ class ControllerRuntime:
             self.introduction.on_leader()
 
     def on_commit(
-        self, batches: Sequence[Batch], staged: Sequence[Sequence[Replayable]] = ()
+        self, batches: Sequence[DecidedBatch], staged: Sequence[Sequence[Replayable]] = ()
     ) -> None:
         """Batches were committed, in order of the log. `staged`: what they say, where somebody has
         read it already."""
@@ -241,7 +241,7 @@ class ControllerRuntime:
         self.rebalance.on_activation()
         self.leader_search.on_activation()
         leaving = [b.id for b in self.image.brokers.values() if b.in_controlled_shutdown]
-        self.begin(noted(self.cluster, self.sessions, leaving, sweep(self.cluster)))
+        self.begin(noted(self.cluster, self.sessions, leaving, reconcile(self.cluster)))
 
     def _resign(self, reason: str) -> None:
         self.active_epoch = None
@@ -280,7 +280,7 @@ class ControllerRuntime:
         self,
         api: Api,
         request: Message,
-        decider: Callable[[Cluster], Decision[M]],
+        decider: Callable[[ControllerContext], Decision[M]],
         on_appended: Callable[[Decision[M], int], None] | None = None,
     ) -> M | Parked:
         """Make a decision for a request; the answer waits until it, and all it was made on, is
@@ -374,10 +374,10 @@ class ControllerRuntime:
             self.on_commit(deferred)
         return last_offset
 
-    def standing(self, broker: int) -> Standing:
+    def standing(self, broker: int) -> BrokerStanding:
         """What registration asks beside the image."""
         session = self.sessions.get(broker)
-        return Standing(
+        return BrokerStanding(
             self.cluster_id,
             self.sessions.is_valid(broker, self.now_ms()),
             session is not None and session.connection_open,
@@ -410,7 +410,7 @@ class ControllerRuntime:
         self._work_scheduled = False
         until_ms = self.now_ms() + SLICE_MS
         try:
-            for _ in range(STEPS_MAX):
+            for _ in range(SLICES_PER_TURN_MAX):
                 if not self._work or not self.may_decide:
                     break
                 self._take_step(self._work[0])

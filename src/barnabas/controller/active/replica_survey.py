@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
-from barnabas.controller.active.unclean_recovery import Inquiry
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.active.unclean_recovery import LogEndQuery
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Api, Parked
 from barnabas.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
-Answers = Mapping[int, Inquiry]
+Answers = Mapping[int, LogEndQuery]
 """By partition key; who is not in it was not asked."""
 
 
 def decide_after_survey(
-    role: ControllerRuntime,
+    role: QuorumController,
     api: Api,
     request: Message,
     keys: list[int],
-    decider: Callable[[Cluster, Answers], Decision[M]],
+    decider: Callable[[ControllerContext, Answers], Decision[M]],
 ) -> M | Parked:
     """`role.decide`, once the live replicas of `keys` have said how far they are or did not in time; at
     once where there are none. Raises `KafkaError`."""

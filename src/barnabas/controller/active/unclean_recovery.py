@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.elections import Elected, Electorate, offline
-from barnabas.controller.partitions.partition_change import PartitionChange
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
 from barnabas.metadata.image.topic import NO_LEADER, ORDINARY, Topic
 from barnabas.types import DEBUGGING_REPLICA, Endpoint
 from barnabas.wire.errors import ErrorCode
@@ -38,7 +38,7 @@ from barnabas.wire.messages.list_offsets_response import ListOffsetsResponse
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.controller.active.quorum_controller import ControllerRuntime
+    from barnabas.controller.active.quorum_controller import QuorumController
 
 DEADLINE_MS = 1500.0
 """How long an answer is waited for, from the first question."""
@@ -54,7 +54,7 @@ ASKING = -1
 """In place of a partition's key: a survey is not ended by the answers that come while it asks."""
 
 
-class Sender(Protocol):
+class QuerySender(Protocol):
     """The part of Channels that asks."""
 
     def send(
@@ -79,7 +79,7 @@ BEHIND = Position(-2, -2)
 """In place of an answer: the broker does not know the partition's leader epoch yet."""
 
 
-class Inquiry:
+class LogEndQuery:
     """One partition under recovery."""
 
     __slots__ = ("answers", "asked", "deadline_ms", "epochs", "key", "then", "untold", "waiting")
@@ -90,7 +90,7 @@ class Inquiry:
         asked: tuple[int, ...],
         epochs: dict[int, int],
         deadline_ms: float,
-        then: Callable[[Inquiry], None] | None = None,
+        then: Callable[[LogEndQuery], None] | None = None,
     ) -> None:
         self.key = key
         self.then = then
@@ -112,7 +112,7 @@ class Inquiry:
             }
 
 
-def furthest(
+def most_advanced(
     answers: dict[int, Position], asked: tuple[int, ...], electorate: Electorate
 ) -> Elected:
     """The strategy: of those that answered and are acceptable, the one that is furthest ahead."""
@@ -134,18 +134,18 @@ def furthest(
     )
 
 
-def elect_furthest(cluster: Cluster, inquiry: Inquiry) -> Decision[None] | None:
+def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Decision[None] | None:
     """The record that makes the furthest replica lead; None where there is nothing to do."""
     at = cluster.image.at(inquiry.key)
     if at is None or at[0].leader[at[1]] != NO_LEADER:
         return None
-    change = PartitionChange(cluster, at[0], at[1], "unclean recovery")
+    change = PartitionChangeBuilder(cluster, at[0], at[1], "unclean recovery")
 
     def strategy(electorate: Electorate) -> Elected:
         """What is allowed may have changed since they were asked, or somebody in sync be back."""
         now = offline(electorate)
         if now.recover or now.unclean:
-            return furthest(inquiry.answers, inquiry.asked, electorate)
+            return most_advanced(inquiry.answers, inquiry.asked, electorate)
         return now
 
     change.strategy = strategy
@@ -153,14 +153,14 @@ def elect_furthest(cluster: Cluster, inquiry: Inquiry) -> Decision[None] | None:
     return None if record is None else Decision(None, [record], record.reason or "")
 
 
-class Recovery:
+class UncleanRecovery:
     """The partitions under recovery, of the active controller."""
 
-    def __init__(self, runtime: ControllerRuntime, sender: Sender) -> None:
+    def __init__(self, runtime: QuorumController, sender: QuerySender) -> None:
         self._runtime = runtime
         self._sender = sender
-        self._inquiries: dict[int, Inquiry] = {}
-        self._behind: list[tuple[float, int, list[Inquiry]]] = []
+        self._inquiries: dict[int, LogEndQuery] = {}
+        self._behind: list[tuple[float, int, list[LogEndQuery]]] = []
         """When to ask again, which broker, for which partitions it was behind."""
         self._retry: dict[int, float] = {}
         """Key → when to ask again."""
@@ -182,14 +182,16 @@ class Recovery:
         return key in self._inquiries
 
     @property
-    def under_way(self) -> Mapping[int, Inquiry]:
+    def under_way(self) -> Mapping[int, LogEndQuery]:
         """Those that wait for answers."""
         return self._inquiries
 
-    def survey(self, keys: Iterable[int], on_done: Callable[[dict[int, Inquiry]], None]) -> None:
+    def survey(
+        self, keys: Iterable[int], on_done: Callable[[dict[int, LogEndQuery]], None]
+    ) -> None:
         """Ask how far the live replicas of partitions are, and elect nobody: `on_done` gets the inquiries,
         once, when all have ended. One that is under way already is waited for."""
-        found: dict[int, Inquiry] = {}
+        found: dict[int, LogEndQuery] = {}
         missing = dict.fromkeys((ASKING, *keys))
 
         def end(key: int) -> None:
@@ -197,7 +199,7 @@ class Recovery:
             if not missing:
                 on_done(found)
 
-        def then(inquiry: Inquiry) -> None:
+        def then(inquiry: LogEndQuery) -> None:
             found[inquiry.key] = inquiry
             end(inquiry.key)
 
@@ -209,26 +211,26 @@ class Recovery:
             end(key)  # nobody to ask
         end(ASKING)
 
-    def _join(self, inquiry: Inquiry, then: Callable[[Inquiry], None]) -> None:
+    def _join(self, inquiry: LogEndQuery, then: Callable[[LogEndQuery], None]) -> None:
         """`then` hears of an inquiry under way as well. It elects nobody by itself any more: who asks now
         knows more of what is wanted, and where that comes to nothing it is begun again."""
         former = inquiry.then
         if former is None:
             self._retry[inquiry.key] = self._runtime.now_ms() + RETRY_MS
 
-        def both(ended: Inquiry) -> None:
+        def both(ended: LogEndQuery) -> None:
             if former is not None:
                 former(ended)
             then(ended)
 
         inquiry.then = both
 
-    def begin(self, keys: Iterable[int], then: Callable[[Inquiry], None] | None = None) -> None:
+    def begin(self, keys: Iterable[int], then: Callable[[LogEndQuery], None] | None = None) -> None:
         """Ask for the partitions that are not being asked for already; where it is to elect, for those
         without a leader."""
         runtime = self._runtime
         deadline = runtime.now_ms() + DEADLINE_MS
-        questions: dict[int, list[Inquiry]] = {}
+        questions: dict[int, list[LogEndQuery]] = {}
         for key in keys:
             at = runtime.image.at(key)
             if at is None or (then is None and at[0].leader[at[1]] != NO_LEADER):
@@ -253,14 +255,14 @@ class Recovery:
                 self._retry.pop(key, None)
             if asked:
                 epochs = {broker: runtime.image.brokers[broker].epoch for broker in asked}
-                inquiry = self._inquiries[key] = Inquiry(key, asked, epochs, deadline, then)
+                inquiry = self._inquiries[key] = LogEndQuery(key, asked, epochs, deadline, then)
                 for broker in asked:
                     questions.setdefault(broker, []).append(inquiry)
         for broker in sorted(questions):
             self._ask(broker, questions[broker])
         runtime.arm(self.deadline_ms())
 
-    def _ask(self, broker: int, inquiries: list[Inquiry]) -> None:
+    def _ask(self, broker: int, inquiries: list[LogEndQuery]) -> None:
         runtime = self._runtime
         known = runtime.image.brokers.get(broker)
         endpoint = None if known is None else runtime.liveness.probe_endpoint(known)
@@ -293,7 +295,7 @@ class Recovery:
         )
 
     def _answered(
-        self, broker: int, inquiries: list[Inquiry], response: ListOffsetsResponse | None
+        self, broker: int, inquiries: list[LogEndQuery], response: ListOffsetsResponse | None
     ) -> None:
         if not self._runtime.may_decide:
             return
@@ -321,7 +323,7 @@ class Recovery:
             self._behind.append((self._runtime.now_ms() + BEHIND_MS, broker, behind))
         self._choose(complete)
 
-    def _choose(self, inquiries: Iterable[Inquiry]) -> None:
+    def _choose(self, inquiries: Iterable[LogEndQuery]) -> None:
         runtime = self._runtime
         for inquiry in inquiries:
             del self._inquiries[inquiry.key]
@@ -331,7 +333,7 @@ class Recovery:
                 inquiry.then(inquiry)
                 continue
             decision = (
-                elect_furthest(runtime.cluster, inquiry) if self._may_choose(inquiry) else None
+                elect_most_advanced(runtime.cluster, inquiry) if self._may_choose(inquiry) else None
             )
             if decision is not None:
                 self._since.pop(inquiry.key, None)
@@ -342,7 +344,7 @@ class Recovery:
                 self._since.pop(inquiry.key, None)
         runtime.arm(self.deadline_ms())
 
-    def _forget_former(self, inquiry: Inquiry) -> None:
+    def _forget_former(self, inquiry: LogEndQuery) -> None:
         """What a process told that another one has followed since does not count."""
         brokers = self._runtime.image.brokers
         for broker in list(inquiry.answers):
@@ -350,7 +352,7 @@ class Recovery:
             if known is None or known.epoch != inquiry.epochs[broker]:
                 del inquiry.answers[broker]
 
-    def _may_choose(self, inquiry: Inquiry) -> bool:
+    def _may_choose(self, inquiry: LogEndQuery) -> bool:
         """A balanced recovery hears every replica first, and waits for the furthest one where that has died
         since; for `BALANCED_WAIT_MS`, after which who answered does, the last known leader among them."""
         runtime = self._runtime
@@ -394,7 +396,7 @@ class Recovery:
         self.begin(again)
 
 
-def _is_leaderless(runtime: ControllerRuntime, key: int) -> bool:
+def _is_leaderless(runtime: QuorumController, key: int) -> bool:
     at: tuple[Topic, int] | None = runtime.image.at(key)
     return at is not None and at[0].leader[at[1]] == NO_LEADER
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from barnabas.controller.active.broker_sessions import Sessions
-from barnabas.controller.brokers.controlled_shutdown import fence_by_wish, lose_directories
+from barnabas.controller.active.broker_sessions import BrokerSessions
+from barnabas.controller.brokers.controlled_shutdown import fence_on_request, lose_directories
 from barnabas.controller.decision import Decision, Record
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.leader_and_isr import (
     isr_updates,
     leaderless,
     leads_any,
-    led_first,
+    partitions_leaders_first,
 )
 from barnabas.controller.slicing import in_steps
 from barnabas.metadata import features as levels
@@ -43,7 +43,7 @@ from barnabas.wire.messages.broker_registration_response import BrokerRegistrati
 from barnabas.wire.messages.unregister_broker_response import UnregisterBrokerResponse
 
 
-class Standing(NamedTuple):
+class BrokerStanding(NamedTuple):
     """What the runtime knows beside the image when a broker registers."""
 
     cluster_id: str
@@ -53,7 +53,7 @@ class Standing(NamedTuple):
     """The present incarnation's heartbeat connection is open."""
 
 
-def check_epoch(cluster: Cluster, broker: int, epoch: int) -> BrokerRegistration:
+def check_epoch(cluster: ControllerContext, broker: int, epoch: int) -> BrokerRegistration:
     """The registration that `broker` speaks for. Raises KafkaError STALE_BROKER_EPOCH."""
     known = cluster.image.brokers.get(broker)
     if known is None:
@@ -72,7 +72,7 @@ def check_epoch(cluster: Cluster, broker: int, epoch: int) -> BrokerRegistration
 
 
 def register(
-    cluster: Cluster, request: BrokerRegistrationRequest, standing: Standing
+    cluster: ControllerContext, request: BrokerRegistrationRequest, standing: BrokerStanding
 ) -> Decision[BrokerRegistrationResponse]:
     """A broker process introduces itself.
 
@@ -95,7 +95,7 @@ def register(
 
 
 def _check_registration(
-    cluster: Cluster, request: BrokerRegistrationRequest, standing: Standing
+    cluster: ControllerContext, request: BrokerRegistrationRequest, standing: BrokerStanding
 ) -> None:
     if request.cluster_id != standing.cluster_id:
         raise KafkaError(
@@ -128,7 +128,7 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
         )
 
 
-def _check_features(cluster: Cluster, request: BrokerRegistrationRequest) -> None:
+def _check_features(cluster: ControllerContext, request: BrokerRegistrationRequest) -> None:
     """Every finalized level must be among those the broker supports (KIP-584), also 0, which is none."""
     ranges = {f.name: f for f in request.features}
     if levels.METADATA_VERSION not in ranges:
@@ -156,7 +156,7 @@ def _check_features(cluster: Cluster, request: BrokerRegistrationRequest) -> Non
             )
 
 
-def _check_directories(cluster: Cluster, request: BrokerRegistrationRequest) -> None:
+def _check_directories(cluster: ControllerContext, request: BrokerRegistrationRequest) -> None:
     """At least one, none twice, none of another broker (KIP-858)."""
     named = [Uuid(d) for d in request.log_dirs]
     if not named:
@@ -182,7 +182,7 @@ def _check_directories(cluster: Cluster, request: BrokerRegistrationRequest) -> 
 
 
 def _registration_reason(
-    cluster: Cluster, known: BrokerRegistration | None, request: BrokerRegistrationRequest
+    cluster: ControllerContext, known: BrokerRegistration | None, request: BrokerRegistrationRequest
 ) -> str:
     if known is None:
         if cluster.image.replicas_on(request.broker_id):
@@ -198,7 +198,7 @@ def _registration_reason(
 
 
 def _registration_record(
-    cluster: Cluster, request: BrokerRegistrationRequest, epoch: int, reason: str
+    cluster: ControllerContext, request: BrokerRegistrationRequest, epoch: int, reason: str
 ) -> RegisterBrokerRecord:
     with_directories = cluster.image.metadata_version >= levels.DIRECTORIES_SINCE
     return RegisterBrokerRecord(
@@ -228,7 +228,7 @@ def _registration_record(
 
 
 def _replace(
-    cluster: Cluster,
+    cluster: ControllerContext,
     known: BrokerRegistration | None,
     request: BrokerRegistrationRequest,
     record: RegisterBrokerRecord,
@@ -251,12 +251,12 @@ def _replace(
 
     response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
     replicas = cluster.image.replicas_on(broker)
-    records, work = in_steps(replicas, led_first(cluster, broker), decide)
+    records, work = in_steps(replicas, partitions_leaders_first(cluster, broker), decide)
     if work is None:
         return Decision(response, [record, *records], reason)
     cluster.departing[broker] = reason
 
-    def register_now(at: Cluster) -> Decision[BrokerRegistrationResponse]:
+    def register_now(at: ControllerContext) -> Decision[BrokerRegistrationResponse]:
         at.departing.pop(broker, None)
         other = _other_than(at, broker, known)
         if other is not None:
@@ -270,7 +270,7 @@ def _replace(
 
 
 def _other_than(
-    cluster: Cluster, broker: int, known: BrokerRegistration | None
+    cluster: ControllerContext, broker: int, known: BrokerRegistration | None
 ) -> BrokerRegistration | None:
     """The broker's registration where it is another one than was `known` when slices began."""
     now = cluster.image.brokers.get(broker)
@@ -294,7 +294,7 @@ def _registered_meanwhile(
 
 
 def heartbeat(
-    cluster: Cluster, request: BrokerHeartbeatRequest, sessions: Sessions
+    cluster: ControllerContext, request: BrokerHeartbeatRequest, sessions: BrokerSessions
 ) -> Decision[BrokerHeartbeatResponse]:
     """A broker says that it lives, how far its metadata is, and what it wants.
 
@@ -330,7 +330,10 @@ def _answer(*, fenced: bool, stop: bool = False) -> BrokerHeartbeatResponse:
 
 
 def _heartbeat_fenced(
-    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest, _: Sessions
+    cluster: ControllerContext,
+    known: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    _: BrokerSessions,
 ) -> Decision[BrokerHeartbeatResponse]:
     if request.want_shut_down:
         return Decision(
@@ -361,18 +364,21 @@ def _heartbeat_fenced(
 
 
 def _heartbeat_active(
-    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest, sessions: Sessions
+    cluster: ControllerContext,
+    known: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    sessions: BrokerSessions,
 ) -> Decision[BrokerHeartbeatResponse]:
     if _lost_all(known, request):
         reason = f"broker {known.id} lost all its log directories"
-        return fence_by_wish(cluster, known, reason, _answer(fenced=True))
+        return fence_on_request(cluster, known, reason, _answer(fenced=True))
     if not request.want_fence and not request.want_shut_down:
         return Decision(_answer(fenced=False))
     if request.want_fence or not leads_any(cluster, known.id):
         wish = "stop" if request.want_shut_down else "be fenced"
         reason = f"broker {known.id} asked to {wish}"
         answer = _answer(fenced=True, stop=request.want_shut_down)
-        return fence_by_wish(cluster, known, reason, answer)
+        return fence_on_request(cluster, known, reason, answer)
     reason = f"broker {known.id} begins a controlled shutdown"
     record = BrokerRegistrationChangeRecord(
         broker_id=known.id, broker_epoch=known.epoch, in_controlled_shutdown=1, reason=reason
@@ -383,13 +389,16 @@ def _heartbeat_active(
             return list(isr_updates(cluster, keys, f"broker {known.id} shuts down"))
 
     replicas = cluster.image.replicas_on(known.id)
-    records, steps = in_steps(replicas, led_first(cluster, known.id), decide)
+    records, steps = in_steps(replicas, partitions_leaders_first(cluster, known.id), decide)
     work = None if steps is None else noted(cluster, sessions, [known.id], steps)
     return Decision(_answer(fenced=False), [record, *records], reason, work)
 
 
 def noted(
-    cluster: Cluster, sessions: Sessions, leaving: Iterable[int], steps: Iterator[Decision[None]]
+    cluster: ControllerContext,
+    sessions: BrokerSessions,
+    leaving: Iterable[int],
+    steps: Iterator[Decision[None]],
 ) -> Iterator[Decision[None]]:
     """`steps`, and where in the log each is: others must have replayed the last one before the `leaving`
     brokers stop."""
@@ -401,7 +410,10 @@ def noted(
 
 
 def _heartbeat_leaving(
-    cluster: Cluster, known: BrokerRegistration, request: BrokerHeartbeatRequest, sessions: Sessions
+    cluster: ControllerContext,
+    known: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    sessions: BrokerSessions,
 ) -> Decision[BrokerHeartbeatResponse]:
     """Stop once it leads nothing and every active broker has replayed that it does not."""
     if leads_any(cluster, known.id):
@@ -423,11 +435,11 @@ def _heartbeat_leaving(
             " gave up its leaderships",
         )
     reason = f"broker {known.id} leads nothing any more and stops"
-    return fence_by_wish(cluster, known, reason, _answer(fenced=True, stop=True))
+    return fence_on_request(cluster, known, reason, _answer(fenced=True, stop=True))
 
 
 def _change_directories(
-    cluster: Cluster,
+    cluster: ControllerContext,
     known: BrokerRegistration,
     request: BrokerHeartbeatRequest,
     decision: Decision[BrokerHeartbeatResponse],
@@ -457,7 +469,7 @@ def _change_directories(
 
 
 def unfence(
-    cluster: Cluster, known: BrokerRegistration, reason: str
+    cluster: ControllerContext, known: BrokerRegistration, reason: str
 ) -> tuple[list[Record], Iterator[Decision[None]] | None]:
     """The broker may serve; partitions without a leader that it can lead get one."""
     record = BrokerRegistrationChangeRecord(
@@ -477,7 +489,7 @@ def unfence(
     return [record, *records], work
 
 
-def unregister(cluster: Cluster, broker: int) -> Decision[UnregisterBrokerResponse]:
+def unregister(cluster: ControllerContext, broker: int) -> Decision[UnregisterBrokerResponse]:
     """Forget a broker that is gone for good. Raises BROKER_ID_NOT_REGISTERED."""
     known = cluster.image.brokers.get(broker)
     if known is None:
@@ -495,12 +507,12 @@ def unregister(cluster: Cluster, broker: int) -> Decision[UnregisterBrokerRespon
             return list(isr_updates(cluster, keys, reason))
 
     replicas = cluster.image.replicas_on(broker)
-    records, work = in_steps(replicas, led_first(cluster, broker), decide)
+    records, work = in_steps(replicas, partitions_leaders_first(cluster, broker), decide)
     if work is None:
         return Decision(response, [*records, last], reason)
     cluster.departing[broker] = reason
 
-    def forget(at: Cluster) -> Decision[UnregisterBrokerResponse]:
+    def forget(at: ControllerContext) -> Decision[UnregisterBrokerResponse]:
         at.departing.pop(broker, None)
         now = at.image.brokers.get(broker)  # another request may have been before this one
         same = now is not None and now.epoch == known.epoch

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from barnabas.controller.decision import Decision, Record
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.leader_and_isr import (
     fence_change,
     fence_records,
     isr_updates,
-    led_first,
+    partitions_leaders_first,
     replicas_of,
 )
-from barnabas.controller.slicing import AT_ONCE
+from barnabas.controller.slicing import DECIDED_INLINE_MAX
 from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
@@ -29,11 +29,11 @@ from barnabas.types import Uuid
 R = TypeVar("R")
 
 
-def fence_by_wish(
-    cluster: Cluster, known: BrokerRegistration, reason: str, response: R
+def fence_on_request(
+    cluster: ControllerContext, known: BrokerRegistration, reason: str, response: R
 ) -> Decision[R]:
     """It leaves every ISR and is fenced; `response` follows then."""
-    if cluster.image.replicas_on(known.id) <= AT_ONCE:
+    if cluster.image.replicas_on(known.id) <= DECIDED_INLINE_MAX:
         return Decision(response, fence_records(cluster, [known], reason), reason)
     cluster.departing[known.id] = reason
 
@@ -41,10 +41,10 @@ def fence_by_wish(
         now = _present(cluster, known)
         if now is not None and not now.fenced:
             cluster.departing[known.id] = reason  # also where other work that went before ended it
-        for keys in led_first(cluster, known.id):
+        for keys in partitions_leaders_first(cluster, known.id):
             yield Decision(None, list(isr_updates(cluster, keys, reason)))
 
-    def fence(at: Cluster) -> Decision[R]:
+    def fence(at: ControllerContext) -> Decision[R]:
         at.departing.pop(known.id, None)
         now = _present(at, known)
         if now is None or now.fenced:
@@ -55,7 +55,7 @@ def fence_by_wish(
 
 
 def lose_directories(
-    cluster: Cluster,
+    cluster: ControllerContext,
     known: BrokerRegistration,
     lost: Sequence[Uuid],
     change: BrokerRegistrationChangeRecord,
@@ -65,12 +65,12 @@ def lose_directories(
     to what is decided already."""
     reason = change.reason or ""
     steps = _lost_in_steps(cluster, known, lost, reason)
-    if decision.work is not None or cluster.image.replicas_on(known.id) <= AT_ONCE:
+    if decision.work is not None or cluster.image.replicas_on(known.id) <= DECIDED_INLINE_MAX:
         updates = [record for records in steps for record in records]
         decision.records = [*decision.records, *updates, change]
         return
 
-    def forget(at: Cluster) -> Decision[R]:
+    def forget(at: ControllerContext) -> Decision[R]:
         return Decision(decision.response, [change] if _present(at, known) else [], reason)
 
     decision.work = (Decision(None, records) for records in steps)
@@ -78,7 +78,7 @@ def lose_directories(
 
 
 def _lost_in_steps(
-    cluster: Cluster, known: BrokerRegistration, lost: Sequence[Uuid], reason: str
+    cluster: ControllerContext, known: BrokerRegistration, lost: Sequence[Uuid], reason: str
 ) -> Iterator[list[Record]]:
     slots = cluster.image.slots
     for step in replicas_of(cluster, known.id):
@@ -92,7 +92,7 @@ def _lost_in_steps(
             yield list(isr_updates(cluster, keys, reason))
 
 
-def _present(at: Cluster, known: BrokerRegistration) -> BrokerRegistration | None:
+def _present(at: ControllerContext, known: BrokerRegistration) -> BrokerRegistration | None:
     """The broker as it is registered now, if that is still the same incarnation."""
     now = at.image.brokers.get(known.id)
     return now if now is not None and now.epoch == known.epoch else None

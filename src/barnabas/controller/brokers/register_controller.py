@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.metadata import features as levels
 from barnabas.metadata.records.register_controller_record import (
     ControllerEndpoint,
@@ -16,7 +16,7 @@ from barnabas.wire.messages.controller_registration_response import ControllerRe
 
 
 def register_controller(
-    cluster: Cluster, request: ControllerRegistrationRequest
+    cluster: ControllerContext, request: ControllerRegistrationRequest
 ) -> Decision[ControllerRegistrationResponse]:
     """Record a controller's incarnation, endpoints and features. Raises UNSUPPORTED_VERSION."""
     image = cluster.image

@@ -29,8 +29,8 @@ from barnabas.config.topic import TOPIC as TOPIC_KEYS
 from barnabas.config.topic import check_topic_overrides
 from barnabas.config.topic_names import check_topic_name
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import MIN_ISR, STRATEGY, Cluster
-from barnabas.controller.partitions.partition_change import PartitionChange
+from barnabas.controller.decision_context import MIN_ISR, STRATEGY, ControllerContext
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
 from barnabas.controller.policies import check_changed_configs
 from barnabas.metadata import features as levels
 from barnabas.metadata.image.image import (
@@ -55,7 +55,7 @@ VALUE_BYTES_MAX = 32767
 STRATEGIES = ("none", "balanced", "aggressive")
 
 
-class Change(NamedTuple):
+class ConfigChange(NamedTuple):
     """One key's change: what to do, with which value."""
 
     key: str
@@ -64,7 +64,7 @@ class Change(NamedTuple):
 
 
 def incremental_alter(
-    cluster: Cluster, request: incremental.IncrementalAlterConfigsRequest
+    cluster: ControllerContext, request: incremental.IncrementalAlterConfigsRequest
 ) -> Decision[incremental_response.IncrementalAlterConfigsResponse]:
     """One answer per resource; a resource named twice is refused each time."""
     records: list[ConfigRecord] = []
@@ -75,7 +75,7 @@ def incremental_alter(
         answer = incremental_response.AlterConfigsResourceResponse(
             resource_type=at[0], resource_name=at[1], error_message=None
         )
-        changes = [Change(c.name, c.config_operation, c.value) for c in resource.configs]
+        changes = [ConfigChange(c.name, c.config_operation, c.value) for c in resource.configs]
         try:
             _check_unique(asked.count(at) > 1, changes)
             records += alter_resource(cluster, at[0], at[1], changes)
@@ -89,7 +89,7 @@ def incremental_alter(
 
 
 def replace_configs(
-    cluster: Cluster, request: legacy.AlterConfigsRequest
+    cluster: ControllerContext, request: legacy.AlterConfigsRequest
 ) -> Decision[legacy_response.AlterConfigsResponse]:
     """AlterConfigs: what is not named is removed."""
     records: list[ConfigRecord] = []
@@ -100,7 +100,7 @@ def replace_configs(
         answer = legacy_response.AlterConfigsResourceResponse(
             resource_type=at[0], resource_name=at[1], error_message=None
         )
-        changes = [Change(c.name, SET, c.value) for c in resource.configs]
+        changes = [ConfigChange(c.name, SET, c.value) for c in resource.configs]
         try:
             _check_unique(asked.count(at) > 1, changes)
             given = {change.key for change in changes}
@@ -116,7 +116,7 @@ def replace_configs(
     )
 
 
-def _check_unique(twice: bool, changes: Iterable[Change]) -> None:
+def _check_unique(twice: bool, changes: Iterable[ConfigChange]) -> None:
     if twice:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     keys = [change.key for change in changes]
@@ -128,10 +128,10 @@ def _check_unique(twice: bool, changes: Iterable[Change]) -> None:
 
 
 def alter_resource(
-    cluster: Cluster,
+    cluster: ControllerContext,
     kind: int,
     name: str,
-    changes: Sequence[Change],
+    changes: Sequence[ConfigChange],
     dropped: Iterable[str] = (),
 ) -> list[ConfigRecord]:
     """Records that make the changes to one resource, of which the keys `dropped` go too. Raises
@@ -189,7 +189,7 @@ def check_resource(kind: int, name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}.")
 
 
-def check_existence(cluster: Cluster, kind: int, name: str) -> None:
+def check_existence(cluster: ControllerContext, kind: int, name: str) -> None:
     """Refuse a topic that is unknown and a node that never registered; a fenced one, which may
     still be throttled, is registered. Raises KafkaError."""
     image = cluster.image
@@ -215,7 +215,9 @@ def key_of(kind: int, name: str) -> ConfigKey | None:
     return broker_key(name) if kind == BROKER else None
 
 
-def _apply(kind: int, values: dict[str, str], change: Change, cluster: Cluster) -> None:
+def _apply(
+    kind: int, values: dict[str, str], change: ConfigChange, cluster: ControllerContext
+) -> None:
     key, operation, value = change
     if operation == DELETE:
         values.pop(key, None)
@@ -235,7 +237,9 @@ def _apply(kind: int, values: dict[str, str], change: Change, cluster: Cluster) 
     values[key] = value
 
 
-def _listed(kind: int, values: Mapping[str, str], change: Change, cluster: Cluster) -> str:
+def _listed(
+    kind: int, values: Mapping[str, str], change: ConfigChange, cluster: ControllerContext
+) -> str:
     definition = key_of(kind, change.key)
     if definition is None or definition.type is not ConfigType.LIST:
         verb = "append" if change.operation == APPEND else "subtract"
@@ -256,7 +260,9 @@ def _listed(kind: int, values: Mapping[str, str], change: Change, cluster: Clust
     return ",".join(items)
 
 
-def check_values(cluster: Cluster, kind: int, name: str, values: Mapping[str, str]) -> None:
+def check_values(
+    cluster: ControllerContext, kind: int, name: str, values: Mapping[str, str]
+) -> None:
     """Refuse what may not hold for a resource. Raises KafkaError."""
     defaults = {**cluster.properties, **cluster.image.config(BROKER, CLUSTER_DEFAULT)}
     try:
@@ -314,7 +320,11 @@ def _check_subscription(values: Mapping[str, str]) -> None:
 
 
 def _check_elr(
-    cluster: Cluster, kind: int, name: str, before: Mapping[str, str], after: Mapping[str, str]
+    cluster: ControllerContext,
+    kind: int,
+    name: str,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
 ) -> None:
     """ELR's safety rests on min.insync.replicas, which must hold for the whole cluster."""
     if kind != BROKER or not cluster.elr_enabled or before.get(MIN_ISR) == after.get(MIN_ISR):
@@ -332,7 +342,7 @@ def _check_elr(
 
 
 def _check_cordoned(
-    cluster: Cluster, kind: int, before: Mapping[str, str], after: Mapping[str, str]
+    cluster: ControllerContext, kind: int, before: Mapping[str, str], after: Mapping[str, str]
 ) -> None:
     """Below its level no record says which directories are cordoned: nothing would come of it."""
     known = cluster.image.metadata_version >= levels.CORDONED_SINCE
@@ -344,7 +354,7 @@ def _check_cordoned(
         )
 
 
-def _elr_updates(cluster: Cluster, records: Iterable[ConfigRecord]) -> list[Message]:
+def _elr_updates(cluster: ControllerContext, records: Iterable[ConfigRecord]) -> list[Message]:
     """Partitions whose ISR suffices under the min ISR of `records` give up their ELR: their high watermark
     goes on without it. All records of a request count together: a topic may lose its own value while that
     of all brokers changes."""
@@ -364,7 +374,9 @@ def _elr_updates(cluster: Cluster, records: Iterable[ConfigRecord]) -> list[Mess
             min_isr=int(value) if value else cluster.settings.min_insync_replicas
         )
         for index in sorted(topic.rare):
-            change = PartitionChange(cluster, topic, index, f"{MIN_ISR} is {rules.min_isr} now")
+            change = PartitionChangeBuilder(
+                cluster, topic, index, f"{MIN_ISR} is {rules.min_isr} now"
+            )
             change.rules = rules
             record = change.build()
             if record is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.controller.brokers.broker_registration import check_epoch
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -16,7 +16,7 @@ _LAST = (1 << 63) - 1
 
 
 def allocate(
-    cluster: Cluster, request: AllocateProducerIdsRequest
+    cluster: ControllerContext, request: AllocateProducerIdsRequest
 ) -> Decision[AllocateProducerIdsResponse]:
     """The next block. Raises STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR where all ids are used."""
     check_epoch(cluster, request.broker_id, request.broker_epoch)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from barnabas.controller.atomic_batch import RECORDS_MAX
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import MIN_ISR, Cluster
-from barnabas.controller.partitions.failover_reconcile import sweep
+from barnabas.controller.decision_context import MIN_ISR, ControllerContext
+from barnabas.controller.partitions.failover_reconcile import reconcile
 from barnabas.metadata import features as levels
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT
 from barnabas.metadata.records.clear_elr_record import ClearElrRecord
@@ -34,7 +34,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def update_features(
-    cluster: Cluster, request: UpdateFeaturesRequest, version: int
+    cluster: ControllerContext, request: UpdateFeaturesRequest, version: int
 ) -> Decision[UpdateFeaturesResponse]:
     """All or nothing: the first update that cannot be made refuses the request. Of a feature that is
     named twice the last one holds."""
@@ -51,7 +51,7 @@ def update_features(
         return Decision(response)
     # What ISRs and elections rest on is another thing with ELR than without it.
     switched = levels.ELR_VERSION in names and records
-    work = sweep(cluster, "who switches ELR") if switched else None
+    work = reconcile(cluster, "who switches ELR") if switched else None
     return Decision(response, records, reason, work)
 
 
@@ -72,7 +72,9 @@ def error_response(
     return UpdateFeaturesResponse(error_code=code, error_message=message)
 
 
-def _records(cluster: Cluster, request: UpdateFeaturesRequest, version: int) -> list[Message]:
+def _records(
+    cluster: ControllerContext, request: UpdateFeaturesRequest, version: int
+) -> list[Message]:
     proposed = dict(cluster.image.features)
     proposed.setdefault(levels.METADATA_VERSION, cluster.image.metadata_version)
     last = {update.feature: update for update in request.feature_updates}
@@ -85,7 +87,7 @@ def _records(cluster: Cluster, request: UpdateFeaturesRequest, version: int) -> 
 
 
 def _update(
-    cluster: Cluster, update: FeatureUpdateKey, proposed: Mapping[str, int], version: int
+    cluster: ControllerContext, update: FeatureUpdateKey, proposed: Mapping[str, int], version: int
 ) -> list[Message]:
     name, level = update.feature, update.max_version_level
     present = (
@@ -122,7 +124,7 @@ def _update(
     return [*_elr_records(cluster, name, level), record]
 
 
-def check_kraft_version(cluster: Cluster, update: FeatureUpdateKey) -> None:
+def check_kraft_version(cluster: ControllerContext, update: FeatureUpdateKey) -> None:
     """What the quorum, whose level it is, does not know of the nodes. Raises INVALID_UPDATE_VERSION."""
     name, level = update.feature, update.max_version_level
     problem = unsupported(cluster, name, level)
@@ -148,7 +150,7 @@ def _check_metadata_version(present: int, level: int, kind: int) -> None:
     )
 
 
-def unsupported(cluster: Cluster, name: str, level: int) -> str | None:
+def unsupported(cluster: ControllerContext, name: str, level: int) -> str | None:
     """Which node cannot serve the level, or None: this one, a broker, a controller."""
     own = levels.supported().get(name)
     if own is None:
@@ -178,7 +180,7 @@ def unsupported(cluster: Cluster, name: str, level: int) -> str | None:
     return None
 
 
-def _elr_records(cluster: Cluster, name: str, level: int) -> list[Message]:
+def _elr_records(cluster: ControllerContext, name: str, level: int) -> list[Message]:
     """What must hold before ELR is on, and what must be gone once it is off (KIP-966)."""
     if name != levels.ELR_VERSION:
         return []
@@ -210,7 +212,7 @@ def _elr_records(cluster: Cluster, name: str, level: int) -> list[Message]:
     return records
 
 
-def _last_members(cluster: Cluster) -> list[Message]:
+def _last_members(cluster: ControllerContext) -> list[Message]:
     """Without ELR an ISR is never empty: of the eligible one stays its last member, the one that led last
     where it is among them. Nobody would be waited for otherwise, and the partition stay without a leader."""
     records: list[Message] = []

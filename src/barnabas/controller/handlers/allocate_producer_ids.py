@@ -7,7 +7,7 @@ Version notes: one version.
 
 from __future__ import annotations
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.configs.producer_ids import allocate
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -31,6 +31,6 @@ API = Api(
 
 
 def handle(
-    request: AllocateProducerIdsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: AllocateProducerIdsRequest, ctx: RequestContext, role: QuorumController
 ) -> AllocateProducerIdsResponse | Parked:
     return role.decide(API, request, lambda cluster: allocate(cluster, request))

@@ -8,7 +8,7 @@ Version notes: 1 names offline directories (KIP-858), 2 cordoned ones (KIP-1066)
 
 from __future__ import annotations
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers import broker_registration
 from barnabas.controller.decision import Decision
 from barnabas.wire.api_table import ApiKey
@@ -29,7 +29,7 @@ API = Api(
 
 
 def handle(
-    request: BrokerHeartbeatRequest, ctx: RequestContext, role: ControllerRuntime
+    request: BrokerHeartbeatRequest, ctx: RequestContext, role: QuorumController
 ) -> BrokerHeartbeatResponse | Parked:
     role.require_active()
     broker_registration.check_epoch(role.cluster, request.broker_id, request.broker_epoch)

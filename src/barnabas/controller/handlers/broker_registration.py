@@ -8,7 +8,7 @@ Version notes: 2 names log directories (KIP-858), 3 the epoch before a clean shu
 
 from __future__ import annotations
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers import broker_registration
 from barnabas.controller.decision import Decision
 from barnabas.wire.api_table import ApiKey
@@ -33,7 +33,7 @@ API = Api(
 
 
 def handle(
-    request: BrokerRegistrationRequest, ctx: RequestContext, role: ControllerRuntime
+    request: BrokerRegistrationRequest, ctx: RequestContext, role: QuorumController
 ) -> BrokerRegistrationResponse | Parked:
     def registered(decision: Decision[BrokerRegistrationResponse], _: int) -> None:
         role.liveness.on_registered(request.broker_id, decision.response.broker_epoch)

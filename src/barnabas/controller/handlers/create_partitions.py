@@ -7,7 +7,7 @@ Version notes: none that matter here.
 
 from __future__ import annotations
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.topics import create_topics
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_partitions_request import CreatePartitionsRequest
@@ -33,7 +33,7 @@ API = Api(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, error_response, "to
 
 
 def handle(
-    request: CreatePartitionsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: CreatePartitionsRequest, ctx: RequestContext, role: QuorumController
 ) -> CreatePartitionsResponse | Parked:
     return role.decide(
         API,

@@ -10,7 +10,7 @@ id (KIP-516). `num_partitions` and `replication_factor` may be -1 (the default) 
 
 from __future__ import annotations
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.topics import create_topics
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
@@ -37,7 +37,7 @@ API = Api(ApiKey.CREATE_TOPICS, CreateTopicsRequest, error_response, "topic", "c
 
 
 def handle(
-    request: CreateTopicsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: CreateTopicsRequest, ctx: RequestContext, role: QuorumController
 ) -> CreateTopicsResponse | Parked:
     return role.decide(
         API,

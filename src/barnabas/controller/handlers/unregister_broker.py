@@ -8,7 +8,7 @@ Version notes: one version.
 
 from __future__ import annotations
 
-from barnabas.controller.active.quorum_controller import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers import broker_registration
 from barnabas.controller.decision import Decision
 from barnabas.wire.api_table import ApiKey
@@ -27,7 +27,7 @@ API = Api(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest, error_response, "cl
 
 
 def handle(
-    request: UnregisterBrokerRequest, ctx: RequestContext, role: ControllerRuntime
+    request: UnregisterBrokerRequest, ctx: RequestContext, role: QuorumController
 ) -> UnregisterBrokerResponse | Parked:
     def gone(_: Decision[UnregisterBrokerResponse], offset: int) -> None:
         role.sessions.end(request.broker_id)

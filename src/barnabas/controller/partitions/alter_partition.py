@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from barnabas.controller.brokers.broker_registration import check_epoch
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
-from barnabas.controller.partitions.partition_change import PartitionChange
-from barnabas.controller.slicing import Steps, in_pieces
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.slicing import Steps, in_slices
 from barnabas.metadata.image.topic import LEADER_UNCHANGED, ORDINARY, RECOVERED, RECOVERING, Topic
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.types import Uuid
@@ -48,7 +48,7 @@ OnFall = Callable[[Topic, int, int], None]
 
 
 def alter_partition(
-    cluster: Cluster,
+    cluster: ControllerContext,
     request: AlterPartitionRequest,
     on_refusal: OnRefusal = lambda partition, code, reason: None,
     hold_back: HoldBack = lambda topic, index, broker: None,
@@ -59,11 +59,11 @@ def alter_partition(
     results: list[TopicResult] = []
     steps = _steps(cluster, request, results, on_refusal, hold_back, on_fall)
     names = [(t.topic_id, p.partition_index) for t in request.topics for p in t.partitions]
-    return in_pieces(names, steps, lambda: AlterPartitionResponse(topics=results))
+    return in_slices(names, steps, lambda: AlterPartitionResponse(topics=results))
 
 
 def _steps(
-    cluster: Cluster,
+    cluster: ControllerContext,
     request: AlterPartitionRequest,
     results: list[TopicResult],
     on_refusal: OnRefusal,
@@ -141,7 +141,7 @@ def _changed(
 
 
 def _decide(
-    cluster: Cluster, broker: int, topic: Topic, data: PartitionData, hold_back: HoldBack
+    cluster: ControllerContext, broker: int, topic: Topic, data: PartitionData, hold_back: HoldBack
 ) -> Refusal | PartitionChangeRecord | None:
     states = _states(data)
     refusal = check_change(cluster, broker, topic, data, states)
@@ -153,7 +153,7 @@ def _decide(
             held = hold_back(topic, index, state.broker_id)
             if held is not None:
                 return Refusal(ErrorCode.INELIGIBLE_REPLICA, held)
-    change = PartitionChange(cluster, topic, index, _reason(broker, topic, index, states))
+    change = PartitionChangeBuilder(cluster, topic, index, _reason(broker, topic, index, states))
     change.isr = tuple([state.broker_id for state in states])
     change.recovery = data.leader_recovery_state
     return change.build()
@@ -180,7 +180,11 @@ def _reason(broker: int, topic: Topic, index: int, states: list[BrokerState]) ->
 
 
 def check_change(
-    cluster: Cluster, broker: int, topic: Topic, data: PartitionData, states: list[BrokerState]
+    cluster: ControllerContext,
+    broker: int,
+    topic: Topic,
+    data: PartitionData,
+    states: list[BrokerState],
 ) -> Refusal | None:
     """Every fencing rule; None where the change may be made."""
     index = data.partition_index
@@ -241,7 +245,7 @@ def _check_isr(topic: Topic, data: PartitionData, states: list[BrokerState]) -> 
 
 
 def _check_members(
-    cluster: Cluster, topic: Topic, index: int, states: list[BrokerState]
+    cluster: ControllerContext, topic: Topic, index: int, states: list[BrokerState]
 ) -> Refusal | None:
     why = []
     replicas, directories = topic.replicas[index], topic.directories[index]

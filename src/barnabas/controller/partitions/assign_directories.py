@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from barnabas.controller.brokers.broker_registration import check_epoch
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
-from barnabas.controller.partitions.partition_change import PartitionChange
-from barnabas.controller.slicing import Steps, in_pieces
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.slicing import Steps, in_slices
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.metadata.image.topic import Topic
@@ -27,7 +27,9 @@ from barnabas.wire.messages.assign_replicas_to_dirs_response import (
 
 
 def assign_replicas(
-    cluster: Cluster, request: AssignReplicasToDirsRequest, note: Callable[[str, str, str], None]
+    cluster: ControllerContext,
+    request: AssignReplicasToDirsRequest,
+    note: Callable[[str, str, str], None],
 ) -> Decision[AssignReplicasToDirsResponse]:
     """One answer per partition. A replica in a directory that is not registered is offline: it leaves
     ISR and leadership. One that comes out of such a directory has nothing of what was there: it leaves ISR
@@ -46,11 +48,11 @@ def assign_replicas(
         for data in topic.partitions
     ]
     steps = _steps(cluster, request, answers, note)
-    return in_pieces(names, steps, lambda: AssignReplicasToDirsResponse(directories=answers))
+    return in_slices(names, steps, lambda: AssignReplicasToDirsResponse(directories=answers))
 
 
 def _steps(
-    cluster: Cluster,
+    cluster: ControllerContext,
     request: AssignReplicasToDirsRequest,
     answers: list[DirectoryData],
     note: Callable[[str, str, str], None],
@@ -77,7 +79,11 @@ def _steps(
 
 
 def _problem(
-    cluster: Cluster, broker: BrokerRegistration, topic: Topic | None, index: int, to: Uuid
+    cluster: ControllerContext,
+    broker: BrokerRegistration,
+    topic: Topic | None,
+    index: int,
+    to: Uuid,
 ) -> ErrorCode:
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -109,7 +115,7 @@ def _is_made_anew(broker: BrokerRegistration, topic: Topic, index: int, to: Uuid
     return gone and broker.has_directory(to)
 
 
-def _may_be_empty(cluster: Cluster, topic: Topic, index: int) -> bool:
+def _may_be_empty(cluster: ControllerContext, topic: Topic, index: int) -> bool:
     """Without ELR the ISR keeps its last member, which would lead with nothing, cleanly, and others cut their
     logs to that. It may where any live replica leads rather than none, and there is no other."""
     live = map(cluster.may_lead, topic.replicas[index], topic.directories[index])
@@ -117,10 +123,14 @@ def _may_be_empty(cluster: Cluster, topic: Topic, index: int) -> bool:
 
 
 def _move(
-    cluster: Cluster, broker: BrokerRegistration, topic: Topic, index: int, directory: Uuid
+    cluster: ControllerContext,
+    broker: BrokerRegistration,
+    topic: Topic,
+    index: int,
+    directory: Uuid,
 ) -> PartitionChangeRecord | None:
     reason = f"broker {broker.id} holds the replica in directory {uuid_text(directory)}"
-    change = PartitionChange(cluster, topic, index, reason)
+    change = PartitionChangeBuilder(cluster, topic, index, reason)
     change.directories[broker.id] = directory
     former = topic.directories[index][topic.replicas[index].index(broker.id)]
     if not broker.has_directory(directory):

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.elections import Elected
-from barnabas.controller.partitions.partition_change import PartitionChange
-from barnabas.controller.slicing import AT_ONCE, LOOKED, STEP
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.slicing import DECIDED_INLINE_MAX, DECIDED_PER_SLICE, SCANNED_PER_SLICE
 from barnabas.metadata.image.topic import NO_LEADER, Topic
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -25,7 +25,7 @@ from barnabas.wire.schema import Message
 PREFERRED, UNCLEAN = 0, 1
 
 
-def undecided(cluster: Cluster, request: ElectLeadersRequest) -> list[int]:
+def undecided(cluster: ControllerContext, request: ElectLeadersRequest) -> list[int]:
     """Keys of partitions that an unclean election could give to several replicas: how far each is
     has to be asked first."""
     if request.election_type != UNCLEAN:
@@ -36,7 +36,7 @@ def undecided(cluster: Cluster, request: ElectLeadersRequest) -> list[int]:
         for index in indexes:
             if topic is None or not topic.has(index) or topic.leader[index] != NO_LEADER:
                 continue
-            change = PartitionChange(cluster, topic, index)
+            change = PartitionChangeBuilder(cluster, topic, index)
             change.unclean_allowed = True
             if change.forecast().recover:
                 keys.append(topic.slot << 32 | index)
@@ -44,7 +44,7 @@ def undecided(cluster: Cluster, request: ElectLeadersRequest) -> list[int]:
 
 
 def elect_leaders(
-    cluster: Cluster,
+    cluster: ControllerContext,
     request: ElectLeadersRequest,
     answers: Mapping[int, Mapping[int, tuple[int, int]]] | None = None,
 ) -> Decision[ElectLeadersResponse]:
@@ -86,11 +86,11 @@ def elect_leaders(
         records: list[Message] = []
         looked = 0
         for name, indexes in asked():
-            for start in range(0, max(len(indexes), 1), STEP):
-                part = indexes[start : start + STEP]
+            for start in range(0, max(len(indexes), 1), DECIDED_PER_SLICE):
+                part = indexes[start : start + DECIDED_PER_SLICE]
                 records += elect_part(name, part)
                 looked += max(len(part), 1)
-                if looked >= LOOKED or len(records) >= STEP:
+                if looked >= SCANNED_PER_SLICE or len(records) >= DECIDED_PER_SLICE:
                     yield Decision(None, records)
                     records, looked = [], 0
         yield Decision(None, records)
@@ -98,8 +98,8 @@ def elect_leaders(
     return Decision(ElectLeadersResponse(), [], "", slices(), lambda at: Decision(answer()))
 
 
-def _are_few(cluster: Cluster, request: ElectLeadersRequest) -> bool:
-    left = AT_ONCE
+def _are_few(cluster: ControllerContext, request: ElectLeadersRequest) -> bool:
+    left = DECIDED_INLINE_MAX
     for _, indexes in _asked(cluster, request):
         left -= len(indexes)
         if left < 0:
@@ -108,7 +108,7 @@ def _are_few(cluster: Cluster, request: ElectLeadersRequest) -> bool:
 
 
 def _elect_some(
-    cluster: Cluster,
+    cluster: ControllerContext,
     request: ElectLeadersRequest,
     name: str,
     indexes: Sequence[int],
@@ -135,7 +135,9 @@ def _elect_some(
     return records, partitions
 
 
-def _asked(cluster: Cluster, request: ElectLeadersRequest) -> Iterator[tuple[str, Sequence[int]]]:
+def _asked(
+    cluster: ControllerContext, request: ElectLeadersRequest
+) -> Iterator[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
         for topic in list(cluster.image.topics_by_name.values()):
             yield topic.name, range(len(topic))
@@ -145,7 +147,7 @@ def _asked(cluster: Cluster, request: ElectLeadersRequest) -> Iterator[tuple[str
 
 
 def elect(
-    cluster: Cluster,
+    cluster: ControllerContext,
     name: str,
     topic: Topic | None,
     index: int,
@@ -165,7 +167,7 @@ def elect(
         )
     if kind == UNCLEAN and leader != NO_LEADER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {leader} leads the partition.")
-    change = PartitionChange(cluster, topic, index, "asked for by ElectLeaders")
+    change = PartitionChangeBuilder(cluster, topic, index, "asked for by ElectLeaders")
     told = answers.get(topic.slot << 32 | index, {})
     change.strategy = partial(
         elections.designated,
@@ -189,7 +191,7 @@ def _why(elected: Elected | None) -> str:
     return f"No replica can lead: {elected.reason if elected else 'nobody is available'}."
 
 
-def _why_not_preferred(change: PartitionChange, first: int) -> str:
+def _why_not_preferred(change: PartitionChangeBuilder, first: int) -> str:
     isr = change.topic.isr[change.index]
     if first not in isr:
         return f"The preferred leader {first} is not in the ISR {list(isr)}."

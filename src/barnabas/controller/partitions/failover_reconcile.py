@@ -13,23 +13,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
-from barnabas.controller.partitions.leader_and_isr import isr_updates, led_first
-from barnabas.controller.slicing import STEP
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.leader_and_isr import isr_updates, partitions_leaders_first
+from barnabas.controller.slicing import DECIDED_PER_SLICE
 from barnabas.metadata.image.topic import NO_LEADER
 
-LEADERS_LOOKED = 10_000
+LEADERS_SCANNED = 10_000
 """Leaders looked at in one step: a third of a millisecond where all partitions have one."""
 
 
-def sweep(cluster: Cluster, why: str = "a new controller") -> Iterator[Decision[Any]]:
+def reconcile(cluster: ControllerContext, why: str = "a new controller") -> Iterator[Decision[Any]]:
     """The decisions, in slices; `why` says in their reasons who looks."""
     image = cluster.image
     for broker in sorted(image.brokers):
         if cluster.is_active(broker):
             continue
         reason = f"broker {broker} is not active"
-        for keys in led_first(cluster, broker):
+        for keys in partitions_leaders_first(cluster, broker):
             if cluster.is_active(broker):
                 break  # it came back between two steps
             with cluster.leaving([broker], reason):
@@ -40,12 +40,12 @@ def sweep(cluster: Cluster, why: str = "a new controller") -> Iterator[Decision[
     yield from look_for_leaders(cluster, f"{why} looks for a leader")
 
 
-def look_for_leaders(cluster: Cluster, reason: str) -> Iterator[Decision[Any]]:
+def look_for_leaders(cluster: ControllerContext, reason: str) -> Iterator[Decision[Any]]:
     """Elections for every partition without a leader: its topic's rules may have changed."""
     looked = 0
     for topic in list(cluster.image.topics_by_id.values()):
         looked += len(topic)
-        if looked >= LEADERS_LOOKED:
+        if looked >= LEADERS_SCANNED:
             looked = 0
             yield Decision(None)
         if NO_LEADER not in topic.leader:
@@ -56,6 +56,6 @@ def look_for_leaders(cluster: Cluster, reason: str) -> Iterator[Decision[Any]]:
             for index in range(len(leaders))
             if leaders[index] == NO_LEADER and topic.has(index)
         ]
-        for start in range(0, len(leaderless), STEP):
-            keys = leaderless[start : start + STEP]
+        for start in range(0, len(leaderless), DECIDED_PER_SLICE):
+            keys = leaderless[start : start + DECIDED_PER_SLICE]
             yield Decision(None, list(isr_updates(cluster, keys, reason, only_leaderless=True)))

@@ -4,7 +4,7 @@ A broker with thirty thousand partitions makes as many decisions at once, nearly
 plain kind: nothing else is going on with the partition, and if the leader is gone the first live
 ISR member in order of assignment follows; where fewer than min ISR remain, those that leave are the
 first of the ELR, and where nobody remains, all of them. These need no
-:class:`~barnabas.controller.partitions.partition_change.PartitionChange` and no record of their own; a
+:class:`~barnabas.controller.partitions.partition_change.PartitionChangeBuilder` and no record of their own; a
 property test holds the result equal to what that would give. Everything else is left to it.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import filterfalse
 
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.elections import first_live
 from barnabas.metadata.features import NO_EPOCH_BUMP_ON_SHRINK_SINCE, record_versions
 from barnabas.metadata.image.bulk_isr_shrinks import Shrinks
@@ -22,7 +22,7 @@ from barnabas.metadata.image.fast_encode import LIST_MAX, reason_tag
 from barnabas.metadata.image.topic import LEADER_UNCHANGED, NO_LEADER, Replicas, Topic
 
 
-class PlainShrink:
+class IsrShrinkFastPath:
     """Decides for one pass, during which the cluster does not change. Without a `reason` it is that of the
     departing brokers in the partition's ISR."""
 
@@ -39,7 +39,7 @@ class PlainShrink:
         "taken",
     )
 
-    def __init__(self, cluster: Cluster, reason: str | None) -> None:
+    def __init__(self, cluster: ControllerContext, reason: str | None) -> None:
         self._cluster = cluster
         self._departing = cluster.departing
         self._given = reason.encode() if reason else b""

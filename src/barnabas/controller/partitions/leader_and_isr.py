@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from barnabas.controller.decision import Record
-from barnabas.controller.decision_context import Cluster
-from barnabas.controller.partitions.isr_shrink_fast_path import PlainShrink
-from barnabas.controller.partitions.partition_change import PartitionChange
-from barnabas.controller.slicing import LOOKED, STEP
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.isr_shrink_fast_path import IsrShrinkFastPath
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.slicing import DECIDED_PER_SLICE, SCANNED_PER_SLICE
 from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.metadata.image.topic import NO_LEADER
 from barnabas.metadata.records.broker_registration_change_record import (
@@ -23,7 +23,7 @@ from barnabas.metadata.records.broker_registration_change_record import (
 
 
 def isr_updates(
-    cluster: Cluster,
+    cluster: ControllerContext,
     keys: Iterable[int],
     reason: str | None,
     *,
@@ -54,7 +54,7 @@ def isr_updates(
         elif not leaving and unclean_shutdown is None and topic.leader[index] != NO_LEADER:
             continue
         why = _reason_of(departing, leaving) if reason is None else reason
-        change = PartitionChange(cluster, topic, index, why)
+        change = PartitionChangeBuilder(cluster, topic, index, why)
         if departing:
             change.without(departing)
         if unclean_shutdown is not None:
@@ -64,12 +64,14 @@ def isr_updates(
             yield record
 
 
-def _departures(cluster: Cluster, keys: Iterable[int], reason: str | None) -> Iterator[Record]:
+def _departures(
+    cluster: ControllerContext, keys: Iterable[int], reason: str | None
+) -> Iterator[Record]:
     """Brokers leave, the usual way of it in bulk."""
     departing = cluster.departing
     departs = departing.__contains__
     slots = cluster.image.slots
-    shrink = PlainShrink(cluster, reason)
+    shrink = IsrShrinkFastPath(cluster, reason)
     for key in keys:
         topic = slots[key >> 32]
         if topic is None:
@@ -81,7 +83,7 @@ def _departures(cluster: Cluster, keys: Iterable[int], reason: str | None) -> It
             continue
         if shrink.taken:
             yield shrink.give()
-        change = PartitionChange(cluster, topic, index, shrink.reason(leaving))
+        change = PartitionChangeBuilder(cluster, topic, index, shrink.reason(leaving))
         record = change.without(departing).build()
         if record is not None:
             yield record
@@ -95,7 +97,7 @@ def _reason_of(departing: Mapping[int, str], leaving: Sequence[int]) -> str:
     return "; ".join([departing[broker] for broker in leaving])
 
 
-def led_first(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+def partitions_leaders_first(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
     """Keys of the broker's partitions in steps, those it leads before those it follows: somebody waits
     for a leader more urgently than for an ISR. Each once, as it is when its step is taken."""
     yield from _sifted(cluster, broker)
@@ -107,42 +109,42 @@ def led_first(cluster: Cluster, broker: int) -> Iterator[list[int]]:
     for at, key in enumerate(keys):
         if not taken[at] and slots[key >> 32] is not None:
             followed.append(key)
-            if len(followed) == STEP:
+            if len(followed) == DECIDED_PER_SLICE:
                 yield followed
                 followed = []
-        elif not at % LOOKED:
+        elif not at % SCANNED_PER_SLICE:
             yield []
     yield followed
 
 
-def led_by(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+def led_by(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
     """Keys of the partitions that the broker leads, in steps."""
     yield from _sifted(cluster, broker)
     yield from _led(cluster, cluster.image.partition_keys_of(broker), broker)
 
 
-def replicas_of(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+def replicas_of(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
     """Keys of the broker's partitions, in steps."""
     yield from _sifted(cluster, broker)
     keys = cluster.image.partition_keys_of(broker)
-    for start in range(0, len(keys), STEP):
-        yield list(keys[start : start + STEP])
+    for start in range(0, len(keys), DECIDED_PER_SLICE):
+        yield list(keys[start : start + DECIDED_PER_SLICE])
 
 
-def leaderless(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+def leaderless(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
     """Keys of the broker's partitions that have no leader, in steps."""
     yield from _sifted(cluster, broker)
     yield from _led(cluster, cluster.image.partition_keys_of(broker), NO_LEADER)
 
 
-def _sifted(cluster: Cluster, broker: int) -> Iterator[list[int]]:
+def _sifted(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
     """Empty steps, until asking for the broker's keys takes no time."""
     for _ in cluster.image.membership.sift(broker):
         yield []
 
 
 def _led(
-    cluster: Cluster, keys: Sequence[int], leader: int, taken: bytearray | None = None
+    cluster: ControllerContext, keys: Sequence[int], leader: int, taken: bytearray | None = None
 ) -> Iterator[list[int]]:
     """Those of `keys` whose partition `leader` leads, in steps, an empty one where many were looked at in
     vain; `taken` notes their positions."""
@@ -154,15 +156,15 @@ def _led(
             step.append(key)
             if taken is not None:
                 taken[at] = 1
-            if len(step) == STEP:
+            if len(step) == DECIDED_PER_SLICE:
                 yield step
                 step = []
-        elif not at % LOOKED:
+        elif not at % SCANNED_PER_SLICE:
             yield []
     yield step
 
 
-def leads_any(cluster: Cluster, broker: int) -> bool:
+def leads_any(cluster: ControllerContext, broker: int) -> bool:
     """Whether the broker leads a partition."""
     slots = cluster.image.slots
     for key in cluster.image.partition_keys_of(broker):
@@ -180,11 +182,13 @@ def fence_change(broker: BrokerRegistration, reason: str) -> BrokerRegistrationC
 
 
 def fence_records(
-    cluster: Cluster, brokers: Sequence[BrokerRegistration], reason: str
+    cluster: ControllerContext, brokers: Sequence[BrokerRegistration], reason: str
 ) -> list[Record]:
     """Fence brokers, all together: their partitions first, then themselves."""
     with cluster.leaving([broker.id for broker in brokers], reason):
-        steps = (step for broker in brokers for step in led_first(cluster, broker.id))
+        steps = (
+            step for broker in brokers for step in partitions_leaders_first(cluster, broker.id)
+        )
         keys = dict.fromkeys(key for step in steps for key in step)
         records: list[Record] = list(isr_updates(cluster, keys, reason))
     records += [fence_change(broker, reason) for broker in brokers]

@@ -1,6 +1,6 @@
 """From a wanted change of one partition to the record that makes it, or none.
 
-`PartitionChange` starts from a partition's state; a decider sets what it wants different and
+`PartitionChangeBuilder` starts from a partition's state; a decider sets what it wants different and
 calls `build`, which completes a reassignment that has become possible, keeps the ELR, holds the
 election and returns a PartitionChangeRecord with exactly the fields that differ.
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TypeAlias
 
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.elections import Elected, Electorate
 from barnabas.metadata.features import DIRECTORIES_SINCE, NO_EPOCH_BUMP_ON_SHRINK_SINCE
@@ -35,7 +35,7 @@ from barnabas.types import Uuid
 Strategy: TypeAlias = Callable[[Electorate], Elected]
 
 
-class PartitionChange:
+class PartitionChangeBuilder:
     """One partition's change in the making. Attributes without a comment are what is aimed at."""
 
     __slots__ = (
@@ -57,7 +57,9 @@ class PartitionChange:
         "unclean_shutdown",
     )
 
-    def __init__(self, cluster: Cluster, topic: Topic, index: int, reason: str = "") -> None:
+    def __init__(
+        self, cluster: ControllerContext, topic: Topic, index: int, reason: str = ""
+    ) -> None:
         self.cluster = cluster
         self.topic = topic
         self.index = index
@@ -79,7 +81,7 @@ class PartitionChange:
         self.elected: Elected | None = None
         """The election's result, once built."""
 
-    def without(self, brokers: Iterable[int]) -> PartitionChange:
+    def without(self, brokers: Iterable[int]) -> PartitionChangeBuilder:
         """Take `brokers` out of the ISR."""
         self.isr = tuple([r for r in self.isr if r not in brokers])
         return self

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from barnabas.controller.active.unclean_recovery import Inquiry, furthest
+from barnabas.controller.active.unclean_recovery import LogEndQuery, most_advanced
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.elections import Elected, Electorate
-from barnabas.controller.partitions.partition_change import PartitionChange
-from barnabas.controller.slicing import Steps, in_pieces
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.slicing import Steps, in_slices
 from barnabas.controller.topics.create_topics import check_assignment, is_cordoned
 from barnabas.metadata.image.topic import NO_LEADER, ORDINARY, Replicas, Topic
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
@@ -44,7 +44,7 @@ from barnabas.wire.messages.list_partition_reassignments_response import (
 )
 
 
-class Plan(NamedTuple):
+class ReassignmentPlan(NamedTuple):
     """The assignment on the way to a target: its replicas first, then those to be removed."""
 
     replicas: Replicas
@@ -52,7 +52,9 @@ class Plan(NamedTuple):
     removing: Replicas
 
 
-def plan(replicas: Replicas, adding: Replicas, arrived: Replicas, target: Replicas) -> Plan:
+def plan(
+    replicas: Replicas, adding: Replicas, arrived: Replicas, target: Replicas
+) -> ReassignmentPlan:
     """From the present `replicas`, of which `adding` are still on their way in, to `target`. Those of them
     that neither have `arrived` nor are wanted any more go at once (KIP-455): nothing would say later that
     they were none of the original replicas."""
@@ -60,13 +62,13 @@ def plan(replicas: Replicas, adding: Replicas, arrived: Replicas, target: Replic
     known = [broker for broker in replicas if broker in original or broker in arrived]
     leaving = tuple(sorted(broker for broker in known if broker not in target))
     coming = tuple(sorted(broker for broker in target if broker not in original))
-    return Plan(target + leaving, coming, leaving)
+    return ReassignmentPlan(target + leaving, coming, leaving)
 
 
 def alter_reassignments(
-    cluster: Cluster,
+    cluster: ControllerContext,
     request: AlterPartitionReassignmentsRequest,
-    answers: Mapping[int, Inquiry] | None = None,
+    answers: Mapping[int, LogEndQuery] | None = None,
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """One answer per partition; None as replicas cancels. `answers` says by key how far the replicas of
     `undecided` partitions are."""
@@ -82,13 +84,13 @@ def alter_reassignments(
     names = [
         (wanted.name, p.partition_index) for wanted in request.topics for p in wanted.partitions
     ]
-    return in_pieces(names, _steps(cluster, request, answers or {}, responses), respond)
+    return in_slices(names, _steps(cluster, request, answers or {}, responses), respond)
 
 
 def _steps(
-    cluster: Cluster,
+    cluster: ControllerContext,
     request: AlterPartitionReassignmentsRequest,
-    answers: Mapping[int, Inquiry],
+    answers: Mapping[int, LogEndQuery],
     responses: list[ReassignableTopicResponse],
 ) -> Steps:
     for wanted in request.topics:
@@ -120,7 +122,10 @@ def _steps(
 
 
 def begin(
-    cluster: Cluster, topic: Topic, target: ReassignablePartition, allow_factor_change: bool
+    cluster: ControllerContext,
+    topic: Topic,
+    target: ReassignablePartition,
+    allow_factor_change: bool,
 ) -> PartitionChangeRecord | None:
     """Begin moving to the target, or finish at once where nothing has to be copied.
 
@@ -146,7 +151,7 @@ def begin(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Brokers {cordoned} take no new replicas: all their log directories are cordoned.",
         )
-    change = PartitionChange(cluster, topic, index, f"reassignment to {list(wanted)} begins")
+    change = PartitionChangeBuilder(cluster, topic, index, f"reassignment to {list(wanted)} begins")
     change.replicas, change.adding, change.removing = new
     return change.build()
 
@@ -154,7 +159,7 @@ def begin(
 # -- cancelling ------------------------------------------------------------------------------------
 
 
-class Origin(NamedTuple):
+class ReassignmentOrigin(NamedTuple):
     """What a partition goes back to: its replicas without what was added, those in sync of them."""
 
     replicas: Replicas
@@ -166,15 +171,15 @@ def is_moving(topic: Topic, index: int) -> bool:
     return bool(rare.adding or rare.removing)
 
 
-def origin(topic: Topic, index: int) -> Origin:
+def origin(topic: Topic, index: int) -> ReassignmentOrigin:
     adding = topic.rare.get(index, ORDINARY).adding
-    return Origin(
+    return ReassignmentOrigin(
         tuple([b for b in topic.replicas[index] if b not in adding]),
         tuple([b for b in topic.isr[index] if b not in adding]),
     )
 
 
-def undecided(cluster: Cluster, request: AlterPartitionReassignmentsRequest) -> list[int]:
+def undecided(cluster: ControllerContext, request: AlterPartitionReassignmentsRequest) -> list[int]:
     """Keys of the partitions whose cancellation could make several replicas lead uncleanly: how far each
     is has to be asked first."""
     keys = []
@@ -193,13 +198,13 @@ def undecided(cluster: Cluster, request: AlterPartitionReassignmentsRequest) -> 
     return keys
 
 
-def _may_lead(cluster: Cluster, topic: Topic, index: int, broker: int) -> bool:
+def _may_lead(cluster: ControllerContext, topic: Topic, index: int, broker: int) -> bool:
     at = topic.replicas[index].index(broker)
     return cluster.may_lead(broker, topic.directories[index][at])
 
 
 def cancel(
-    cluster: Cluster, topic: Topic, index: int, asked: Inquiry | None = None
+    cluster: ControllerContext, topic: Topic, index: int, asked: LogEndQuery | None = None
 ) -> PartitionChangeRecord | None:
     """Go back to where the reassignment began, without what it added; where nobody of that is in sync and
     live, and unclean elections are allowed, to the one that is furthest ahead as `asked` says.
@@ -212,7 +217,7 @@ def cancel(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
         )
     name = f"{topic.name}:{index}"
-    change = PartitionChange(cluster, topic, index, "reassignment is cancelled")
+    change = PartitionChangeBuilder(cluster, topic, index, "reassignment is cancelled")
     back = origin(topic, index)
     change.replicas, change.isr = back
     change.adding = change.removing = ()
@@ -242,7 +247,9 @@ def cancel(
     return record
 
 
-def _reverted(back: Origin, asked: Inquiry | None, electorate: Electorate) -> Elected:
+def _reverted(
+    back: ReassignmentOrigin, asked: LogEndQuery | None, electorate: Electorate
+) -> Elected:
     """The strategy of a cancellation: as when a leader is lost, by those that were in sync before."""
     elected = elections.keep_or_offline(electorate._replace(isr=back.isr))
     if not elected.recover:
@@ -250,7 +257,7 @@ def _reverted(back: Origin, asked: Inquiry | None, electorate: Electorate) -> El
     if asked is not None:
         old = tuple([broker for broker in asked.asked if broker in back.replicas])
         answers = {broker: asked.answers[broker] for broker in old if broker in asked.answers}
-        return furthest(answers, old, electorate)
+        return most_advanced(answers, old, electorate)
     # Nobody was asked: a leaderless partition is under recovery, which goes on with its old replicas.
     return elected._replace(recover=electorate.leader == NO_LEADER)
 
@@ -259,7 +266,7 @@ def _reverted(back: Origin, asked: Inquiry | None, electorate: Electorate) -> El
 
 
 def list_reassignments(
-    cluster: Cluster, request: ListPartitionReassignmentsRequest
+    cluster: ControllerContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """What is under way, of all topics or of those asked."""
     topics = []

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.config.topic_names import check_topic_name
-from barnabas.controller.atomic_batch import RECORDS_MAX, Gathering, Part
+from barnabas.controller.atomic_batch import RECORDS_MAX, AtomicBatchBuilder, BatchItem
 from barnabas.controller.configs.alter_configs import check_values
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.placement import UsableBroker, placing
 from barnabas.controller.policies import check_changed_configs, check_new_topic
 from barnabas.metadata.features import DIRECTORIES_SINCE
@@ -61,7 +61,7 @@ class Placement(NamedTuple):
 # -- names -----------------------------------------------------------------------------------------
 
 
-def colliding_name(cluster: Cluster, name: str) -> str | None:
+def colliding_name(cluster: ControllerContext, name: str) -> str | None:
     """An existing topic whose metrics would have the same name: '.' and '_' look alike there."""
     if "." not in name and "_" not in name:
         return None
@@ -77,7 +77,7 @@ def colliding_name(cluster: Cluster, name: str) -> str | None:
 
 
 def create_topics(
-    cluster: Cluster,
+    cluster: ControllerContext,
     request: CreateTopicsRequest,
     rng: Rng,
     *,
@@ -88,7 +88,7 @@ def create_topics(
     asked = Counter(topic.name for topic in request.topics)
     taken: dict[str, str] = {}
 
-    def part(wanted: CreatableTopic) -> Part:
+    def part(wanted: CreatableTopic) -> BatchItem:
         plain = wanted.name.replace(".", "_")
 
         def decide() -> tuple[CreatableTopicResult, Iterator[Message]]:
@@ -99,14 +99,14 @@ def create_topics(
             taken[plain] = wanted.name
             return made
 
-        def basis() -> object:
+        def read_set() -> object:
             return wanted.name in cluster.image.topics_by_name, colliding_name(cluster, wanted.name)
 
         size = max(wanted.num_partitions, len(wanted.assignments), 1)
-        return Part(size, decide, lambda error: _create_error(wanted.name, error), basis)
+        return BatchItem(size, decide, lambda error: _create_error(wanted.name, error), read_set)
 
     parts = [part(wanted) for wanted in {topic.name: topic for topic in request.topics}.values()]
-    return Gathering(
+    return AtomicBatchBuilder(
         cluster,
         parts,
         lambda results: CreateTopicsResponse(topics=results),
@@ -127,7 +127,7 @@ def _create_error(name: str, error: KafkaError) -> CreatableTopicResult:
 
 
 def _create(
-    cluster: Cluster,
+    cluster: ControllerContext,
     wanted: CreatableTopic,
     rng: Rng,
     taken: Mapping[str, str],
@@ -158,7 +158,7 @@ def _create(
 
 
 def _topic_records(
-    cluster: Cluster,
+    cluster: ControllerContext,
     name: str,
     topic_id: Uuid,
     overrides: Mapping[str, str],
@@ -171,7 +171,7 @@ def _topic_records(
         yield partition_record(cluster, topic_id, index, assignment)
 
 
-def _check_new_name(cluster: Cluster, name: str, taken: Mapping[str, str]) -> None:
+def _check_new_name(cluster: ControllerContext, name: str, taken: Mapping[str, str]) -> None:
     if name == METADATA_TOPIC:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
@@ -189,7 +189,7 @@ def _check_new_name(cluster: Cluster, name: str, taken: Mapping[str, str]) -> No
         )
 
 
-def _check_configs(cluster: Cluster, wanted: CreatableTopic) -> dict[str, str]:
+def _check_configs(cluster: ControllerContext, wanted: CreatableTopic) -> dict[str, str]:
     nulls = [config.name for config in wanted.configs if config.value is None]
     if nulls:
         raise KafkaError(
@@ -202,7 +202,7 @@ def _check_configs(cluster: Cluster, wanted: CreatableTopic) -> dict[str, str]:
 
 
 def described_configs(
-    cluster: Cluster, overrides: Mapping[str, str]
+    cluster: ControllerContext, overrides: Mapping[str, str]
 ) -> list[CreatableTopicConfigs]:
     """What holds for a topic with `overrides`, by name, with where each value comes from."""
     at = Configuration(cluster.image, cluster.node_id, cluster.properties)
@@ -218,7 +218,7 @@ def described_configs(
     ]
 
 
-def _placed(cluster: Cluster, wanted: CreatableTopic, rng: Rng) -> Placement:
+def _placed(cluster: ControllerContext, wanted: CreatableTopic, rng: Rng) -> Placement:
     factor, count = wanted.replication_factor, wanted.num_partitions
     if factor < -1 or factor == 0:
         raise KafkaError(
@@ -236,7 +236,9 @@ def _placed(cluster: Cluster, wanted: CreatableTopic, rng: Rng) -> Placement:
     return Placement(count, factor, place_partitions(cluster, count, factor, rng))
 
 
-def place_partitions(cluster: Cluster, count: int, factor: int, rng: Rng) -> Iterator[Assignment]:
+def place_partitions(
+    cluster: ControllerContext, count: int, factor: int, rng: Rng
+) -> Iterator[Assignment]:
     """Placement on the usable brokers, one by one as they are asked for. Raises
     INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS."""
     if count > RECORDS_MAX:
@@ -259,7 +261,7 @@ def _assignment(replicas: Sequence[int], active: Mapping[int, None]) -> Assignme
     return Assignment(tuple(replicas), tuple([b for b in replicas if b in active]))
 
 
-def usable_brokers(cluster: Cluster) -> list[UsableBroker]:
+def usable_brokers(cluster: ControllerContext) -> list[UsableBroker]:
     """Brokers that may take new replicas: not those with every log directory cordoned."""
     return [
         UsableBroker(broker.id, broker.rack, not cluster.is_active(broker.id))
@@ -268,13 +270,13 @@ def usable_brokers(cluster: Cluster) -> list[UsableBroker]:
     ]
 
 
-def is_cordoned(cluster: Cluster, broker: int) -> bool:
+def is_cordoned(cluster: ControllerContext, broker: int) -> bool:
     """Every registered log directory takes no new replicas (KIP-1066)."""
     known = cluster.image.brokers[broker]
     return bool(known.cordoned) and all(d in known.cordoned for d in known.directories)
 
 
-def _manual(cluster: Cluster, wanted: CreatableTopic) -> Placement:
+def _manual(cluster: ControllerContext, wanted: CreatableTopic) -> Placement:
     if wanted.replication_factor != -1:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -307,7 +309,9 @@ def _manual(cluster: Cluster, wanted: CreatableTopic) -> Placement:
     return Placement(len(assignments), len(by_index[0]), assignments)
 
 
-def manual_assignment(cluster: Cluster, index: int, replicas: tuple[int, ...]) -> Assignment:
+def manual_assignment(
+    cluster: ControllerContext, index: int, replicas: tuple[int, ...]
+) -> Assignment:
     """A checked assignment with its ISR. Raises INVALID_REPLICA_ASSIGNMENT where it is empty."""
     assignment = _assignment(replicas, cluster.active_brokers())
     if not assignment.isr:
@@ -319,7 +323,9 @@ def manual_assignment(cluster: Cluster, index: int, replicas: tuple[int, ...]) -
     return assignment
 
 
-def check_assignment(cluster: Cluster, replicas: Sequence[int], factor: int | None) -> None:
+def check_assignment(
+    cluster: ControllerContext, replicas: Sequence[int], factor: int | None
+) -> None:
     """Registered brokers, none twice, as many as the topic's others.
 
     Raises INVALID_REPLICA_ASSIGNMENT.
@@ -347,7 +353,7 @@ def check_assignment(cluster: Cluster, replicas: Sequence[int], factor: int | No
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
 
 
-def new_topic_id(cluster: Cluster, rng: Rng) -> Uuid:
+def new_topic_id(cluster: ControllerContext, rng: Rng) -> Uuid:
     """A random (version 4) UUID that is not reserved, unused, and does not begin with '-'."""
     while True:
         raw = bytearray(rng.randbytes(16))
@@ -360,7 +366,7 @@ def new_topic_id(cluster: Cluster, rng: Rng) -> Uuid:
 
 
 def partition_record(
-    cluster: Cluster, topic_id: Uuid, index: int, assignment: Assignment
+    cluster: ControllerContext, topic_id: Uuid, index: int, assignment: Assignment
 ) -> PartitionRecord:
     """A new partition, led by the first live replica."""
     replicas = assignment.replicas
@@ -381,15 +387,15 @@ def partition_record(
 
 
 def create_partitions(
-    cluster: Cluster, request: CreatePartitionsRequest, rng: Rng
+    cluster: ControllerContext, request: CreatePartitionsRequest, rng: Rng
 ) -> Decision[CreatePartitionsResponse]:
     """One answer per topic, in the order asked."""
     asked = Counter(topic.name for topic in request.topics)
 
-    def part(wanted: CreatePartitionsTopic) -> Part:
+    def part(wanted: CreatePartitionsTopic) -> BatchItem:
         present = len(cluster.image.topics_by_name.get(wanted.name, ()))
 
-        def basis() -> tuple[Uuid, int] | None:
+        def read_set() -> tuple[Uuid, int] | None:
             topic = cluster.image.topics_by_name.get(wanted.name)
             return None if topic is None else (topic.id, len(topic))
 
@@ -402,10 +408,10 @@ def create_partitions(
                 name=wanted.name, error_code=error.code, error_message=error.message or None
             )
 
-        return Part(max(wanted.count - present, 1), decide, refuse, basis)
+        return BatchItem(max(wanted.count - present, 1), decide, refuse, read_set)
 
     parts = [part(wanted) for wanted in {topic.name: topic for topic in request.topics}.values()]
-    return Gathering(
+    return AtomicBatchBuilder(
         cluster,
         parts,
         lambda results: CreatePartitionsResponse(results=results),
@@ -413,7 +419,7 @@ def create_partitions(
     ).decision()
 
 
-def _grow(cluster: Cluster, wanted: CreatePartitionsTopic, rng: Rng) -> Iterator[Message]:
+def _grow(cluster: ControllerContext, wanted: CreatePartitionsTopic, rng: Rng) -> Iterator[Message]:
     topic = cluster.image.topics_by_name.get(wanted.name)
     if topic is None:
         raise KafkaError(
@@ -441,7 +447,11 @@ def _grow(cluster: Cluster, wanted: CreatePartitionsTopic, rng: Rng) -> Iterator
 
 
 def _grown_manually(
-    cluster: Cluster, wanted: CreatePartitionsTopic, present: int, additional: int, factor: int
+    cluster: ControllerContext,
+    wanted: CreatePartitionsTopic,
+    present: int,
+    additional: int,
+    factor: int,
 ) -> list[Assignment]:
     given = wanted.assignments or ()
     if len(given) != additional:

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from barnabas.controller.decision import Decision
-from barnabas.controller.decision_context import Cluster
-from barnabas.controller.slicing import Steps, in_pieces
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.slicing import Steps, in_slices
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -25,16 +25,20 @@ from barnabas.wire.messages.delete_topics_response import (
 )
 
 
-def delete_topics(cluster: Cluster, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
+def delete_topics(
+    cluster: ControllerContext, request: DeleteTopicsRequest
+) -> Decision[DeleteTopicsResponse]:
     """One answer for each topic named. Versions before 6 name topics only (`topic_names`)."""
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     results: list[DeletableTopicResult] = []
     steps = _steps(cluster, asked, results)
-    return in_pieces(range(len(asked)), steps, lambda: DeleteTopicsResponse(responses=results))
+    return in_slices(range(len(asked)), steps, lambda: DeleteTopicsResponse(responses=results))
 
 
 def _steps(
-    cluster: Cluster, asked: Sequence[DeleteTopicState], results: list[DeletableTopicResult]
+    cluster: ControllerContext,
+    asked: Sequence[DeleteTopicState],
+    results: list[DeletableTopicResult],
 ) -> Steps:
     for state, result in _told_apart(cluster, asked):
         record = None
@@ -48,7 +52,7 @@ def _steps(
 
 
 def _told_apart(
-    cluster: Cluster, asked: Sequence[DeleteTopicState]
+    cluster: ControllerContext, asked: Sequence[DeleteTopicState]
 ) -> Iterator[tuple[DeleteTopicState, DeletableTopicResult]]:
     """Each topic of a request once, with its answer, which already says what is wrong about how it was
     named."""
@@ -86,7 +90,7 @@ def _refuse(result: DeletableTopicResult, why: str) -> None:
 
 
 def _delete(
-    cluster: Cluster, state: DeleteTopicState, result: DeletableTopicResult
+    cluster: ControllerContext, state: DeleteTopicState, result: DeletableTopicResult
 ) -> RemoveTopicRecord:
     """Raises UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
     image = cluster.image

@@ -15,16 +15,16 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.log.compaction.compaction_rules import (
-    AbortedTransaction,
-    KeyMap,
-    Rules,
+    CompactionRules,
+    OffsetMap,
+    TrailedTransaction,
     TransactionTrail,
     compact_batch,
     note_keys,
 )
 from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import CLEANED, TXN_INDEX, OpenFiles, file_name
+from barnabas.log.file_cache import CLEANED, TXN_INDEX, FileCache, file_name
 from barnabas.log.partition import segment_swap
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segments import transaction_index
@@ -49,7 +49,7 @@ JOB_FILES = 16
 """Files that a job has open at once."""
 
 
-class Source(NamedTuple):
+class SourceSegment(NamedTuple):
     """A segment to be read by a job. `end_offset` is where the next one begins."""
 
     base_offset: int
@@ -59,7 +59,7 @@ class Source(NamedTuple):
     """Of the larger of its two."""
 
 
-class Plan(NamedTuple):
+class CleaningPlan(NamedTuple):
     """What one round is about; taken on the owner's thread, read on others."""
 
     disk: Disk
@@ -67,7 +67,7 @@ class Plan(NamedTuple):
     config: LogConfig
     cuts: int
     """Of the log when the plan was made: a cut makes it void."""
-    sources: tuple[Source, ...]
+    sources: tuple[SourceSegment, ...]
     """Every segment that may be written anew, from the log's first."""
     first_dirty: int
     bound: int
@@ -106,7 +106,7 @@ class Cleaned(NamedTuple):
     records: int
 
 
-def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
+def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> CleaningPlan:
     """What a round on `log` would do, from offset `first_dirty` of its checkpoint on."""
     config = log.config
     bound = min(log.last_stable_offset, log.active.base_offset, log.compactable_to)
@@ -119,7 +119,7 @@ def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
         if end > bound or (too_young and end > first_dirty):
             break
         index_bytes = max(segment.index.size(), segment.time_index.size())
-        sources.append(Source(segment.base_offset, end, segment.size, index_bytes))
+        sources.append(SourceSegment(segment.base_offset, end, segment.size, index_bytes))
         if end > first_dirty:
             dirty += segment.size
             first = _first_timestamp(segment, config, stamp)
@@ -132,7 +132,7 @@ def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> Plan:
         for producer_id, entry in log.producers.entries.items()
     }
     end = sources[-1].end_offset if sources else first_dirty
-    return Plan(
+    return CleaningPlan(
         log.disk, log.directory, config, log.cuts, tuple(sources), first_dirty, end,
         dirty, clean, oldest, now_ms, live, tuple(log.bases),
     )  # fmt: skip
@@ -149,11 +149,13 @@ def _first_timestamp(segment: Segment, config: LogConfig, latest: int) -> int:
 # -- jobs --------------------------------------------------------------------------------------------
 
 
-def build_map(plan: Plan, keys_max: int, make_map: Callable[[int], KeyMap] = KeyMap) -> KeyMap:
+def build_map(
+    plan: CleaningPlan, keys_max: int, make_map: Callable[[int], OffsetMap] = OffsetMap
+) -> OffsetMap:
     """The last offset of every key of the dirty part, as far as the map takes them. Blocks. Raises
     :class:`CorruptLogError`, ``OSError``."""
     keys, trail = make_map(keys_max), trail_of(plan)
-    files = OpenFiles(plan.disk, JOB_FILES, create=False)
+    files = FileCache(plan.disk, JOB_FILES, create=False)
     keys.end = plan.first_dirty
     try:
         for source in plan.sources:
@@ -169,7 +171,7 @@ def build_map(plan: Plan, keys_max: int, make_map: Callable[[int], KeyMap] = Key
 
 
 def _note_segment(
-    segment: Segment, end_offset: int, first_dirty: int, keys: KeyMap, trail: TransactionTrail
+    segment: Segment, end_offset: int, first_dirty: int, keys: OffsetMap, trail: TransactionTrail
 ) -> bool:
     """False where the map is full."""
     start = segment.position_of_batch_with(max(first_dirty, segment.base_offset))
@@ -255,9 +257,9 @@ class _Reader:
         self._window = self._window[size:]
 
 
-def groups_of(plan: Plan, end: int) -> list[list[Source]]:
+def groups_of(plan: CleaningPlan, end: int) -> list[list[SourceSegment]]:
     """The segments below offset `end`, in groups that together fill one segment."""
-    config, groups = plan.config, list[list[Source]]()
+    config, groups = plan.config, list[list[SourceSegment]]()
     size = index_bytes = 0
     for source in plan.sources:
         if source.base_offset >= end:
@@ -277,17 +279,21 @@ def groups_of(plan: Plan, end: int) -> list[list[Source]]:
     return groups
 
 
-def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: TransactionTrail) -> Cleaned:
+def clean_group(
+    plan: CleaningPlan, group: list[SourceSegment], keys: OffsetMap, trail: TransactionTrail
+) -> Cleaned:
     """Write `group` anew as one ``.cleaned`` segment and make it durable. Groups come in order, with one
     `trail` for the round. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
     # What retention takes while this runs stays gone: it must not be made anew, empty.
-    files, sources = OpenFiles(plan.disk, JOB_FILES), OpenFiles(plan.disk, JOB_FILES, create=False)
+    files, sources = FileCache(plan.disk, JOB_FILES), FileCache(plan.disk, JOB_FILES, create=False)
     base = group[0].base_offset
     remove_cleaned(plan, base)
     target = Segment(
         files, plan.directory, base, 0, plan.config.index_interval_bytes, suffix=CLEANED
     )
-    rules = Rules(plan.now_ms, plan.config.delete_retention_ms, plan.last_offsets, plan.bound)
+    rules = CompactionRules(
+        plan.now_ms, plan.config.delete_retention_ms, plan.last_offsets, plan.bound
+    )
     known, records = len(trail.kept), 0
     try:
         target.make()
@@ -310,7 +316,7 @@ def clean_group(plan: Plan, group: list[Source], keys: KeyMap, trail: Transactio
     return Cleaned(base, target.size, tuple(s.base_offset for s in group), read, records)
 
 
-def remove_cleaned(plan: Plan, base: int) -> None:
+def remove_cleaned(plan: CleaningPlan, base: int) -> None:
     """What a round wrote for the group at `base`, and nobody put in place. Blocks. Raises ``OSError``."""
     segment_swap.remove_leftovers(plan.disk, plan.directory, base, CLEANED)
 
@@ -319,9 +325,9 @@ def _clean_segment(
     segment: Segment,
     end_offset: int,
     target: Segment,
-    keys: KeyMap,
+    keys: OffsetMap,
     trail: TransactionTrail,
-    rules: Rules,
+    rules: CompactionRules,
 ) -> int:
     """How many records were kept."""
     kept, parts, headers, size = 0, list[Buffer](), list[BatchHeader](), 0
@@ -359,7 +365,7 @@ def _clean_segment(
     return kept
 
 
-def _append(target: Segment, keys: KeyMap, data: bytes, headers: list[BatchHeader]) -> None:
+def _append(target: Segment, keys: OffsetMap, data: bytes, headers: list[BatchHeader]) -> None:
     """`headers` are those of all batches in `data` where `keys` does not do them at once."""
     indexed = keys.index_run(data, indexing_of(target))
     if indexed is None:
@@ -368,23 +374,23 @@ def _append(target: Segment, keys: KeyMap, data: bytes, headers: list[BatchHeade
         append_indexed(target, data, indexed)
 
 
-def _segment(plan: Plan, files: OpenFiles, source: Source) -> Segment:
+def _segment(plan: CleaningPlan, files: FileCache, source: SourceSegment) -> Segment:
     return Segment(
         files, plan.directory, source.base_offset, source.size, plan.config.index_interval_bytes
     )
 
 
-def trail_of(plan: Plan) -> TransactionTrail:
+def trail_of(plan: CleaningPlan) -> TransactionTrail:
     """For a walk over the log from its first segment. Blocks."""
     found = []
     for base in plan.bases:
         path = f"{plan.directory}/{file_name(base, TXN_INDEX)}"
         for producer_id, first, last, stable in transaction_index.read_aborted(plan.disk, path):
-            found.append(AbortedTransaction(first, last, producer_id, stable))
+            found.append(TrailedTransaction(first, last, producer_id, stable))
     return TransactionTrail(found)
 
 
-def _index_entry(entry: AbortedTransaction) -> bytes:
+def _index_entry(entry: TrailedTransaction) -> bytes:
     return transaction_index.ENTRY.pack(
         0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset
     )
@@ -393,7 +399,7 @@ def _index_entry(entry: AbortedTransaction) -> bytes:
 # -- on the owner's thread ---------------------------------------------------------------------------
 
 
-def swap(log: PartitionLog, plan: Plan, cleaned: Cleaned) -> bool:
+def swap(log: PartitionLog, plan: CleaningPlan, cleaned: Cleaned) -> bool:
     """Put the new segment in place of the old ones; False where the log was cut or lost some of them
     meanwhile, and the round is void. The old files are added to `deleted_paths`."""
     bases = set(cleaned.sources)
@@ -401,5 +407,5 @@ def swap(log: PartitionLog, plan: Plan, cleaned: Cleaned) -> bool:
     if log.cuts != plan.cuts or len(old) != len(bases) or log.active in old:
         segment_swap.remove_leftovers(log.disk, log.directory, cleaned.base_offset, CLEANED)
         return False
-    segment_swap.swap(log, old, cleaned.size, CLEANED)
+    segment_swap.replace_segments(log, old, cleaned.size, CLEANED)
     return True

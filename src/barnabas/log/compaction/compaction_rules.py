@@ -38,7 +38,7 @@ KEY_COST = 160
 """Bytes that an entry of the map takes, about."""
 
 
-class Staying(NamedTuple):
+class Retained(NamedTuple):
     """The records that stay of a batch."""
 
     records: int
@@ -50,9 +50,9 @@ class Staying(NamedTuple):
     spans: Callable[[], list[Span]]
 
 
-class KeyMap:
+class OffsetMap:
     """Last offset by key, of a bounded number of keys. `end`: it speaks of offsets below.
-    :class:`barnabas.log.compaction.compiled_offset_map.FastKeyMap` is the same in machine code."""
+    :class:`barnabas.log.compaction.compiled_offset_map.CompiledOffsetMap` is the same in machine code."""
 
     def __init__(self, keys_max: int) -> None:
         self.keys_max = keys_max
@@ -89,7 +89,7 @@ class KeyMap:
         at each. A map that does runs does this as well."""
         return None
 
-    def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Staying:
+    def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Retained:
         """The records that are the last of their key, or behind what the map knows. Raises
         :class:`CorruptBatchError`."""
         last, end, base, kept = self.offsets.get, self.end, header.base_offset, list[Span]()
@@ -100,7 +100,7 @@ class KeyMap:
             elif key is not None and (span[5] or keep_deletes):
                 if offset >= last(key if len(key) <= KEY_BYTES_MAX else map_key(key), -1):
                     kept.append(span)
-        return staying_of(section, kept)
+        return retained_of(section, kept)
 
 
 class CleanedRun(NamedTuple):
@@ -115,8 +115,8 @@ class CleanedRun(NamedTuple):
     records: int
 
 
-def staying_of(section: memoryview, kept: list[Span]) -> Staying:
-    return Staying(
+def retained_of(section: memoryview, kept: list[Span]) -> Retained:
+    return Retained(
         len(kept),
         all(span[5] for span in kept),
         max((span[3] for span in kept), default=0),
@@ -132,7 +132,7 @@ def map_key(key: bytes) -> bytes:
     return blake2b(key, digest_size=KEY_BYTES_MAX + 1).digest()
 
 
-class AbortedTransaction(NamedTuple):
+class TrailedTransaction(NamedTuple):
     """An entry of the ``.txnindex``. Ascends by first offset."""
 
     first_offset: int
@@ -144,11 +144,11 @@ class AbortedTransaction(NamedTuple):
 class TransactionTrail:
     """Which transactions the batches so far belong to; batches come in order."""
 
-    def __init__(self, aborted: Iterable[AbortedTransaction] = ()) -> None:
+    def __init__(self, aborted: Iterable[TrailedTransaction] = ()) -> None:
         self._coming = sorted(aborted, reverse=True)
-        self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
+        self._aborted: dict[int, tuple[TrailedTransaction, bool]] = {}
         self._committed: set[int] = set()
-        self.kept: list[AbortedTransaction] = []
+        self.kept: list[TrailedTransaction] = []
         """Aborted transactions of which something was still there: the new index."""
 
     def on_data(self, header: BatchHeader) -> bool:
@@ -185,7 +185,7 @@ class TransactionTrail:
             self._aborted.setdefault(entry.producer_id, (entry, False))
 
 
-class Rules(NamedTuple):
+class CompactionRules(NamedTuple):
     """What holds for one round."""
 
     now_ms: int
@@ -196,7 +196,7 @@ class Rules(NamedTuple):
     """Offset behind the last batch of the round."""
 
 
-class Outcome(NamedTuple):
+class CompactedBatch(NamedTuple):
     """The bytes that stay of a batch (none: it goes), and how many records they have."""
 
     data: Buffer | None
@@ -204,18 +204,18 @@ class Outcome(NamedTuple):
     records: int
 
 
-def note_keys(batch: BatchView, keys: KeyMap, from_offset: int) -> None:
+def note_keys(batch: BatchView, keys: OffsetMap, from_offset: int) -> None:
     """Put the keys of a data batch into the map. Raises :class:`CorruptBatchError`."""
     keys.note(section_of(batch), batch.header, from_offset)
 
 
 def compact_batch(
     batch: BatchView,
-    keys: KeyMap,
+    keys: OffsetMap,
     trail: TransactionTrail,
-    rules: Rules,
+    rules: CompactionRules,
     marker_aborted: bool | None,
-) -> Outcome:
+) -> CompactedBatch:
     """What stays of `batch`; `marker_aborted` is what a transaction marker says, None for others.
     Raises :class:`CorruptBatchError`."""
     header = batch.header
@@ -224,45 +224,45 @@ def compact_batch(
     discard = trail.on_data(header)
     keep_empty = _is_last_of_producer(header, rules) or header.next_offset == rules.round_end
     if discard or header.record_count == 0:
-        return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
+        return _emptied(header, rules) if keep_empty else CompactedBatch(None, header, 0)
     section = section_of(batch)
     horizon = _delete_horizon(header)
     staying = keys.staying(section, header, horizon is None or rules.now_ms < horizon)
     if not staying.records:
-        return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
+        return _emptied(header, rules) if keep_empty else CompactedBatch(None, header, 0)
     new_horizon = None
     if horizon is None and not staying.all_have_values:
         new_horizon = rules.now_ms + rules.delete_retention_ms
     if staying.records == header.record_count and new_horizon is None:
-        return Outcome(batch.data, header, staying.records)
+        return CompactedBatch(batch.data, header, staying.records)
     return _rewritten(header, section, staying, new_horizon)
 
 
 def _compact_control(
-    batch: BatchView, trail: TransactionTrail, rules: Rules, marker_aborted: bool | None
-) -> Outcome:
+    batch: BatchView, trail: TransactionTrail, rules: CompactionRules, marker_aborted: bool | None
+) -> CompactedBatch:
     header = batch.header
     keep_empty = _is_last_of_producer(header, rules) or header.next_offset == rules.round_end
     if not header.record_count:
-        return Outcome(batch.data if keep_empty else None, header, 0)
+        return CompactedBatch(batch.data if keep_empty else None, header, 0)
     if marker_aborted is None:
-        return Outcome(batch.data, header, header.record_count)
+        return CompactedBatch(batch.data, header, header.record_count)
     done = trail.on_marker(header, marker_aborted)
     horizon = _delete_horizon(header)
     if done and horizon is not None and horizon <= rules.now_ms:
-        return _emptied(header, rules) if keep_empty else Outcome(None, header, 0)
+        return _emptied(header, rules) if keep_empty else CompactedBatch(None, header, 0)
     if done and horizon is None:
         section = section_of(batch)
-        staying = staying_of(section, spans_of(section, header))
+        staying = retained_of(section, spans_of(section, header))
         return _rewritten(header, section, staying, rules.now_ms + rules.delete_retention_ms)
-    return Outcome(batch.data, header, header.record_count)
+    return CompactedBatch(batch.data, header, header.record_count)
 
 
 def _delete_horizon(header: BatchHeader) -> int | None:
     return header.base_timestamp if header.attributes & HAS_DELETE_HORIZON else None
 
 
-def _is_last_of_producer(header: BatchHeader, rules: Rules) -> bool:
+def _is_last_of_producer(header: BatchHeader, rules: CompactionRules) -> bool:
     found = rules.last_offsets.get(header.producer_id) if header.producer_id >= 0 else None
     if found is None:
         return False
@@ -272,7 +272,7 @@ def _is_last_of_producer(header: BatchHeader, rules: Rules) -> bool:
     return header.is_control and header.producer_epoch == epoch
 
 
-def _emptied(header: BatchHeader, rules: Rules) -> Outcome:
+def _emptied(header: BatchHeader, rules: CompactionRules) -> CompactedBatch:
     """A header without records, over the same range of offsets."""
     data = bytearray(HEADER_SIZE)
     new = header._replace(
@@ -282,12 +282,12 @@ def _emptied(header: BatchHeader, rules: Rules) -> Outcome:
         record_count=0,
     )
     write_header(data, new)
-    return Outcome(data, new, 0)
+    return CompactedBatch(data, new, 0)
 
 
 def _rewritten(
-    header: BatchHeader, section: memoryview, staying: Staying, horizon: int | None
-) -> Outcome:
+    header: BatchHeader, section: memoryview, staying: Retained, horizon: int | None
+) -> CompactedBatch:
     """The batch with the records that stay only; with `horizon` as its base timestamp where given."""
     base, attributes = header.base_timestamp, header.attributes
     if horizon is None:
@@ -309,7 +309,7 @@ def _rewritten(
         length=len(data) - 12,
     )
     write_header(data, new)
-    return Outcome(data, new, staying.records)
+    return CompactedBatch(data, new, staying.records)
 
 
 def _shifted(section: memoryview, kept: list[Span], shift: int) -> bytearray:

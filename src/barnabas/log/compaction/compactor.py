@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from barnabas.log.compaction import cleaning_pass
-from barnabas.log.compaction.compaction_rules import KeyMap, TransactionTrail
+from barnabas.log.compaction.compaction_rules import OffsetMap, TransactionTrail
 from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Disk, Helper
 
@@ -24,29 +24,29 @@ class Compactor(Protocol):
     """One round. Its calls block, and raise :class:`CorruptLogError`, ``OSError``,
     :class:`barnabas.ports.HelperDied`."""
 
-    def begin(self, plan: cleaning_pass.Plan, keys_max: int) -> int:
+    def begin(self, plan: cleaning_pass.CleaningPlan, keys_max: int) -> int:
         """Read the dirty part; the offset up to which the map of keys speaks."""
 
-    def clean(self, group: list[cleaning_pass.Source]) -> cleaning_pass.Cleaned:
+    def clean(self, group: list[cleaning_pass.SourceSegment]) -> cleaning_pass.Cleaned:
         """Write `group` anew. Groups come in order."""
 
 
 class LocalCompactor:
     """In this process."""
 
-    def __init__(self, make_map: Callable[[int], KeyMap] = KeyMap) -> None:
+    def __init__(self, make_map: Callable[[int], OffsetMap] = OffsetMap) -> None:
         self._make_map = make_map
-        self._plan: cleaning_pass.Plan
-        self._keys = KeyMap(0)
+        self._plan: cleaning_pass.CleaningPlan
+        self._keys = OffsetMap(0)
         self._trail = TransactionTrail()
 
-    def begin(self, plan: cleaning_pass.Plan, keys_max: int) -> int:
+    def begin(self, plan: cleaning_pass.CleaningPlan, keys_max: int) -> int:
         self._plan = plan
         self._keys = cleaning_pass.build_map(plan, keys_max, self._make_map)
         self._trail = cleaning_pass.trail_of(plan)
         return self._keys.end
 
-    def clean(self, group: list[cleaning_pass.Source]) -> cleaning_pass.Cleaned:
+    def clean(self, group: list[cleaning_pass.SourceSegment]) -> cleaning_pass.Cleaned:
         return cleaning_pass.clean_group(self._plan, group, self._keys, self._trail)
 
 
@@ -56,10 +56,10 @@ class HelpedCompactor:
     def __init__(self, helper: Helper) -> None:
         self._helper = helper
 
-    def begin(self, plan: cleaning_pass.Plan, keys_max: int) -> int:
+    def begin(self, plan: cleaning_pass.CleaningPlan, keys_max: int) -> int:
         return cast("int", self._call("begin", plan._replace(disk=cast("Disk", None)), keys_max))
 
-    def clean(self, group: list[cleaning_pass.Source]) -> cleaning_pass.Cleaned:
+    def clean(self, group: list[cleaning_pass.SourceSegment]) -> cleaning_pass.Cleaned:
         return cast("cleaning_pass.Cleaned", self._call("clean", group))
 
     def _call(self, method: str, *arguments: object) -> object:
@@ -85,7 +85,7 @@ def serve(disk: Disk, secret: bytes) -> Callable[[bytes], bytes]:
     return answering(disk, _best_map(secret))
 
 
-def answering(disk: Disk, make_map: Callable[[int], KeyMap]) -> Callable[[bytes], bytes]:
+def answering(disk: Disk, make_map: Callable[[int], OffsetMap]) -> Callable[[bytes], bytes]:
     """As `serve`, with maps of this kind."""
     import pickle
 
@@ -107,12 +107,12 @@ def answering(disk: Disk, make_map: Callable[[int], KeyMap]) -> Callable[[bytes]
     return answer
 
 
-def _best_map(secret: bytes) -> Callable[[int], KeyMap]:
+def _best_map(secret: bytes) -> Callable[[int], OffsetMap]:
     try:
         from barnabas.log.compaction import compiled_offset_map
     except (ImportError, RuntimeError):  # the latter: compiled code can be kept nowhere
-        return KeyMap
+        return OffsetMap
     if not compiled_offset_map.available():
-        return KeyMap
+        return OffsetMap
     compiled_offset_map.warm_up()
-    return partial(compiled_offset_map.FastKeyMap, secret=secret)
+    return partial(compiled_offset_map.CompiledOffsetMap, secret=secret)

@@ -1,4 +1,4 @@
-"""The map of keys in machine code: what :class:`barnabas.log.compaction.compaction_rules.KeyMap` does,
+"""The map of keys in machine code: what :class:`barnabas.log.compaction.compaction_rules.OffsetMap` does,
 several times faster.
 
 Needs the extra ``[fast]``; `available` says whether it is there. Both maps hold the same number of keys
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from barnabas.log.compaction.compaction_rules import CleanedRun, KeyMap, Staying, staying_of
+from barnabas.log.compaction.compaction_rules import CleanedRun, OffsetMap, Retained, retained_of
 from barnabas.log.segments.segment import Indexed, Indexing
 from barnabas.record import batch_kernels, key_kernels
 from barnabas.record.batch import BatchHeader
@@ -29,7 +29,7 @@ def available() -> bool:
     return COMPILED
 
 
-class FastKeyMap(KeyMap):
+class CompiledOffsetMap(OffsetMap):
     """`secret`: 16 random bytes, so that nobody chooses keys that fall together."""
 
     def __init__(self, keys_max: int, secret: bytes) -> None:
@@ -124,7 +124,7 @@ class FastKeyMap(KeyMap):
         )
         return Indexed(found.tolist(), since, latest, offset)
 
-    def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Staying:
+    def staying(self, section: memoryview, header: BatchHeader, keep_deletes: bool) -> Retained:
         data = _view(section)
         count = min(header.record_count, len(data))
         if len(data) > len(self._out):
@@ -142,13 +142,13 @@ class FastKeyMap(KeyMap):
         def spans() -> list[Span]:
             return [span for span, stay in zip(spans_of(section, header), stays) if stay]
 
-        return Staying(
+        return Retained(
             kept, bool(all_values), latest if kept else 0, lambda: self._out[:size].data, spans
         )
 
     def _spans_staying(
         self, section: memoryview, header: BatchHeader, keep_deletes: bool
-    ) -> Staying:
+    ) -> Retained:
         kept = []
         for span in spans_of(section, header):
             offset, key = header.base_offset + span[2], span[4]
@@ -156,7 +156,7 @@ class FastKeyMap(KeyMap):
                 key is not None and (span[5] or keep_deletes) and offset >= self._last(key)
             ):
                 kept.append(span)
-        return staying_of(section, kept)
+        return retained_of(section, kept)
 
     def _last(self, key: bytes) -> int:
         return int(key_kernels.last_offset_of_key(_view(key), self._k0, self._k1, self._slots))
@@ -168,7 +168,7 @@ def _view(data: bytes | memoryview) -> Bytes:
 
 def warm_up() -> None:
     """Have everything compiled, or loaded from where compiled code is kept."""
-    keys = FastKeyMap(1, bytes(16))
+    keys = CompiledOffsetMap(1, bytes(16))
     header = BatchHeader(0, 49, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 0)
     keys.note(memoryview(b""), header, 0)
     keys.staying(memoryview(b""), header, True)

@@ -25,7 +25,7 @@ class _Old(NamedTuple):
     is_tree: bool
 
 
-class OldFiles:
+class DelayedDelete:
     """What is to be removed, and when. `fail` takes a directory offline with a reason."""
 
     def __init__(self, ports: Ports, fail: Callable[[LogDirectory, str], None]) -> None:

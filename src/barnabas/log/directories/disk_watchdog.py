@@ -19,7 +19,7 @@ from barnabas.ports import Background
 T = TypeVar("T")
 
 
-class Silence:
+class DiskWatchdog:
     """How long the jobs of one directory have gone without any of them ending."""
 
     __slots__ = ("pending", "ticks")

@@ -1,7 +1,7 @@
 """``flush.messages``: what was appended counts as written once the sync that it asks for is done.
 
 Kafka syncs within the append. Here the sync runs on the disk's thread while the owner goes on, and
-:attr:`PartitionLog.written_end` says meanwhile how far the log may be vouched for: the high watermark
+:attr:`PartitionLog.flushed_end_offset` says meanwhile how far the log may be vouched for: the high watermark
 does not pass it, a follower does not tell its leader of more, and acks=1 waits for it. One sync of a log is
 under way at a time; what is appended meanwhile shares the next one.
 """
@@ -18,7 +18,7 @@ from barnabas.ports import Ports
 from barnabas.types import TopicPartition
 
 
-class Logs(Protocol):
+class FlushedLogs(Protocol):
     """What flushing needs of the log directories."""
 
     @property
@@ -27,10 +27,10 @@ class Logs(Protocol):
     def fail(self, directory: LogDirectory, reason: str) -> None: ...
 
 
-class Flushes:
+class FlushScheduler:
     """The syncs that ``flush.messages`` asked for."""
 
-    def __init__(self, ports: Ports, logs: Logs) -> None:
+    def __init__(self, ports: Ports, logs: FlushedLogs) -> None:
         self._ports = ports
         self._logs = logs
         self._wanted: dict[PartitionLog, int] = {}

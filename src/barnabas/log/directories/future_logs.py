@@ -219,7 +219,7 @@ class FutureLogs:
             _inherit(future, current)
         except OSError as error:
             raise self._failed(home, partition, error) from error
-        owner.take_out(partition)
+        owner.detach(partition)
         try:
             aside = owner.old_files.set_aside(old_home, current)
             self._disk.sync_dir(old_home.path)
@@ -235,7 +235,7 @@ class FutureLogs:
             except OSError as worse:
                 owner.fail(old_home, f"moving {partition} back failed: {worse}")
             else:
-                owner.adopt(old_home, current)
+                owner.add_log(old_home, current)
             raise self._failed(home, partition, error) from error
         delay = current.config.file_delete_delay_ms
         self._sync_names(home, lambda: owner.old_files.add(old_home, [aside], delay, is_tree=True))
@@ -263,7 +263,7 @@ class FutureLogs:
         self._disk.rename(log.directory, target)
         _relocate(log, target)
         del self.logs[partition], self._home[partition], home.futures[partition]
-        self._owner.adopt(home, log)
+        self._owner.add_log(home, log)
         self._owner.cleaner.on_mended(partition)  # by what it was copied from
         self._owner.ports.log(
             "info",

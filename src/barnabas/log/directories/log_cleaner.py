@@ -33,7 +33,7 @@ HELPER_DEATHS_MAX = 2
 """In a row: then this process compacts itself."""
 
 
-class Logs(Protocol):
+class CleanableLogs(Protocol):
     """What compaction needs of the log directories."""
 
     @property
@@ -49,7 +49,7 @@ class Round:
     """One log being compacted."""
 
     def __init__(
-        self, log: PartitionLog, directory: LogDirectory, plan: cleaning_pass.Plan
+        self, log: PartitionLog, directory: LogDirectory, plan: cleaning_pass.CleaningPlan
     ) -> None:
         self.log = log
         self.compactor: Compactor = LocalCompactor()
@@ -57,7 +57,7 @@ class Round:
         """Up to which the round compacts."""
         self.directory = directory
         self.plan = plan
-        self.groups: list[list[cleaning_pass.Source]] = []
+        self.groups: list[list[cleaning_pass.SourceSegment]] = []
         self.writes = -1
         """Base of the group that is written anew."""
         self.bytes_read = self.bytes_written = self.records = 0
@@ -67,7 +67,7 @@ class Round:
 class LogCleaner:
     """Compacts the logs whose ``cleanup.policy`` asks for it."""
 
-    def __init__(self, ports: Ports, settings: LogManagerSettings, logs: Logs) -> None:
+    def __init__(self, ports: Ports, settings: LogManagerSettings, logs: CleanableLogs) -> None:
         self._ports = ports
         self.settings = settings
         """May be replaced at any time; read anew at each use."""
@@ -202,7 +202,7 @@ class LogCleaner:
 
         self._run(work, job, done)
 
-    def _compactor_for(self, plan: cleaning_pass.Plan) -> Compactor:
+    def _compactor_for(self, plan: cleaning_pass.CleaningPlan) -> Compactor:
         ports = self._ports
         if plan.dirty_bytes + plan.clean_bytes < HELPED_FROM_BYTES:
             return LocalCompactor()

@@ -17,14 +17,14 @@ from barnabas.config.settings import LogManagerSettings
 from barnabas.limits import SLICE_MS
 from barnabas.log import checkpoints
 from barnabas.log.config import LogConfig
-from barnabas.log.directories.delayed_delete import OldFiles
-from barnabas.log.directories.flush_scheduler import Flushes
+from barnabas.log.directories.delayed_delete import DelayedDelete
+from barnabas.log.directories.flush_scheduler import FlushScheduler
 from barnabas.log.directories.future_logs import FutureLogs
 from barnabas.log.directories.log_cleaner import LogCleaner
 from barnabas.log.directories.log_directory import LOCK_FILE, LogDirectory
-from barnabas.log.directories.log_shutdown import Closing
+from barnabas.log.directories.log_shutdown import LogShutdown
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports, Wakeup, call_all
@@ -63,7 +63,7 @@ class LogDirectories:
         """Told of corrupt batches that the upkeep of the logs comes upon."""
         self.on_start_moved: Callable[[TopicPartition], None] = lambda name: None
         """Told of logs of which retention took segments."""
-        self.files = OpenFiles(ports.disk)
+        self.files = FileCache(ports.disk)
         self.directories = [
             LogDirectory(ports.disk, path, DIRECTORY_LOST if meta is None else meta.directory_id)
             for path, meta in identities.items()
@@ -73,16 +73,16 @@ class LogDirectories:
                 directory.offline_reason = UNREADABLE
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._home: dict[TopicPartition, LogDirectory] = {}
-        self.rivals: dict[TopicPartition, tuple[LogDirectory, PartitionLog]] = {}
-        """Second logs under one name, of another topic: `choose` will tell whose it is."""
+        self.duplicates: dict[TopicPartition, tuple[LogDirectory, PartitionLog]] = {}
+        """Second logs under one name, of another topic: `resolve_duplicate` will tell whose it is."""
         self._writing = False
-        self.old_files = OldFiles(ports, self.fail)
+        self.old_files = DelayedDelete(ports, self.fail)
         self.futures = FutureLogs(self)
         self._due: dict[str, float] = {}
         self._wakeup: Wakeup | None = None
-        self.flushes = Flushes(ports, self)
+        self.flushes = FlushScheduler(ports, self)
         self.cleaner = LogCleaner(ports, settings, self)
-        self.closing: Closing | None = None
+        self.closing: LogShutdown | None = None
         """The end, once it has begun."""
         self._ends = False
         """No sync begins by itself any more."""
@@ -131,7 +131,7 @@ class LogDirectories:
                 raise
             other = self.logs.get(found.partition)
             if other is None:
-                self.adopt(directory, log)
+                self.add_log(directory, log)
             else:
                 _keep_one(self, directory, log, other)
                 if not directory.is_online:
@@ -192,7 +192,7 @@ class LogDirectories:
             )
         return log
 
-    def adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
+    def add_log(self, directory: LogDirectory, log: PartitionLog) -> None:
         """`log`, which is open and stands in `directory`, is its partition's from now on."""
         log.on_recovery_point_lowered = directory.lower_recovery_points
         directory.logs[log.partition] = log
@@ -256,10 +256,10 @@ class LogDirectories:
         except OSError as error:
             self.fail(directory, f"creating {partition} failed: {error}")
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self.adopt(directory, opened.log)
+        self.add_log(directory, opened.log)
         return opened.log
 
-    def take_out(self, partition: TopicPartition) -> tuple[LogDirectory, PartitionLog] | None:
+    def detach(self, partition: TopicPartition) -> tuple[LogDirectory, PartitionLog] | None:
         """The log is not the partition's any more; its files are the caller's."""
         log = self.logs.pop(partition, None)
         directory = self._home.pop(partition, None)
@@ -272,7 +272,7 @@ class LogDirectories:
         """Take the log out at once, a future one too; the files go after ``file.delete.delay.ms``. Those
         of a stray log, which this broker found and which is no replica of it, stay under another name."""
         self.futures.drop(partition)
-        found = self.take_out(partition)
+        found = self.detach(partition)
         if found is not None:
             self.cleaner.forget(partition)
             (self.old_files.set_astray if is_stray else self.old_files.delete)(*found)
@@ -293,9 +293,9 @@ class LogDirectories:
             for segment in log.segments:
                 segment.close()
         directory.logs.clear()
-        for partition, (where, log) in list(self.rivals.items()):
+        for partition, (where, log) in list(self.duplicates.items()):
             if where is directory:
-                del self.rivals[partition]
+                del self.duplicates[partition]
                 log.close(clean=False)
         self.futures.on_offline(directory)
         self.old_files.forget(directory)
@@ -473,7 +473,7 @@ class LogDirectories:
             self.files.close_all()
             done()
 
-        self.closing = Closing(self.ports, self.directories, proof, closed)
+        self.closing = LogShutdown(self.ports, self.directories, proof, closed)
         self.closing.start()
 
     def describe(self) -> dict[str, object]:
@@ -512,33 +512,35 @@ def _keep_one(
     partition, home = log.partition, logs.directory_of(log.partition)
     assert home is not None
     if log.topic_id != other.topic_id:
-        if partition in logs.rivals:
+        if partition in logs.duplicates:
             log.close(clean=False)
             raise OSError(f"{partition} is in {directory.path} and in {home.path} at once")
-        logs.rivals[partition] = (directory, log)
+        logs.duplicates[partition] = (directory, log)
     elif (log.last_epoch, log.log_end_offset) > (other.last_epoch, other.log_end_offset):
-        logs.take_out(partition)
+        logs.detach(partition)
         logs.cleaner.forget(partition)
         logs.old_files.set_astray(home, other)
-        logs.adopt(directory, log)
+        logs.add_log(directory, log)
     else:
         logs.old_files.set_astray(directory, log)
 
 
-def choose(logs: LogDirectories, partition: TopicPartition, topic_id: Uuid | None) -> None:
+def resolve_duplicate(
+    logs: LogDirectories, partition: TopicPartition, topic_id: Uuid | None
+) -> None:
     """The metadata know `partition` as one of `topic_id` (None: as none of this broker). Where two logs were
     found under its name, the one of another topic is set aside."""
-    directory, log = logs.rivals.pop(partition, (None, None))
+    directory, log = logs.duplicates.pop(partition, (None, None))
     if directory is None or log is None:
         return
     if log.topic_id != topic_id:
         logs.old_files.set_astray(directory, log)
         return
-    found = logs.take_out(partition)
+    found = logs.detach(partition)
     if found is not None:
         logs.cleaner.forget(partition)
         logs.old_files.set_astray(*found)
-    logs.adopt(directory, log)
+    logs.add_log(directory, log)
 
 
 def _check_all_are_there(

@@ -15,7 +15,7 @@ from barnabas.log import checkpoints
 from barnabas.log.checkpoints import MalformedCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.directories import segment_manifest
-from barnabas.log.directories.disk_watchdog import Silence
+from barnabas.log.directories.disk_watchdog import DiskWatchdog
 from barnabas.log.file_cache import PARTITION_METADATA
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
@@ -75,7 +75,7 @@ class LogDirectory:
         """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
         self.under_way: dict[str, bool] = {}
         """Checkpoints that are being written; whether there is something newer to write by now."""
-        self.silence = Silence()
+        self.silence = DiskWatchdog()
         self._written: Counter[str] = Counter()
         """How often each checkpoint was written anew at once: a job from before must not come after that."""
 
@@ -100,7 +100,7 @@ class LogDirectory:
         if self.was_clean:
             self.previous_broker_epoch = _broker_epoch(self.disk.read_file(path))
         proven = self.previous_broker_epoch if self.was_clean else None
-        self.segments_at_close = segment_manifest.take(self.disk, self.path, proven)
+        self.segments_at_close = segment_manifest.read_once(self.disk, self.path, proven)
 
     def mark_open(self) -> None:
         """From now on a crash is one: the clean-shutdown file goes."""

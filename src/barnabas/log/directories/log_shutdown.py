@@ -28,7 +28,7 @@ TAKEN_MAX = 16
 Job = Callable[[], None]
 
 
-class Closing:
+class LogShutdown:
     """Closes the logs of `directories`; `done` once, when all are closed or failed."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Closing:
 class _Lanes:
     """One directory."""
 
-    def __init__(self, closing: Closing, directory: LogDirectory) -> None:
+    def __init__(self, closing: LogShutdown, directory: LogDirectory) -> None:
         self._closing = closing
         self._directory = directory
         self._left = iter([log for _, log in sorted(directory.all_logs.items())])

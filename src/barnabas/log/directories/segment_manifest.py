@@ -31,7 +31,9 @@ def write(disk: Disk, directory: str, broker_epoch: int, bases: Bases) -> None:
     disk.write_atomic(f"{directory}/{NAME}", text + b"%08x\n" % crc32c(text))
 
 
-def take(disk: Disk, directory: str, broker_epoch: int | None) -> dict[TopicPartition, list[int]]:
+def read_once(
+    disk: Disk, directory: str, broker_epoch: int | None
+) -> dict[TopicPartition, list[int]]:
     """What the clean end of `broker_epoch` (-1: before it had registered; None: there was none) left, and
     nothing for a later start; empty where nobody knows. Blocks. Raises ``OSError``."""
     path = f"{directory}/{NAME}"

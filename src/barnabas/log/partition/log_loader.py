@@ -27,7 +27,7 @@ from barnabas.log.file_cache import (
     SWAP,
     TIME_INDEX,
     TXN_INDEX,
-    OpenFiles,
+    FileCache,
     file_name,
     offset_of,
 )
@@ -49,7 +49,7 @@ STAND_IN = b"?"
 """In the place of a segment's batches that are gone: no batch."""
 
 
-class Opened(NamedTuple):
+class LoadedLog(NamedTuple):
     """An open log and what opening it did."""
 
     log: PartitionLog
@@ -70,7 +70,7 @@ BeforeCut = Callable[[Segment, int, int], None]
 """Told (segment, position, offset) where the log will end, before what is behind is dropped; may refuse."""
 
 
-class Seen:
+class LogScan:
     """What the batches behind the recovery point say besides their bytes, so that they are read once."""
 
     __slots__ = ("compacted_to", "epochs", "from_offset", "has_gaps", "has_producers")
@@ -98,7 +98,7 @@ class Seen:
 
 def open_log(
     disk: Disk,
-    files: OpenFiles,
+    files: FileCache,
     directory: str,
     partition: TopicPartition,
     config: LogConfig,
@@ -111,7 +111,7 @@ def open_log(
     known_bases: Sequence[int] = (),
     topic_id: Uuid | None = None,
     before_cut: BeforeCut | None = None,
-) -> Opened:
+) -> LoadedLog:
     """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps
     between segments; a log that never `has_gaps` between batches ends before the first one; where it was
     closed cleanly its segments had `known_bases` (none: nobody knows). Blocks on the disk. Raises
@@ -121,7 +121,7 @@ def open_log(
     if not disk.exists(directory):
         disk.make_dirs(directory)
         truncation.start_empty(log, log_start_offset)
-        return Opened(log, 0, "")
+        return LoadedLog(log, 0, "")
     found = disk.list_dir(directory)
     names = clear_leftovers(disk, directory, found)
     gone = _stand_in_for_lost(disk, directory, names, found, known_bases) if clean else []
@@ -134,7 +134,7 @@ def open_log(
     log.index_segments()
     if not log.segments:
         truncation.truncate_fully_and_start_at(log, log_start_offset)
-        return Opened(log, 0, "")
+        return LoadedLog(log, 0, "")
     _make_missing_indexes(log, set(names))
     epochs_usable = log.epochs.load() and LEADER_EPOCH in names
     # After a crash nobody knows what was made durable besides what the recovery point says, and a clean end
@@ -142,7 +142,7 @@ def open_log(
     is_empty = log.active.base_offset == 0 and not log.active.size
     for changes in (log.names, log.home_name, log.epochs.changes):
         changes.reset(pending=not clean or is_empty)
-    seen = None if clean else Seen(recovery_point, compacted_to, has_gaps)
+    seen = None if clean else LogScan(recovery_point, compacted_to, has_gaps)
     cut = Cut() if seen is None else _recover(log, seen, before_cut)
     later_cut = _find_end(log, log_start_offset, recovery_point if clean else 0)
     if later_cut is not None:
@@ -162,7 +162,7 @@ def open_log(
     _drop_stray_snapshots(log, names)
     log.note_first_timestamp()
     lost = f"{directory}/{gone[0]} is gone" if gone else ""
-    return Opened(log, cut.size, cut.fault or lost)
+    return LoadedLog(log, cut.size, cut.fault or lost)
 
 
 def clear_leftovers(disk: Disk, directory: str, names: list[str]) -> list[str]:
@@ -225,7 +225,7 @@ def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:
 # -- after a crash -----------------------------------------------------------------------------------
 
 
-def _recover(log: PartitionLog, seen: Seen, before_cut: BeforeCut | None) -> Cut:
+def _recover(log: PartitionLog, seen: LogScan, before_cut: BeforeCut | None) -> Cut:
     """Check what the recovery point does not vouch for. No CRC covers leader epochs: where they descend one
     of them rotted, which its reader finds and has mended. (A quorum's log, which never has gaps, is looked
     through by its owner.)"""
@@ -237,7 +237,7 @@ def _recover(log: PartitionLog, seen: Seen, before_cut: BeforeCut | None) -> Cut
     return cut
 
 
-def _recover_from(log: PartitionLog, at: int, seen: Seen, before_cut: BeforeCut | None) -> Cut:
+def _recover_from(log: PartitionLog, at: int, seen: LogScan, before_cut: BeforeCut | None) -> Cut:
     size, recovery_point = 0, seen.from_offset
     if at:
         _complete_indexes(log.segments[at - 1], log.bases[at])
@@ -279,7 +279,7 @@ def _recover_segment(
     segment: Segment,
     recovery_point: int,
     following: int | None,
-    seen: Seen | None = None,
+    seen: LogScan | None = None,
     before_cut: BeforeCut | None = None,
 ) -> Cut:
     """Cut `segment` behind its last sound batch, or where the segment that begins at `following` goes
@@ -466,7 +466,7 @@ def _bound_of(segment: Segment, closed_at: int) -> int | None:
     return closed_at if leaps else None
 
 
-def _fit_epochs(log: PartitionLog, from_offset: int, seen: Seen | None) -> None:
+def _fit_epochs(log: PartitionLog, from_offset: int, seen: LogScan | None) -> None:
     """Leader epochs from `from_offset` on as the batches say them; beyond those the newest one that the file
     knows, where it begins at the log's end: a leader without a record, which may have committed what stands
     before."""
@@ -502,7 +502,9 @@ def _epochs_from(log: PartitionLog, offset: int, up_to: int | None = None) -> Ep
     return found
 
 
-def _fit_producers(log: PartitionLog, clean: bool, recovery_point: int, seen: Seen | None) -> None:
+def _fit_producers(
+    log: PartitionLog, clean: bool, recovery_point: int, seen: LogScan | None
+) -> None:
     """Producer state at the log's end; the entries of aborted transactions that a crash took."""
     if clean:
         truncation.rebuild_producers(log)

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from barnabas.log.config import FOREVER_MS, LogConfig
-from barnabas.log.durability import Changes
+from barnabas.log.durability import DirtyCounter
 from barnabas.log.errors import UnexpectedGap
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition import flush_jobs, retention, truncation
 from barnabas.log.partition.segmented_log import EMPTY, EPOCH_MAX, ReadResult, SegmentedLog
 from barnabas.log.segments import transaction_index
@@ -42,12 +42,12 @@ from barnabas.record.batch import (
     iterate,
     read_header,
 )
-from barnabas.record.validate import Rules, validate
+from barnabas.record.validate import ValidationRules, validate
 from barnabas.types import Buffer, TopicPartition, Uuid, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 
-class Origin(Enum):
+class AppendOrigin(Enum):
     """Who wants to append: what a client sends is validated in full."""
 
     CLIENT = "client"
@@ -70,7 +70,7 @@ class PartitionLog(SegmentedLog):
     def __init__(
         self,
         disk: Disk,
-        files: OpenFiles,
+        files: FileCache,
         directory: str,
         partition: TopicPartition,
         config: LogConfig,
@@ -97,10 +97,10 @@ class PartitionLog(SegmentedLog):
         self.is_syncing = False
         """Whether one of its directory's syncs of it is under way."""
         self.rolls = 0
-        self.names = Changes()
+        self.names = DirtyCounter()
         """Files made, whose names the device may not have."""
         self.names.happened()
-        self.home_name = Changes()
+        self.home_name = DirtyCounter()
         """The log's own directory likewise."""
         self.home_name.happened()
         self.cuts = 0
@@ -113,7 +113,7 @@ class PartitionLog(SegmentedLog):
         """Of the newest producer snapshot that was written or read."""
         self.new_snapshots: list[int] = []
         """Offsets of those that the device may not have."""
-        self.doubted: set[int] = set()
+        self.suspect_segments: set[int] = set()
         """Bases of segments of which `producers` says less than stood in them: a batch had rotted."""
         self.deleted_paths: list[str] = []
         """Files renamed to ``.deleted``; the owner removes them after ``file.delete.delay.ms``."""
@@ -153,7 +153,7 @@ class PartitionLog(SegmentedLog):
         return mark if first is None else max(min(first, mark), self.log_start_offset)
 
     @property
-    def written_end(self) -> int:
+    def flushed_end_offset(self) -> int:
         """Up to where the log is as durable as ``flush.messages`` wants it before anybody is told."""
         end, limit = self.log_end_offset, self.flush_limit
         return end if end < limit else limit
@@ -180,13 +180,13 @@ class PartitionLog(SegmentedLog):
         *,
         leader_epoch: int,
         wall_ms: int,
-        origin: Origin = Origin.CLIENT,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
         """Append a batch; it gets the next offsets. A client's is one batch and validated in full;
         coordinators and the quorum may append several. Raises :class:`KafkaError` where it is refused,
         ``OSError`` where the disk fails (the log must not be used any more)."""
         view = records if isinstance(records, memoryview) else memoryview(records)
-        if origin is Origin.CLIENT:
+        if origin is AppendOrigin.CLIENT:
             header, view = validate(view, self.rules, wall_ms)
             return self._append_batch(header, view, leader_epoch, wall_ms)
         first, info = self.log_end_offset, None
@@ -453,8 +453,8 @@ class PartitionLog(SegmentedLog):
         )
 
 
-def _rules(config: LogConfig) -> Rules:
-    return Rules(
+def _rules(config: LogConfig) -> ValidationRules:
+    return ValidationRules(
         max_message_bytes=min(config.max_message_bytes, config.segment_bytes),
         compact=config.compact,
         compression_type=config.compression_type,
@@ -473,7 +473,7 @@ __all__ = [
     "EMPTY",
     "AppendInfo",
     "CorruptBatchError",
-    "Origin",
+    "AppendOrigin",
     "PartitionLog",
     "ReadResult",
 ]

@@ -5,7 +5,7 @@ in a new file that takes the old one's place at once (:mod:`barnabas.log.partiti
 that was acknowledged is given up, whatever role the replica has, and readers of other offsets never notice.
 
 :func:`examine` and :func:`rebuild` are jobs for another thread; :func:`swap_in` is the owner's. The checks
-of :class:`Transplant` make sure that what comes from elsewhere is what stood here: whole batches
+of :class:`SegmentRepair` make sure that what comes from elsewhere is what stood here: whole batches
 with right CRCs, offsets that fit the gap, and the leader epochs that this log knows for them (log matching:
 one offset in one epoch is one batch). What is known of epochs may have been learned from one that rotted:
 where the same batch is still legible here, the other replica's epoch counts.
@@ -19,7 +19,7 @@ from struct import error as StructError
 from typing import NamedTuple
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import REPAIRED, OpenFiles
+from barnabas.log.file_cache import REPAIRED, FileCache
 from barnabas.log.partition import segment_swap, truncation
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segments.segment import Located, Segment
@@ -34,11 +34,11 @@ from barnabas.record.batch import (
 )
 from barnabas.types import Buffer
 
-TRANSPLANT_BYTES_MAX = 256 * 1024 * 1024
+REPAIR_BYTES_MAX = 256 * 1024 * 1024
 """More than this is not mended: the replica is better made anew."""
 
 
-class Place(NamedTuple):
+class SegmentLocation(NamedTuple):
     """A segment that no append touches any more, as a job needs it."""
 
     disk: Disk
@@ -69,7 +69,7 @@ class Damage(NamedTuple):
     """Base offset → CRC of the batches in between that are whole: of these only what no CRC covers rotted."""
 
 
-def place_of(log: PartitionLog, path: str) -> Place | None:
+def location_of(log: PartitionLog, path: str) -> SegmentLocation | None:
     """The segment whose batches are in the file `path`, closed for appends. None where it is gone.
     Raises ``OSError``."""
     at = next((at for at, segment in enumerate(log.segments) if segment.path == path), None)
@@ -80,7 +80,7 @@ def place_of(log: PartitionLog, path: str) -> Place | None:
     if log.segments[at] is log.active:
         return None
     segment, end = log.segments[at], log.end_of_segment(at)
-    return Place(
+    return SegmentLocation(
         log.disk, log.directory, segment.base_offset, segment.size, end, log.epoch_from(end),
         log.config.index_interval_bytes, log.cuts, log.config.compact,
     )  # fmt: skip
@@ -89,10 +89,10 @@ def place_of(log: PartitionLog, path: str) -> Place | None:
 # -- jobs --------------------------------------------------------------------------------------------
 
 
-def examine(place: Place) -> Damage | None:
+def examine(place: SegmentLocation) -> Damage | None:
     """Read the segment and find its first damage; None where all of it is sound. Blocks. Raises
     ``OSError``."""
-    files = OpenFiles(place.disk, 4, create=False)  # what retention took stays gone
+    files = FileCache(place.disk, 4, create=False)  # what retention took stays gone
     try:
         segment = _segment(place, files)
         sound = list[Located]()
@@ -117,7 +117,7 @@ def _legible(segment: Segment, start: int, resume: int) -> dict[int, int]:
     return found
 
 
-def _walk(segment: Segment, place: Place, sound: list[Located]) -> int | None:
+def _walk(segment: Segment, place: SegmentLocation, sound: list[Located]) -> int | None:
     """Gather the sound batches before the first damage; the position where it was noticed. The CRC
     covers no offsets: a batch that reaches into the one behind it is itself under suspicion, and so is one
     whose leader epoch is above that of the one behind it."""
@@ -144,7 +144,9 @@ def _walk(segment: Segment, place: Place, sound: list[Located]) -> int | None:
     return None
 
 
-def _reaches_too_far(segment: Segment, place: Place, sound: list[Located], fault: int) -> bool:
+def _reaches_too_far(
+    segment: Segment, place: SegmentLocation, sound: list[Located], fault: int
+) -> bool:
     """Whether the last sound batch, behind a gap, reaches into the damaged one at `fault`, as far as that
     still tells: its own offset rotted as well."""
     last = sound[-1].header
@@ -158,7 +160,7 @@ def _reaches_too_far(segment: Segment, place: Place, sound: list[Located], fault
     return damaged.magic == MAGIC and damaged.base_offset < last.next_offset
 
 
-def _resume(segment: Segment, place: Place, noticed: int, first: int) -> tuple[int, int]:
+def _resume(segment: Segment, place: SegmentLocation, noticed: int, first: int) -> tuple[int, int]:
     """(position, offset) from which everything to the segment's end is sound, behind the damage that was
     noticed at or before position `noticed`."""
     tried = noticed - 1
@@ -184,7 +186,7 @@ def _boundaries(segment: Segment, noticed: int) -> Iterator[int]:
 
 
 def _sound_from(
-    segment: Segment, place: Place, position: int, first: int
+    segment: Segment, place: SegmentLocation, position: int, first: int
 ) -> tuple[int | None, int]:
     """The offset of the batch at `position`, where it and all behind it are sound; else None, and the
     position of what is not."""
@@ -205,10 +207,10 @@ def _sound_from(
     return begin, position
 
 
-def rebuild(place: Place, damage: Damage, batches: list[bytes]) -> int:
+def rebuild(place: SegmentLocation, damage: Damage, batches: list[bytes]) -> int:
     """Write the segment anew with `batches` in place of the damage, durably, under names that opening a
     log drops; its size. Blocks. Raises :class:`CorruptLogError`, ``OSError``."""
-    files, sources = OpenFiles(place.disk, 6), OpenFiles(place.disk, 4, create=False)
+    files, sources = FileCache(place.disk, 6), FileCache(place.disk, 4, create=False)
     segment_swap.remove_leftovers(place.disk, place.directory, place.base_offset, REPAIRED)
     target = Segment(
         files, place.directory, place.base_offset, 0, place.index_interval, suffix=REPAIRED
@@ -244,17 +246,17 @@ def _copy(source: Segment, located: Located, target: Segment) -> None:
     target.append([source.view(located).data], located.header.size, located.header)
 
 
-def _segment(place: Place, files: OpenFiles) -> Segment:
+def _segment(place: SegmentLocation, files: FileCache) -> Segment:
     return Segment(files, place.directory, place.base_offset, place.size, place.index_interval)
 
 
 # -- what comes from elsewhere -----------------------------------------------------------------------
 
 
-class Transplant:
+class SegmentRepair:
     """The batches that another replica gives for a damage, until they fill it."""
 
-    def __init__(self, log: PartitionLog, place: Place, damage: Damage) -> None:
+    def __init__(self, log: PartitionLog, place: SegmentLocation, damage: Damage) -> None:
         self._epochs = log.epochs
         self._place = place
         self._damage = damage
@@ -293,8 +295,8 @@ class Transplant:
                     break
         except CorruptBatchError as error:
             raise ValueError(f"what it sent is corrupt: {error}") from error
-        if self.size > TRANSPLANT_BYTES_MAX:
-            raise ValueError(f"more than {TRANSPLANT_BYTES_MAX} bytes are damaged")
+        if self.size > REPAIR_BYTES_MAX:
+            raise ValueError(f"more than {REPAIR_BYTES_MAX} bytes are damaged")
         return self.is_complete or self.next_offset > before
 
     def _check(self, header: BatchHeader) -> None:
@@ -329,7 +331,7 @@ class Transplant:
 # -- on the owner's thread ---------------------------------------------------------------------------
 
 
-def swap_in(log: PartitionLog, place: Place, size: int) -> bool:
+def swap_in(log: PartitionLog, place: SegmentLocation, size: int) -> bool:
     """Put the mended segment in place of the old one; False where the log was cut or the segment
     replaced meanwhile. The old files are added to `deleted_paths`. Raises ``OSError``."""
     base = place.base_offset
@@ -342,7 +344,7 @@ def swap_in(log: PartitionLog, place: Place, size: int) -> bool:
     ):
         segment_swap.remove_leftovers(log.disk, log.directory, base, REPAIRED)
         return False
-    segment_swap.swap(log, [log.segments[at]], size, REPAIRED)
+    segment_swap.replace_segments(log, [log.segments[at]], size, REPAIRED)
     log.segments[at].trust_from(0)
     truncation.on_mended(log, base)
     return True

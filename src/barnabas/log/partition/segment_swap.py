@@ -21,7 +21,7 @@ from barnabas.log.file_cache import (
     SWAP,
     TIME_INDEX,
     TXN_INDEX,
-    OpenFiles,
+    FileCache,
     file_name,
     offset_of,
 )
@@ -62,7 +62,7 @@ def make_durable(disk: Disk, directory: str, segment: Segment) -> None:
     disk.sync_dir(directory)
 
 
-def swap(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> None:
+def replace_segments(log: PartitionLog, old: Sequence[Segment], size: int, suffix: str) -> None:
     """Put the new segment of `size` bytes, whose files end in `suffix` and are durable, in place of `old`,
     which stand side by side and none of which is active. It is as trusted as they are: what no CRC covers
     may have been taken over from them. Their files are added to `deleted_paths`. Raises ``OSError``."""
@@ -117,7 +117,7 @@ def _end_of_batches(disk: Disk, directory: str, base: int) -> int:
     """The offset behind the sound batches with which the new segment begins. What rotted, or was misread,
     would name any."""
     size = disk.size(f"{directory}/{file_name(base, LOG)}{SWAP}")
-    files, end = OpenFiles(disk, create=False), base
+    files, end = FileCache(disk, create=False), base
     segment = Segment(files, directory, base, size, 0, suffix=SWAP)
     try:
         for header, _ in segment.headers(crc=True):

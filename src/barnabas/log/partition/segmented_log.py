@@ -15,12 +15,12 @@ from typing import NamedTuple
 from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition import timestamp_lookup
 from barnabas.log.partition.timestamp_lookup import Stamped
 from barnabas.log.segments import transaction_index
 from barnabas.log.segments.segment import SHORTER, Segment, check_run
-from barnabas.log.state.leader_epoch_cache import EpochCache
+from barnabas.log.state.leader_epoch_cache import LeaderEpochCache
 from barnabas.ports import Disk
 from barnabas.record.batch import (
     HEADER_SIZE,
@@ -50,7 +50,7 @@ class SegmentedLog:
     def __init__(
         self,
         disk: Disk,
-        files: OpenFiles,
+        files: FileCache,
         directory: str,
         partition: TopicPartition,
         config: LogConfig,
@@ -63,7 +63,7 @@ class SegmentedLog:
         self.segments: list[Segment] = []
         self.bases: list[int] = []
         """Base offsets of `segments`."""
-        self.epochs = EpochCache(disk, f"{directory}/{LEADER_EPOCH}")
+        self.epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH}")
         self.log_start_offset = 0
         self.log_end_offset = 0
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.limits import UNPACKED_BYTES_MAX
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segments.segment import Segment, check_run
 from barnabas.record.batch import HEADER_SIZE, CorruptBatchError
@@ -57,7 +57,7 @@ def search_job(log: SegmentedLog, timestamp: int | None) -> Callable[[], Stamped
     """A job that finds the first record at or after `timestamp` (ms), or the first with the largest one
     where None; its answer is None where there is none. It blocks, and raises :class:`LogMoved`,
     :class:`CorruptLogError`, ``OSError``."""
-    files = OpenFiles(log.disk, JOB_FILES, create=False)
+    files = FileCache(log.disk, JOB_FILES, create=False)
     start = log.log_start_offset
     probes = [
         _Probe(

@@ -141,7 +141,7 @@ def rebuild_producers(
 def on_mended(log: PartitionLog, base: int) -> None:
     """The segment at `base` is whole again. Where producer state was made without what was damaged in it, a
     transaction that ended there is open, and snapshots since then say so, too. Blocks."""
-    if base in log.doubted:
+    if base in log.suspect_segments:
         _remove_snapshots(log, base + 1)
         rebuild_producers(log)
 
@@ -158,7 +158,7 @@ def _note_producers(
     for batch in _sound_batches(log, segment, max(from_offset, segment.base_offset)):
         header = batch.header
         if header.next_offset > end:  # its offset rotted, which no CRC covers
-            log.doubted.add(segment.base_offset)
+            log.suspect_segments.add(segment.base_offset)
             continue
         if none_from is not None and header.next_offset > none_from:
             break
@@ -179,7 +179,7 @@ def _sound_batches(log: PartitionLog, segment: Segment, offset: int) -> Iterator
     """The batches from the one that holds `offset` on. Behind one that rotted, which is told when it is
     read, they go on with the next one that the index knows."""
     damaged = -1
-    log.doubted.discard(segment.base_offset)
+    log.suspect_segments.discard(segment.base_offset)
     while True:
         try:
             if damaged < 0:
@@ -193,7 +193,7 @@ def _sound_batches(log: PartitionLog, segment: Segment, offset: int) -> Iterator
             return
         except CorruptLogError as error:
             damaged = max(damaged, error.position)
-            log.doubted.add(segment.base_offset)
+            log.suspect_segments.add(segment.base_offset)
 
 
 def load_producer_snapshot(log: PartitionLog) -> int:

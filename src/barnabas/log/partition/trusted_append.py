@@ -12,7 +12,7 @@ from barnabas.log.segments.segment import Segment
 from barnabas.record.batch import HEADER_SIZE, LENGTH_PREFIX, MAGIC, BatchHeader, read_header
 
 
-def append_sound(log: PartitionLog, batch: bytes) -> bool:
+def append_trusted(log: PartitionLog, batch: bytes) -> bool:
     """Append `batch` where it is one whole batch without a producer that follows the end, in the last
     epoch and segment; else do nothing. Whether it did. Raises ``OSError``."""
     size = len(batch)

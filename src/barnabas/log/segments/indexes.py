@@ -1,7 +1,7 @@
 """The sparse indexes of a segment: offset → position, and timestamp → offset.
 
 An index keeps its last entry and what is not in its file yet; the whole table comes to memory when somebody
-looks something up, and goes again when :class:`barnabas.log.file_cache.OpenFiles` needs room. Entries are
+looks something up, and goes again when :class:`barnabas.log.file_cache.FileCache` needs room. Entries are
 written behind: what is not on disk is lost with the process, which costs a scan at recovery, never an
 answer. Offsets are relative to the segment's base. Format: big-endian (int32, int32) and
 (int64, int32), as Kafka's.
@@ -14,7 +14,7 @@ from operator import lt
 from struct import Struct
 from typing import ClassVar, Self
 
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 
 Entry = tuple[int, int]
 
@@ -27,7 +27,7 @@ class SparseIndex:
     RESERVED: ClassVar[int] = 0
     """Entries that come when the segment is full."""
 
-    def __init__(self, files: OpenFiles, path: str) -> None:
+    def __init__(self, files: FileCache, path: str) -> None:
         self._files = files
         self.path = path
         self._count = -1
@@ -47,7 +47,7 @@ class SparseIndex:
             self._files.close(self.path)
         self._count, self._last, self._pending, self._table = 0, None, b"", None
 
-    def copy_for(self, files: OpenFiles) -> Self:
+    def copy_for(self, files: FileCache) -> Self:
         """The same index for a reader on another thread, who opens the file by `files`. It stays what
         it is while this one grows."""
         copy = type(self)(files, self.path)

@@ -23,7 +23,7 @@ from barnabas.log.file_cache import (
     SEGMENT_SUFFIXES,
     TIME_INDEX,
     TXN_INDEX,
-    OpenFiles,
+    FileCache,
     file_name,
 )
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
@@ -110,7 +110,7 @@ class Segment:
 
     def __init__(
         self,
-        files: OpenFiles,
+        files: FileCache,
         directory: str,
         base_offset: int,
         size: int,

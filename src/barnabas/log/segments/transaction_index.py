@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from struct import error as StructError
 
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.state.producer_state import CompletedTransaction
 from barnabas.ports import Disk
 from barnabas.record.batch import BatchHeader, BatchView
@@ -37,7 +37,7 @@ def marker_of(header: BatchHeader, batch: memoryview) -> tuple[bool, int] | None
 
 
 def append_aborted(
-    files: OpenFiles, path: str, done: CompletedTransaction, last_stable_offset: int
+    files: FileCache, path: str, done: CompletedTransaction, last_stable_offset: int
 ) -> None:
     entry = ENTRY.pack(0, done.producer_id, done.first_offset, done.last_offset, last_stable_offset)
     files.get(path).append([entry])
@@ -64,7 +64,7 @@ def collect_aborted(
     return False
 
 
-def truncate_aborted(files: OpenFiles, path: str, offset: int) -> None:
+def truncate_aborted(files: FileCache, path: str, offset: int) -> None:
     """Drop entries whose marker is at or behind `offset`."""
     if not files.disk.exists(path):
         return

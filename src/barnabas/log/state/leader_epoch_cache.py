@@ -13,13 +13,13 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from barnabas.log.checkpoints import MalformedCheckpoint, read_epochs, write_epochs
-from barnabas.log.durability import Changes
+from barnabas.log.durability import DirtyCounter
 from barnabas.ports import Disk
 
 UNDEFINED = -1
 
 
-class EpochCache:
+class LeaderEpochCache:
     """The epochs of one log. `path` is its file's."""
 
     __slots__ = ("_disk", "_written", "changes", "epochs", "path", "starts")
@@ -29,7 +29,7 @@ class EpochCache:
         self.path = path
         self.epochs: list[int] = []
         self.starts: list[int] = []
-        self.changes = Changes()
+        self.changes = DirtyCounter()
         """Those that the file does not have, durably."""
         self._written = 0
         """How many of them the file has, durable or not."""
@@ -123,7 +123,7 @@ class EpochCache:
             self.epochs, self.starts = [], []
             self.changes.happened()
 
-    def take_over(self, other: EpochCache) -> None:
+    def take_over(self, other: LeaderEpochCache) -> None:
         """Say what `other` says, of the same records."""
         if (self.epochs, self.starts) != (other.epochs, other.starts):
             self.epochs, self.starts = list(other.epochs), list(other.starts)

@@ -20,7 +20,7 @@ SIFTED = 2000
 """Keys held against the truth in one go: half a millisecond."""
 
 
-class Membership:
+class BrokerPartitions:
     """Brokers → partitions with a replica on them. `slots` is the image's list of topics."""
 
     __slots__ = ("_keys", "_slots", "_stale")

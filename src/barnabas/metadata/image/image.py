@@ -26,9 +26,9 @@ from typing import Any, Final, Protocol
 
 from barnabas.metadata import features as levels
 from barnabas.metadata.image import replay
-from barnabas.metadata.image.broker_partitions import INDEX_BITS, INDEX_MASK, Membership
+from barnabas.metadata.image.broker_partitions import INDEX_BITS, INDEX_MASK, BrokerPartitions
 from barnabas.metadata.image.bulk_partition_records import Replayable, RowReader
-from barnabas.metadata.image.image_changes import Changes
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.registrations import BrokerRegistration, ControllerRegistration
 from barnabas.metadata.image.topic import PartitionState, Rare, Topic
 from barnabas.types import Uuid
@@ -72,7 +72,7 @@ class MetadataImage:
     else reads the attributes."""
 
     def __init__(self, *, track_changes: bool = True) -> None:
-        self.changes: Changes | None = Changes() if track_changes else None
+        self.changes: ImageChanges | None = ImageChanges() if track_changes else None
         self._empty()
 
     def _empty(self) -> None:
@@ -106,7 +106,7 @@ class MetadataImage:
         self.scram_credentials: dict[tuple[int, str], Message] = {}
         self.delegation_tokens: dict[str, Message] = {}
         self.zk_migration_state = 0
-        self.membership = Membership(self.slots)
+        self.membership = BrokerPartitions(self.slots)
         self.undo: list[Undo] | None = None
         """Where replay puts what takes it back; None where nobody will ask."""
         self._frames: deque[_Frame] = deque()
@@ -168,7 +168,7 @@ class MetadataImage:
         """Empty the image, to be filled from a snapshot. What it held is gone for undo, too."""
         tracked = self.changes is not None
         self._empty()
-        self.changes = Changes(everything=True) if tracked else None
+        self.changes = ImageChanges(everything=True) if tracked else None
 
     def become(self, other: MetadataImage) -> None:
         """Hold what `other` holds, which nobody may use any more: it was filled from a snapshot while
@@ -181,14 +181,14 @@ class MetadataImage:
         self.__dict__.update(other.__dict__)
         self.config_version += configs + 1
         self.broker_version += brokers + 1
-        self.changes = Changes(everything=True) if tracked else None
+        self.changes = ImageChanges(everything=True) if tracked else None
 
-    def take_changes(self) -> Changes:
+    def take_changes(self) -> ImageChanges:
         """What moved since the last call. An image made with `track_changes=False` knows none."""
         changes = self.changes
         if changes is None:
-            return Changes()
-        self.changes = Changes()
+            return ImageChanges()
+        self.changes = ImageChanges()
         return changes
 
     # -- the active controller's own records -----------------------------------------------------

@@ -12,7 +12,7 @@ from barnabas.types import Uuid
 
 
 @dataclass(slots=True)
-class Changes:
+class ImageChanges:
     """Dictionaries serve as ordered sets."""
 
     everything: bool = False

@@ -36,7 +36,7 @@ KINDS = ("election", "isr", "reassignment", "partition", "broker", "controller",
 """The last two come from control records and from the controllers' lists: see the command line."""
 
 
-class Event(NamedTuple):
+class ClusterEvent(NamedTuple):
     """`offset` of the record (-1 without one), `at_ms` the leader's date (milliseconds since 1970)."""
 
     offset: int
@@ -66,7 +66,9 @@ class EventReader:
         self.image.reset()
         self.image.replay_values(values, last_offset, epoch)
 
-    def feed(self, values: Sequence[Buffer], base_offset: int, at_ms: int) -> Iterator[Event]:
+    def feed(
+        self, values: Sequence[Buffer], base_offset: int, at_ms: int
+    ) -> Iterator[ClusterEvent]:
         """Events of one batch's values. Raises MalformedError."""
         for i, value in enumerate(values):
             record = decode_record(value)
@@ -75,7 +77,7 @@ class EventReader:
             if told is not None:
                 kind, subject, change = told
                 reason = getattr(record, "reason", None) or ""
-                yield Event(base_offset + i, at_ms, kind, subject, change, reason)
+                yield ClusterEvent(base_offset + i, at_ms, kind, subject, change, reason)
 
     def _tell(self, record: Message) -> tuple[str, str, str] | None:
         tell = _TELL.get(type(record))

@@ -56,7 +56,7 @@ DYNAMIC_GROUP = 8
 """Config sources, as in DescribeConfigs."""
 
 
-class Source(NamedTuple):
+class ConfigSource(NamedTuple):
     """One place a value may come from: its source number, the key's name there, its text."""
 
     source: int
@@ -86,19 +86,19 @@ class Configuration:
             merged.update(values)
         return merged
 
-    def synonyms(self, name: str, wanted: int | None = None) -> list[Source]:
+    def synonyms(self, name: str, wanted: int | None = None) -> list[ConfigSource]:
         """Where a broker's key `name` or one that means the same is set, strongest first, ending with
         the defaults. As in Kafka the list begins where `name` itself is set (what stands before is
         another key's), and is empty where it is set nowhere. `wanted` leaves one layer only."""
         names = broker_synonyms(name)
         found = [
-            Source(source, each, values[each])
+            ConfigSource(source, each, values[each])
             for source, values in self.layers
             for each in names
             if each in values
         ]
         found += [
-            Source(DEFAULT, each, key.default)
+            ConfigSource(DEFAULT, each, key.default)
             for each in names
             if (key := BROKER_KEYS.keys.get(each)) is not None and key.default is not None
         ]
@@ -106,12 +106,12 @@ class Configuration:
         return [s for s in found[own:] if wanted is None or s.source == wanted]
 
 
-class Entry(NamedTuple):
+class DescribedConfig(NamedTuple):
     """One key as it is described: what holds, where it is set (strongest first), whether it is fixed."""
 
     key: ConfigKey
     value: str | None
-    synonyms: list[Source]
+    synonyms: list[ConfigSource]
     read_only: bool = False
 
     @property
@@ -147,7 +147,7 @@ def _describe(
     return result
 
 
-def _entries(at: Configuration, kind: int, name: str) -> list[Entry]:
+def _entries(at: Configuration, kind: int, name: str) -> list[DescribedConfig]:
     if kind == TOPIC:
         problem = check_topic_name(name)
         if problem is not None:
@@ -172,7 +172,7 @@ def _entries(at: Configuration, kind: int, name: str) -> list[Entry]:
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
-def _topic_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entry]:
+def _topic_entries(at: Configuration, overrides: Mapping[str, str]) -> list[DescribedConfig]:
     texts = at.texts()
     entries = []
     for key in _topic_keys(overrides):
@@ -181,8 +181,8 @@ def _topic_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entr
         value = key.text(topic_default(key.name, texts)) if key.name in TOPIC_KEYS else None
         if key.name in overrides:
             value = canonical(key, overrides[key.name])
-            sources.insert(0, Source(DYNAMIC_TOPIC, key.name, value))
-        entries.append(Entry(key, value, sources))
+            sources.insert(0, ConfigSource(DYNAMIC_TOPIC, key.name, value))
+        entries.append(DescribedConfig(key, value, sources))
     return entries
 
 
@@ -203,35 +203,37 @@ _SYNONYM_NAMES = {
 }
 
 
-def created_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entry]:
+def created_entries(at: Configuration, overrides: Mapping[str, str]) -> list[DescribedConfig]:
     """Every key of a new topic, by name, as CreateTopics tells it: each with the one source that it
     comes from, whatever the unit, unlike DescribeConfigs."""
     entries = []
     for key in _topic_keys(overrides):
         synonyms = _SYNONYM_NAMES.get(key.name, _NO_NAMES)
-        found = Source(DEFAULT, key.name, key.default)
+        found = ConfigSource(DEFAULT, key.name, key.default)
         if key.name in overrides:
-            found = Source(DYNAMIC_TOPIC, key.name, overrides[key.name])
+            found = ConfigSource(DYNAMIC_TOPIC, key.name, overrides[key.name])
         else:
             for source, values in at.layers:
                 if values and not synonyms.isdisjoint(values):
                     text = key.text(topic_default(key.name, values))
-                    found = Source(source, key.name, text)
+                    found = ConfigSource(source, key.name, text)
                     break
-        entries.append(Entry(key, found.value, [found]))
+        entries.append(DescribedConfig(key, found.value, [found]))
     return entries
 
 
-def _cluster_entries(at: Configuration) -> list[Entry]:
+def _cluster_entries(at: Configuration) -> list[DescribedConfig]:
     """What is set as the default of all brokers."""
     return [
-        Entry(key, canonical(key, text), at.synonyms(name, DYNAMIC_DEFAULT), _is_fixed(key))
+        DescribedConfig(
+            key, canonical(key, text), at.synonyms(name, DYNAMIC_DEFAULT), _is_fixed(key)
+        )
         for name, text in sorted(at.image.config(BROKER, CLUSTER_DEFAULT).items())
         for key in (_broker_key(name),)
     ]
 
 
-def _broker_entries(at: Configuration, name: str) -> list[Entry]:
+def _broker_entries(at: Configuration, name: str) -> list[DescribedConfig]:
     """One broker's keys, also those that it is told and does not know."""
     if broker_id(name) is None:
         raise KafkaError(
@@ -245,7 +247,7 @@ def _broker_entries(at: Configuration, name: str) -> list[Entry]:
     texts = at.texts()
     keys = (_broker_key(each) for each in sorted({*BROKER_KEYS.keys, *texts}))
     return [
-        Entry(
+        DescribedConfig(
             key,
             canonical(key, texts.get(key.name, key.default)),
             at.synonyms(key.name),
@@ -261,31 +263,31 @@ def _is_fixed(key: ConfigKey) -> bool:
     return unknown or key.mode is UpdateMode.READ_ONLY or why_fixed(key.name) is not None
 
 
-def _group_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Entry]:
+def _group_entries(at: Configuration, overrides: Mapping[str, str]) -> list[DescribedConfig]:
     texts = at.texts()
     entries = []
     for name, key in sorted(GROUP_KEYS.keys.items()):
         synonym = broker_synonym(name)
         if synonym is None:
-            sources = [Source(DEFAULT, name, key.default)] if key.default is not None else []
+            sources = [ConfigSource(DEFAULT, name, key.default)] if key.default is not None else []
             text = key.default
         else:
             sources = at.synonyms(synonym)
             text = texts.get(synonym, BROKER_KEYS[synonym].default)
         if name in overrides:
             text = canonical(key, overrides[name])
-            sources.insert(0, Source(DYNAMIC_GROUP, name, text))
-        entries.append(Entry(key, canonical(key, text), sources))
+            sources.insert(0, ConfigSource(DYNAMIC_GROUP, name, text))
+        entries.append(DescribedConfig(key, canonical(key, text), sources))
     return entries
 
 
-def _subscription_entries(own: Mapping[str, str]) -> list[Entry]:
+def _subscription_entries(own: Mapping[str, str]) -> list[DescribedConfig]:
     """A client metrics subscription, whether or not anything is set (KIP-714)."""
     entries = []
     for name, key in sorted(SUBSCRIPTION.keys.items()):
         value = canonical(key, own.get(name, key.default))
-        sources = [Source(DYNAMIC_CLIENT_METRICS, name, value)] if name in own else []
-        entries.append(Entry(key, value, sources))
+        sources = [ConfigSource(DYNAMIC_CLIENT_METRICS, name, value)] if name in own else []
+        entries.append(DescribedConfig(key, value, sources))
     return entries
 
 
@@ -303,7 +305,9 @@ def canonical(key: ConfigKey, text: str | None) -> str | None:
         return text
 
 
-def _described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _described(
+    entry: DescribedConfig, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
     key = entry.key
     hidden = key.sensitive
     return DescribeConfigsResourceResult(

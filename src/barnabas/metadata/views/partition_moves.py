@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from barnabas.metadata.image.partition_states import NON_EXISTENT, state_of
 from barnabas.metadata.image.topic import NO_LEADER, PartitionState
-from barnabas.metadata.views.cluster_events import Event, EventReader
+from barnabas.metadata.views.cluster_events import ClusterEvent, EventReader
 from barnabas.types import Buffer, Uuid
 
 
-class Move(NamedTuple):
+class PartitionMove(NamedTuple):
     """`at_ms`: the controller's date, milliseconds since 1970; `offset` of the record."""
 
     before: str
@@ -35,7 +35,7 @@ class StateReader(EventReader):
     def __init__(self, topics: Mapping[Uuid, str]) -> None:
         super().__init__()
         self._topics = {bytes(topic_id): name for topic_id, name in topics.items()}
-        self.moves: dict[tuple[str, int], Move] = {}
+        self.moves: dict[tuple[str, int], PartitionMove] = {}
         self._seen: dict[tuple[str, int], tuple[str, int]] = {}
 
     def load(self, values: Iterable[Buffer], last_offset: int, epoch: int) -> None:
@@ -51,7 +51,9 @@ class StateReader(EventReader):
             for state in topic.partitions()
         }
 
-    def feed(self, values: Sequence[Buffer], base_offset: int, at_ms: int) -> Iterator[Event]:
+    def feed(
+        self, values: Sequence[Buffer], base_offset: int, at_ms: int
+    ) -> Iterator[ClusterEvent]:
         for at, value in enumerate(values, base_offset):
             if self._concerns(value):
                 for event in super().feed([value], at, at_ms):
@@ -63,7 +65,7 @@ class StateReader(EventReader):
         raw = bytes(value)
         return any(topic_id in raw for topic_id in self._topics)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: ClusterEvent) -> None:
         """The image stands behind the event's record."""
         name, dash, index = event.subject.rpartition("-")
         topic = self.image.topics_by_name.get(name)
@@ -75,5 +77,5 @@ class StateReader(EventReader):
         before = self._seen.get(key, (NON_EXISTENT, NO_LEADER))
         if now != before:
             reason = event.reason or event.change
-            self.moves[key] = Move(before[0], *now, reason, event.at_ms, event.offset)
+            self.moves[key] = PartitionMove(before[0], *now, reason, event.at_ms, event.offset)
             self._seen[key] = now

@@ -9,7 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from barnabas.pipeline.cluster_client import EARLIEST, LATEST, Cluster, Patience, offsets_of_all
+from barnabas.pipeline.cluster_client import (
+    EARLIEST,
+    LATEST,
+    ClusterClient,
+    Patience,
+    offsets_of_all,
+)
 from barnabas.pipeline.errors import ClusterUnreachableError, OptionError, UnknownPartitionError
 from barnabas.pipeline.offsets import PartitionOffsets
 from barnabas.pipeline.options import (
@@ -26,7 +32,7 @@ KNOWN_MS = 3_000.0
 """How long a topic just created may take to be in every broker's metadata."""
 
 
-def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
+def partitions_of(cluster: ClusterClient, subscription: Subscription) -> list[TopicPartition]:
     """All partitions that the subscription names now, in order. Missing topics give none."""
     if subscription.partitions:
         names = {each.topic for each in subscription.partitions}
@@ -50,7 +56,7 @@ def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPar
     ]
 
 
-def partitions_at_start(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
+def partitions_at_start(cluster: ClusterClient, subscription: Subscription) -> list[TopicPartition]:
     """As `partitions_of`, for a query that begins: every topic and partition that is named must be
     there. Raises `OptionError`; one just created has a moment to be known everywhere."""
     patience = Patience(min(cluster.patience_ms, KNOWN_MS))
@@ -67,7 +73,7 @@ def partitions_at_start(cluster: Cluster, subscription: Subscription) -> list[To
 
 
 def offsets_at(
-    cluster: Cluster,
+    cluster: ClusterClient,
     place: Place,
     partitions: Collection[TopicPartition],
     options: SourceOptions,
@@ -104,7 +110,9 @@ def offsets_at(
     return resolved
 
 
-def offsets_known(cluster: Cluster, wanted: PartitionOffsets, isolation: int) -> PartitionOffsets:
+def offsets_known(
+    cluster: ClusterClient, wanted: PartitionOffsets, isolation: int
+) -> PartitionOffsets:
     """The offset at each time that is wanted. Its leader may not have heard yet of a topic that
     was just created. Raises `OptionError`."""
     patience_ms = min(cluster.patience_ms, KNOWN_MS)
@@ -129,7 +137,7 @@ def check_covers(
 
 
 def earliest(
-    cluster: Cluster, partitions: Collection[TopicPartition], options: SourceOptions
+    cluster: ClusterClient, partitions: Collection[TopicPartition], options: SourceOptions
 ) -> PartitionOffsets:
     found = cluster.list_offsets(
         dict.fromkeys(partitions, EARLIEST), isolation=options.fetch.isolation
@@ -138,7 +146,7 @@ def earliest(
 
 
 def latest(
-    cluster: Cluster, partitions: Collection[TopicPartition], options: SourceOptions
+    cluster: ClusterClient, partitions: Collection[TopicPartition], options: SourceOptions
 ) -> PartitionOffsets:
     found = cluster.list_offsets(
         dict.fromkeys(partitions, LATEST), isolation=options.fetch.isolation

@@ -21,7 +21,7 @@ from barnabas.pipeline.cluster_client import (
     READ_COMMITTED,
     SETTLED_MS,
     TRANSIENT,
-    Cluster,
+    ClusterClient,
     Patience,
 )
 from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
@@ -59,7 +59,7 @@ class Fetched(NamedTuple):
 class RangeReader:
     """Reads one range once. `position` is the next offset to fetch."""
 
-    def __init__(self, cluster: Cluster, what: Range, options: SourceOptions) -> None:
+    def __init__(self, cluster: ClusterClient, what: Range, options: SourceOptions) -> None:
         self.what = what
         self.position = what.start
         self._cluster = cluster

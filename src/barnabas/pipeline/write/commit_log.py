@@ -30,8 +30,8 @@ from typing import Any
 
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
-from barnabas.pipeline.write.publisher import Identity, Outgoing, next_sequence
-from barnabas.pipeline.write.staging import Store
+from barnabas.pipeline.write.publisher import Outgoing, ProducerIdentity, next_sequence
+from barnabas.pipeline.write.staging import StagingStore
 from barnabas.types import TopicPartition
 
 COMMITTED = "committed.json"
@@ -51,7 +51,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ManifestSource:
     """Encoded batches end to end, in `file` (below the application) from `position` on."""
 
     file: str
@@ -69,17 +69,17 @@ class Manifest:
     """One batch as it will be published."""
 
     batch: int
-    identity: Identity
+    identity: ProducerIdentity
     sequences: PartitionOffsets
     """The sequence of the first record per partition."""
     log_ends: PartitionOffsets
     """Where each log ended before anything of this was sent."""
-    sources: tuple[Source, ...]
+    sources: tuple[ManifestSource, ...]
 
     def partitions(self) -> list[TopicPartition]:
         return sorted({chunk.partition for each in self.sources for chunk in each.chunks})
 
-    def outgoing(self, store: Store) -> Iterator[Outgoing]:
+    def outgoing(self, store: StagingStore) -> Iterator[Outgoing]:
         """All batches with their sequences, in the order of the sources."""
         sequences = dict(self.sequences)
         for source in self.sources:
@@ -107,7 +107,7 @@ class Manifest:
         return sequences
 
 
-def _loader(store: Store, file: str, position: int, size: int) -> Any:
+def _loader(store: StagingStore, file: str, position: int, size: int) -> Any:
     def load() -> bytearray:
         data = bytearray(store.read_at(file, position, size))
         if len(data) != size:
@@ -118,18 +118,18 @@ def _loader(store: Store, file: str, position: int, size: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitEntry:
     """The last batch that was published whole."""
 
     batch: int = -1
-    identity: Identity | None = None
+    identity: ProducerIdentity | None = None
     sequences: PartitionOffsets = field(default_factory=dict)
 
 
-class Ledger:
+class CommitLog:
     """The ledger of one application in `store`."""
 
-    def __init__(self, store: Store, application: str) -> None:
+    def __init__(self, store: StagingStore, application: str) -> None:
         if not application or "/" in application or application.startswith("."):
             raise StagingError(f"an application's name is a file name, not {application!r}")
         self.store = store
@@ -141,19 +141,19 @@ class Ledger:
     def _name(self, *parts: str) -> str:
         return "/".join((self.application, *parts))
 
-    def committed(self) -> Committed:
+    def committed(self) -> CommitEntry:
         try:
             raw = json.loads(self.store.read(self._name(COMMITTED)))
         except FileNotFoundError:
-            return Committed()
+            return CommitEntry()
         except ValueError as error:
             return self._committed_again(error)
         if raw["producer_id"] is None:
-            return Committed(raw["batch"])
-        identity = Identity(raw["producer_id"], raw["producer_epoch"])
-        return Committed(raw["batch"], identity, from_json(raw["sequences"]))
+            return CommitEntry(raw["batch"])
+        identity = ProducerIdentity(raw["producer_id"], raw["producer_epoch"])
+        return CommitEntry(raw["batch"], identity, from_json(raw["sequences"]))
 
-    def _committed_again(self, error: ValueError) -> Committed:
+    def _committed_again(self, error: ValueError) -> CommitEntry:
         """Sequences of partitions that the newest batch did not have are lost with the rest of the
         file: the next batch takes a new identity."""
         whole = [each for each in self._numbers() if self.manifest(each) is not None]
@@ -167,7 +167,7 @@ class Ledger:
             "sequences": {},
         }
         self.store.write(self._name(COMMITTED), [json.dumps(document).encode()])
-        return Committed(max(whole))
+        return CommitEntry(max(whole))
 
     def _numbers(self) -> list[int]:
         """Batches that a manifest is there of, whole or not."""
@@ -220,7 +220,7 @@ class Ledger:
         assert standing is not None
         return standing
 
-    def commit(self, manifest: Manifest, before: Committed) -> None:
+    def commit(self, manifest: Manifest, before: CommitEntry) -> None:
         """The batch is published whole: say so, then clear what it needed.
 
         Nothing is taken back: a driver that was thought dead may come to its end long after another
@@ -298,7 +298,7 @@ def _manifest_from(raw: dict[str, Any], *, inline: str, inline_at: int) -> Manif
         chunks = tuple(Chunk(TopicPartition(t, p), n, size) for t, p, n, size in each["chunks"])
         in_manifest = not each["file"]
         sources.append(
-            Source(
+            ManifestSource(
                 file=inline if in_manifest else each["file"],
                 position=each["position"] + (inline_at if in_manifest else 0),
                 chunks=chunks,
@@ -306,7 +306,7 @@ def _manifest_from(raw: dict[str, Any], *, inline: str, inline_at: int) -> Manif
         )
     return Manifest(
         batch=raw["batch"],
-        identity=Identity(raw["producer_id"], raw["producer_epoch"]),
+        identity=ProducerIdentity(raw["producer_id"], raw["producer_epoch"]),
         sequences=from_json(raw["sequences"]),
         log_ends=from_json(raw["log_ends"]),
         sources=tuple(sources),

@@ -16,7 +16,13 @@ from dataclasses import dataclass, field
 
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.broker_connection import Answer, BlockingConnection
-from barnabas.pipeline.cluster_client import LATEST, TRANSIENT, Cluster, Patience, offsets_of_all
+from barnabas.pipeline.cluster_client import (
+    LATEST,
+    TRANSIENT,
+    ClusterClient,
+    Patience,
+    offsets_of_all,
+)
 from barnabas.pipeline.errors import PipelineError, WriteRefusedError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
@@ -54,7 +60,7 @@ class IdentityLostError(PipelineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProducerIdentity:
     """Who writes, as brokers tell duplicates by it."""
 
     producer_id: int
@@ -89,7 +95,9 @@ class Lot:
 class Publisher:
     """Publishes one lot of batches and is done."""
 
-    def __init__(self, cluster: Cluster, identity: Identity, options: SinkOptions) -> None:
+    def __init__(
+        self, cluster: ClusterClient, identity: ProducerIdentity, options: SinkOptions
+    ) -> None:
         self._cluster = cluster
         self._identity = identity
         self._timeout_ms = options.produce_timeout_ms
@@ -233,8 +241,8 @@ class Publisher:
 
 
 def landed(
-    cluster: Cluster,
-    identity: Identity,
+    cluster: ClusterClient,
+    identity: ProducerIdentity,
     since: Mapping[TopicPartition, int],
     wanted: Iterable[Outgoing],
     options: SinkOptions,
@@ -261,7 +269,7 @@ def landed(
         for run in RangeReader(cluster, what, source).runs():
             for batch in iterate(run.records):
                 header = batch.header
-                writer = Identity(header.producer_id, header.producer_epoch)
+                writer = ProducerIdentity(header.producer_id, header.producer_epoch)
                 if writer == identity and header.base_sequence in places:
                     count = max(count, places[header.base_sequence] + 1)
             if count == len(expected):

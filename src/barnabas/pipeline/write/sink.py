@@ -4,7 +4,7 @@ Two phases. A *task* encodes its rows and stages them: small ones travel with it
 larger ones go to a file below ``stagingLocation``. Nothing is sent, so a task that is retried,
 killed or run twice leaves nothing in a topic. The *driver's* commit gets one message per task,
 from the attempt that Spark chose, and publishes them: a stream through its
-:class:`barnabas.pipeline.write.commit_log.Ledger` under the batch id, exactly once however often the batch
+:class:`barnabas.pipeline.write.commit_log.CommitLog` under the batch id, exactly once however often the batch
 is run; a batch write likewise where ``txnAppId`` and ``txnVersion`` say which write it is, and
 otherwise once per job.
 
@@ -35,14 +35,20 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from barnabas.pipeline.cluster_client import LATEST, Cluster, Patience
+from barnabas.pipeline.cluster_client import LATEST, ClusterClient, Patience
 from barnabas.pipeline.errors import OptionError, StagingError
 from barnabas.pipeline.options import SinkOptions
-from barnabas.pipeline.write.commit_log import Chunk, Committed, Ledger, Manifest, Source
+from barnabas.pipeline.write.commit_log import (
+    Chunk,
+    CommitEntry,
+    CommitLog,
+    Manifest,
+    ManifestSource,
+)
 from barnabas.pipeline.write.publisher import (
-    Identity,
     IdentityLostError,
     Outgoing,
+    ProducerIdentity,
     Publisher,
     landed,
 )
@@ -123,7 +129,7 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
             )
     if size <= options.inline_bytes_max or not options.staging:
         return StagedTask(application, tuple(chunks), b"".join(parts))
-    ledger = Ledger(open_store(options.staging), application or uuid.uuid4().hex)
+    ledger = CommitLog(open_store(options.staging), application or uuid.uuid4().hex)
     version = options.version if options.version is not None else int(number or 0)
     file = ledger.staged_name(version, f"{task}-{uuid.uuid4().hex}")
     ledger.store.write(file, parts)
@@ -134,7 +140,7 @@ def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: i
     """Publish batch `number` of the application, if that has not been done; whatever ended an
     earlier run of it. Returns how many record batches this run sent."""
     assert options.staging is not None
-    ledger = Ledger(open_store(options.staging), messages[0].application)
+    ledger = CommitLog(open_store(options.staging), messages[0].application)
     committed = ledger.committed()
     if number <= committed.batch:
         ledger.clear(committed.batch)
@@ -165,10 +171,10 @@ def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: i
 
 def finish(
     options: SinkOptions,
-    cluster: Cluster,
-    ledger: Ledger,
+    cluster: ClusterClient,
+    ledger: CommitLog,
     manifest: Manifest,
-    committed: Committed,
+    committed: CommitEntry,
     *,
     look_first: bool,
 ) -> int:
@@ -193,13 +199,13 @@ def finish(
 
 
 def plan(
-    cluster: Cluster, committed: Committed, messages: Sequence[StagedTask], number: int
+    cluster: ClusterClient, committed: CommitEntry, messages: Sequence[StagedTask], number: int
 ) -> tuple[Manifest, list[bytes]]:
     """The manifest of a batch that is run for the first time, and the contents it carries."""
-    identity = committed.identity or Identity(*cluster.init_producer_id())
+    identity = committed.identity or ProducerIdentity(*cluster.init_producer_id())
     sources, inline, position = [], [], 0
     for each in messages:
-        sources.append(Source(each.file or "", 0 if each.file else position, each.chunks))
+        sources.append(ManifestSource(each.file or "", 0 if each.file else position, each.chunks))
         if each.file is None:
             inline.append(each.data)
             position += len(each.data)
@@ -214,13 +220,20 @@ def plan(
     return manifest, inline
 
 
-def log_ends(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+def log_ends(
+    cluster: ClusterClient, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
     found = cluster.list_offsets(dict.fromkeys(partitions, LATEST))
     return {each: found[each].offset if each in found else 0 for each in partitions}
 
 
 def send(
-    options: SinkOptions, cluster: Cluster, ledger: Ledger, manifest: Manifest, *, look_first: bool
+    options: SinkOptions,
+    cluster: ClusterClient,
+    ledger: CommitLog,
+    manifest: Manifest,
+    *,
+    look_first: bool,
 ) -> int:
     """Publish a manifest, without what `look_first` finds in the logs."""
     outgoing = list(manifest.outgoing(ledger.store))
@@ -232,8 +245,8 @@ def send(
 
 
 def renew(
-    cluster: Cluster,
-    ledger: Ledger,
+    cluster: ClusterClient,
+    ledger: CommitLog,
     manifest: Manifest,
     outgoing: Sequence[Outgoing],
     there: set[tuple[TopicPartition, int]],
@@ -245,10 +258,10 @@ def renew(
     partitions = sorted({each.partition for each in left})
     fresh = replace(
         manifest,
-        identity=Identity(*cluster.init_producer_id()),
+        identity=ProducerIdentity(*cluster.init_producer_id()),
         sequences=dict.fromkeys(partitions, 0),
         log_ends=log_ends(cluster, partitions),
-        sources=(Source("", 0, chunks),),
+        sources=(ManifestSource("", 0, chunks),),
     )
     return ledger.replace(fresh, data)
 
@@ -275,7 +288,7 @@ def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int
             sequences[chunk.partition] = sequence + chunk.records
             position = after
     if outgoing:
-        identity = Identity(*cluster.init_producer_id())
+        identity = ProducerIdentity(*cluster.init_producer_id())
         Publisher(cluster, identity, options).publish(outgoing)
     discard(options, messages)
     return len(outgoing)
@@ -298,7 +311,7 @@ def discard_unless_named(
     files: then they stay, for the run that ends what it began."""
     tasks = given(messages)
     if tasks and options.staging is not None:
-        ledger = Ledger(open_store(options.staging), tasks[0].application)
+        ledger = CommitLog(open_store(options.staging), tasks[0].application)
         if ledger.manifest(number) is None:
             discard(options, tasks)
 

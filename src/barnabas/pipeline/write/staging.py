@@ -29,7 +29,7 @@ UNKNOWN_HERE = frozenset({errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTS
 """What file systems say that have no links, or cannot sync a directory."""
 
 
-class Store(Protocol):
+class StagingStore(Protocol):
     """Files by name below one root. Missing files raise ``FileNotFoundError``."""
 
     def write(self, name: str, parts: Sequence[Buffer]) -> None:
@@ -176,7 +176,7 @@ class ArrowStore:
             return
 
 
-def open_store(location: str) -> Store:
+def open_store(location: str) -> StagingStore:
     """The store at a path or URI. Raises `StagingError` where nobody knows the scheme."""
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", location)
     if scheme is None:

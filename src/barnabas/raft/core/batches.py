@@ -49,7 +49,7 @@ CONTROL_CLASSES: dict[int, type[Message]] = {
 }
 
 
-class Run(NamedTuple):
+class BatchRun(NamedTuple):
     """One batch of a fetched run, by its header."""
 
     base_offset: int
@@ -130,7 +130,7 @@ def control_batch(
     )
 
 
-def iter_runs(records: Buffer, *, check_crc: bool = True) -> Iterator[Run]:
+def iter_runs(records: Buffer, *, check_crc: bool = True) -> Iterator[BatchRun]:
     """The whole batches of a run by their headers; what the end cuts off is left out. Raises
     :class:`CorruptBatchError`."""
     view = memoryview(records)
@@ -147,7 +147,7 @@ def iter_runs(records: Buffer, *, check_crc: bool = True) -> Iterator[Run]:
             raise CorruptBatchError(position, "CRC does not match")
         is_control = bool(attributes & CONTROL)
         yield new_tuple(
-            Run, (base, base + last_delta + 1, epoch, is_control, position, end - position)
+            BatchRun, (base, base + last_delta + 1, epoch, is_control, position, end - position)
         )
         position = end
 
@@ -171,7 +171,7 @@ def control_records(batch: Buffer) -> list[ControlRecord]:
     return found
 
 
-class Committed(NamedTuple):
+class CommittedEntries(NamedTuple):
     """A stretch of the log to be applied."""
 
     batches: list[CommittedBatch]
@@ -183,7 +183,7 @@ class Committed(NamedTuple):
 
 def committed_batches(
     records: Buffer, from_offset: int, end_offset: int, *, check_crc: bool = True
-) -> Committed:
+) -> CommittedEntries:
     """The whole batches of a run that lie in [from_offset, end_offset), data only, values as views.
     Raises :class:`CorruptBatchError`."""
     view = memoryview(records)
@@ -215,7 +215,7 @@ def committed_batches(
                 found.append(new_tuple(CommittedBatch, (base, batch_epoch, stamp, values)))
             from_offset, epoch = next_offset, batch_epoch
         position = end
-    return new_tuple(Committed, (found, from_offset, epoch, position))
+    return new_tuple(CommittedEntries, (found, from_offset, epoch, position))
 
 
 def batch_values(batch: memoryview) -> list[memoryview]:

@@ -129,7 +129,7 @@ def _grants_vote(state: State, candidate: ReplicaKey, complete: bool) -> bool:
 def _record_vote(m: Machine, candidate: ReplicaKey) -> None:
     state = m.state
     if isinstance(state, Observer):
-        m.refine(state.with_vote(state.voted or candidate))
+        m.update_state(state.with_vote(state.voted or candidate))
     elif isinstance(state, (Unattached, Prospective)):
         voted = state.voted if isinstance(state, Prospective) and state.voted else candidate
         m.become(state.to_voted(voted, m.election_timeout()))
@@ -142,13 +142,13 @@ def on_begin_epoch(m: Machine, ticket: int, request: BeginEpochRequest) -> None:
         if request.voter is not None and not request.voter.matches(m.me):
             error = ErrorCode.INVALID_VOTER_KEY
         endpoint = request.leader_endpoints.get(m.settings.listener_name)
-        if m.gone == (request.epoch, request.leader_id):
-            m.gone = (-1, NOBODY)
-        m.see_epoch(request.epoch, request.leader_id, endpoint)
+        if m.lost_leader == (request.epoch, request.leader_id):
+            m.lost_leader = (-1, NOBODY)
+        m.on_epoch(request.epoch, request.leader_id, endpoint)
         state = m.state
         if isinstance(state, (Follower, Observer)) and state.leader_id == request.leader_id:
             if endpoint is not None and state.leader_endpoint != endpoint:
-                m.refine(state.at_endpoint(endpoint))
+                m.update_state(state.at_endpoint(endpoint))
     m.reply(ticket, BeginEpochResponse(error, m.epoch, *m.told_leader()))
 
 
@@ -156,10 +156,10 @@ def on_end_epoch(m: Machine, ticket: int, request: EndEpochRequest) -> None:
     error = check_from_voter(m, request.leader_id, request.epoch)
     if error is ErrorCode.NONE:
         endpoint = request.leader_endpoints.get(m.settings.listener_name)
-        m.see_epoch(request.epoch, request.leader_id, endpoint)
+        m.on_epoch(request.epoch, request.leader_id, endpoint)
         state = m.state
         if isinstance(state, Follower) and state.leader_id == request.leader_id:
-            m.refine(state.dismissed(m.now + _rank_delay(m, request.successors)))
+            m.update_state(state.dismissed(m.now + _rank_delay(m, request.successors)))
     m.reply(ticket, EndEpochResponse(error, m.epoch, *m.told_leader()))
 
 
@@ -181,10 +181,10 @@ def poll_waiting(m: Machine, state: Unattached | Voted) -> None:
     if not m.is_voter:
         m.become(state.to_observer(m.now))
     elif m.now >= state.deadline_ms and not m.leaving:
-        stand(m, state)
+        start_pre_vote(m, state)
 
 
-def stand(m: Machine, state: Unattached | Voted | Follower | Candidate) -> None:
+def start_pre_vote(m: Machine, state: Unattached | Voted | Follower | Candidate) -> None:
     """Begin a pre-vote."""
     m.become(state.to_prospective(_own_tally(m), m.election_timeout()))
 
@@ -207,7 +207,7 @@ def poll_nominee(m: Machine, state: Prospective | Candidate) -> None:
             leading.take_over(m, state)
     elif isinstance(state, Candidate) and state.backing_off:
         if m.now >= state.deadline_ms:
-            stand(m, state)
+            start_pre_vote(m, state)
     elif _round_is_over(m, tally) or m.now >= state.deadline_ms:
         _lose(m, state)
     else:
@@ -221,10 +221,10 @@ def _round_is_over(m: Machine, tally: Tally) -> bool:
 
 def _lose(m: Machine, state: Prospective | Candidate) -> None:
     if isinstance(state, Candidate):
-        m.refine(state.backed_off(m.backoff(state.retries)))
+        m.update_state(state.backed_off(m.backoff(state.retries)))
         return
     endpoint = state.leader_endpoint
-    gone = m.gone == (state.epoch, state.leader_id)
+    gone = m.lost_leader == (state.epoch, state.leader_id)
     if state.tally.is_lost and state.leader_id != NOBODY and endpoint is not None and not gone:
         # A majority hears the leader: it is this replica that could not.
         m.follow(state.epoch, state.leader_id, endpoint)
@@ -248,7 +248,7 @@ def _ask_for_votes(m: Machine, state: Prospective | Candidate) -> None:
 
 def on_vote_answer(m: Machine, pending: Pending, response: VoteResponse) -> None:
     if not is_current(m, response.error, response.epoch, response.leader_id):
-        m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+        m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
         return
     request, state = pending.request, m.state
     assert isinstance(request, VoteRequest)
@@ -256,11 +256,11 @@ def on_vote_answer(m: Machine, pending: Pending, response: VoteResponse) -> None
     if not isinstance(state, expected) or state.epoch != request.epoch:
         return
     if response.error is ErrorCode.UNSUPPORTED_VERSION and request.pre_vote:
-        m.refine(state.counted(pending.node_id, True))
+        m.update_state(state.counted(pending.node_id, True))
     elif response.error is not ErrorCode.NONE:
         on_vote_failed(m, pending, False)
     else:
-        m.refine(state.counted(pending.node_id, response.granted))
+        m.update_state(state.counted(pending.node_id, response.granted))
         if not response.granted and response.leader_id not in (NOBODY, m.me.id):
             _heed_leader(m, response)
 
@@ -271,7 +271,7 @@ def _heed_leader(m: Machine, response: VoteResponse) -> None:
     state = m.state
     if isinstance(state, (Prospective, Candidate)) and state.epoch == response.epoch:
         if not isinstance(state, Prospective) or state.leader_endpoint is None:
-            m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+            m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
 
 
 def on_vote_failed(m: Machine, pending: Pending, unsupported: bool) -> None:
@@ -280,7 +280,7 @@ def on_vote_failed(m: Machine, pending: Pending, unsupported: bool) -> None:
     if not isinstance(state, (Prospective, Candidate)):
         return
     if unsupported and isinstance(state, Prospective):
-        m.refine(state.counted(pending.node_id, True))
+        m.update_state(state.counted(pending.node_id, True))
     else:
         m.unreachable.add(pending.node_id)
 

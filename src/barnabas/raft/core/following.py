@@ -50,15 +50,15 @@ def poll_follower(m: Machine, state: Follower) -> None:
     if not m.is_voter:
         m.become(state.to_observer(m.fetch_timeout()))
     elif m.now >= state.deadline_ms:
-        elections.stand(m, state)
+        elections.start_pre_vote(m, state)
     else:
         membership_change.maybe_change_own_voter(m, state)
         fetch(m, state, state.leader_id, state.leader_endpoint)
 
 
 def goes_on(m: Machine, state: Follower) -> bool:
-    """Fetch what follows, where that is all there is to do before `m.calm_until_ms`; whether it is."""
-    if m.now >= m.calm_until_ms or m.now >= m.own_change_at_ms or m.outbox.pauses or m.leaving:
+    """Fetch what follows, where that is all there is to do before `m.next_poll_ms`; whether it is."""
+    if m.now >= m.next_poll_ms or m.now >= m.own_change_at_ms or m.outbox.pauses or m.leaving:
         return False
     if not m.is_in_voters():
         return False
@@ -91,7 +91,9 @@ def _search(m: Machine, state: Observer) -> None:
     if servers and m.log.synced_offset == m.log.end_offset:
         node_id, endpoint = servers[m.rng.randrange(len(servers))]
         sent = m.send(node_id, endpoint, _fetch_request(m))
-    m.refine(state.searching(m.fetch_timeout() if sent else m.now + m.settings.retry_backoff_ms))
+    m.update_state(
+        state.searching(m.fetch_timeout() if sent else m.now + m.settings.retry_backoff_ms)
+    )
 
 
 def poll_waiting(m: Machine, state: Unattached | Voted) -> None:
@@ -143,15 +145,15 @@ def fetch(m: Machine, state: Fetcher, leader_id: int, endpoint: Endpoint) -> Non
 def on_fetch_failed(m: Machine, pending: Pending) -> None:
     state = m.state
     if isinstance(state, Observer) and state.leader_endpoint is None:
-        m.refine(state.searching(m.now + m.settings.retry_backoff_ms))
+        m.update_state(state.searching(m.now + m.settings.retry_backoff_ms))
 
 
 def on_peer_gone(m: Machine, endpoint: Endpoint) -> None:
     """Nobody listens there any more. If it was the leader: stand after a random short wait."""
     state = m.state
     if isinstance(state, Follower) and state.leader_endpoint == endpoint:
-        m.gone = (state.epoch, state.leader_id)
-        m.refine(state.doubting(m.backoff(0)))
+        m.lost_leader = (state.epoch, state.leader_id)
+        m.update_state(state.suspecting_leader(m.backoff(0)))
     elif isinstance(state, Observer) and state.leader_endpoint == endpoint:
         m.become(state.searching(m.now + m.settings.retry_backoff_ms))
 
@@ -161,12 +163,12 @@ def _fetcher(
 ) -> Fetcher | None:
     """The state to go on with, where the response is the present leader's and without error."""
     if pending.node_id < 0 and response.error is ErrorCode.NONE:
-        if m.gone == (response.epoch, response.leader_id):
-            m.gone = (-1, NOBODY)  # who was asked is the leader
-    m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+        if m.lost_leader == (response.epoch, response.leader_id):
+            m.lost_leader = (-1, NOBODY)  # who was asked is the leader
+    m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
     if not elections.is_current(m, response.error, response.epoch, response.leader_id):
         _pause(m, pending)
-        _doubt_former_leader(m, pending, response)
+        _suspect_former_leader(m, pending, response)
         return None
     state = m.state
     if not isinstance(state, (Follower, Observer)) or state.leader_id != response.leader_id:
@@ -175,7 +177,7 @@ def _fetcher(
     return state
 
 
-def _doubt_former_leader(
+def _suspect_former_leader(
     m: Machine, pending: Pending, response: FetchResponse | SnapshotResponse
 ) -> None:
     """The leader itself says that it leads no more (it resigned, or was started again)."""
@@ -187,7 +189,7 @@ def _doubt_former_leader(
         and response.leader_id != state.leader_id
         and state.has_fetched
     ):
-        m.refine(state.doubting(m.backoff(1)))
+        m.update_state(state.suspecting_leader(m.backoff(1)))
 
 
 def _pause(m: Machine, pending: Pending) -> None:
@@ -195,7 +197,7 @@ def _pause(m: Machine, pending: Pending) -> None:
     m.outbox.pause(pending, m.now + m.settings.retry_backoff_ms)
     state = m.state
     if isinstance(state, Observer) and state.leader_endpoint is None:
-        m.refine(state.searching(m.now + m.settings.retry_backoff_ms))
+        m.update_state(state.searching(m.now + m.settings.retry_backoff_ms))
 
 
 def on_fetch_answer(m: Machine, pending: Pending, response: FetchResponse) -> None:
@@ -230,7 +232,7 @@ def _heard(m: Machine, state: Fetcher) -> None:
         not state.has_fetched
         or deadline_ms - state.deadline_ms > m.settings.fetch_timeout_ms * HEARD_PART
     ):
-        m.refine(state.heard(deadline_ms))
+        m.update_state(state.heard(deadline_ms))
 
 
 def _cut(m: Machine, diverging: OffsetAndEpoch) -> None:
@@ -270,7 +272,7 @@ def _begin_snapshot(
         return state
     m.out.append(do.StoreSnapshot(snapshot, 0, b""))
     fetching = state.fetching_snapshot(Following(snapshot))
-    m.refine(fetching)
+    m.update_state(fetching)
     return fetching
 
 
@@ -316,7 +318,7 @@ def on_snapshot_answer(m: Machine, pending: Pending, response: SnapshotResponse)
     usable = response.error is ErrorCode.NONE and response.snapshot == snapshot.id
     if not usable or response.position != snapshot.position:
         # The leader has deleted it, or answers something else: ask by a fetch again.
-        m.refine(state.fetching_snapshot(None).heard(m.fetch_timeout()))
+        m.update_state(state.fetching_snapshot(None).heard(m.fetch_timeout()))
         _pause(m, pending)
         return
     assert not isinstance(response.data, ReadSnapshot)
@@ -324,7 +326,7 @@ def on_snapshot_answer(m: Machine, pending: Pending, response: SnapshotResponse)
     m.out.append(do.StoreSnapshot(snapshot.id, snapshot.position, response.data))
     complete = position >= response.size
     following = Following(snapshot.id, position, installing=complete)
-    m.refine(state.fetching_snapshot(following).heard(m.fetch_timeout()))
+    m.update_state(state.fetching_snapshot(following).heard(m.fetch_timeout()))
     if complete:
         m.out.append(do.InstallSnapshot(snapshot.id))
     elif not response.data:
@@ -339,7 +341,7 @@ def on_snapshot_installed(m: Machine, event: on.SnapshotInstalled) -> None:
     m.commit(event.id.offset)
     state = m.state
     if isinstance(state, (Follower, Observer)):
-        m.refine(state.fetching_snapshot(None))
+        m.update_state(state.fetching_snapshot(None))
     if not isinstance(state, Leader):
         m.membership_may_have_changed()
 
@@ -348,7 +350,7 @@ def on_snapshot_refused(m: Machine, event: on.SnapshotRefused) -> None:
     state = m.state
     if isinstance(state, (Follower, Observer)) and state.snapshot is not None:
         if state.snapshot.id == event.id:
-            m.refine(state.fetching_snapshot(None))
+            m.update_state(state.fetching_snapshot(None))
             if state.leader_endpoint is not None:  # it is fetched as a whole again, not in a hurry
                 again = Pending(state.leader_id, state.leader_endpoint, _fetch_request(m))
                 m.outbox.pause(again, m.now + REFUSED_SNAPSHOT_PAUSE_MS)

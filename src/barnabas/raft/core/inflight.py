@@ -20,7 +20,7 @@ class Pending(NamedTuple):
     request: Request
 
 
-class Outbox:
+class InflightRequests:
     """Invariant: `_busy` maps each lane (endpoint, whether fetching) to its one pending request."""
 
     __slots__ = ("_busy", "_next_id", "_paused", "_pending")

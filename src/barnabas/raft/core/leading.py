@@ -15,7 +15,7 @@ from barnabas.raft.core import events as on
 from barnabas.raft.core import membership_change
 from barnabas.raft.core.batches import ControlRecord
 from barnabas.raft.core.inflight import Pending
-from barnabas.raft.core.log_metadata import Fit, Verdict
+from barnabas.raft.core.log_metadata import FetchCheck, FetchFit
 from barnabas.raft.core.messages import (
     BeginEpochRequest,
     BeginEpochResponse,
@@ -30,7 +30,7 @@ from barnabas.raft.core.messages import (
     SnapshotRequest,
     SnapshotResponse,
 )
-from barnabas.raft.core.progress import Board, Parked
+from barnabas.raft.core.progress import PendingFetch, ReplicaProgressTable
 from barnabas.raft.core.states import Candidate, Leader, Resigned
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.record.builder import ControlType
@@ -59,7 +59,7 @@ class NotLeadingError(Exception):
 
 def take_over(m: Machine, state: Candidate) -> None:
     """Elected: the first record says so, and everything before commits with it."""
-    board = Board(m.me, m.voters, m.settings.fetch_timeout_ms, m.now)
+    board = ReplicaProgressTable(m.me, m.voters, m.settings.fetch_timeout_ms, m.now)
     leader = state.to_leader(board, m.log.end_offset)
     m.become(leader)
     controls: list[ControlRecord] = [(ControlType.LEADER_CHANGE, _announcement(m, leader))]
@@ -109,16 +109,16 @@ def poll_resigned(m: Machine, state: Resigned) -> None:
 
 
 def on_end_answer(m: Machine, pending: Pending, response: EndEpochResponse) -> None:
-    m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+    m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
     if isinstance(m.state, Resigned):
-        m.refine(m.state.acknowledged(pending.node_id))
+        m.update_state(m.state.acknowledged(pending.node_id))
 
 
 def on_end_failed(m: Machine, pending: Pending) -> None:
     """Whoever leaves does not wait for a voter that cannot be told: a process that is gone needs no
     word, and one that lives sees this one's connections end."""
     if m.leaving and isinstance(m.state, Resigned):
-        m.refine(m.state.acknowledged(pending.node_id))
+        m.update_state(m.state.acknowledged(pending.node_id))
 
 
 # -- appending -----------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def _known_high_watermark(m: Machine, state: Leader) -> int:
     return offset if offset > state.start_offset else -1
 
 
-def _uninformed(m: Machine, state: Leader) -> list[Parked]:
+def _uninformed(m: Machine, state: Leader) -> list[PendingFetch]:
     """Who waits and does not know the high watermark."""
     parked, known = state.board.parked.values(), _known_high_watermark(m, state)
     return [one for one in parked if one.request.high_watermark < known]
@@ -260,21 +260,23 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
     verdict = m.log.check(request.offset, request.last_epoch)
     if request.offset == 0 and asker >= 0:
         verdict = _for_a_beginner(m.log.latest_snapshot) or verdict
-    if verdict.fit is Fit.VALID:
+    if verdict.fit is FetchFit.VALID:
         _answer_valid(m, state, ticket, request)
         return
     if asker >= 0:
         state.board.on_contact(request.replica, m.now)
-    if verdict.fit is Fit.DIVERGING:
+    if verdict.fit is FetchFit.DIVERGING:
         m.reply(ticket, _answer(m, state)._replace(diverging=verdict.at))
     else:
         m.reply(ticket, _answer(m, state)._replace(snapshot=verdict.at))
 
 
-def _for_a_beginner(latest: OffsetAndEpoch | None) -> Verdict | None:
+def _for_a_beginner(latest: OffsetAndEpoch | None) -> FetchCheck | None:
     """A replica that has nothing has a snapshot sooner than the whole log. The one at offset 0, which names
     the first voters, is nobody's but its own directory's."""
-    return Verdict(Fit.SNAPSHOT, latest) if latest is not None and latest.offset > 0 else None
+    return (
+        FetchCheck(FetchFit.SNAPSHOT, latest) if latest is not None and latest.offset > 0 else None
+    )
 
 
 def _answer(m: Machine, state: Leader, records: bytes | ReadLog = b"") -> FetchResponse:
@@ -308,13 +310,13 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
         _answer_fetch(m, state, ticket, request)
         return
     deadline_ms = m.now + min(request.max_wait_ms, WAIT_MS_MAX)
-    board.parked[ticket] = Parked(ticket, request, deadline_ms)
-    if deadline_ms < m.calm_until_ms:
-        m.calm_until_ms = deadline_ms
+    board.parked[ticket] = PendingFetch(ticket, request, deadline_ms)
+    if deadline_ms < m.next_poll_ms:
+        m.next_poll_ms = deadline_ms
     _tell_high_watermark_soon(m, state)
 
 
-def _answer_parked(m: Machine, state: Leader, parked: Parked) -> None:
+def _answer_parked(m: Machine, state: Leader, parked: PendingFetch) -> None:
     state.board.parked.pop(parked.ticket, None)
     _answer_fetch(m, state, parked.ticket, parked.request)
 
@@ -410,14 +412,14 @@ def poll(m: Machine, state: Leader) -> None:
             progress.begin_sent_ms = m.now
 
 
-def _knows_leader(m: Machine, board: Board, node_id: int) -> bool:
+def _knows_leader(m: Machine, board: ReplicaProgressTable, node_id: int) -> bool:
     """Whether it fetched lately; otherwise it is told again who leads."""
     last = board.voters[node_id].last_fetch_ms
     return last is not None and m.now - last < _begin_interval(m)
 
 
 def on_begin_answer(m: Machine, pending: Pending, response: BeginEpochResponse) -> None:
-    m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+    m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
     state = m.state
     if not isinstance(state, Leader) or response.epoch != state.epoch:
         return

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from barnabas.raft.state_machine import OffsetAndEpoch
 
 
-class Fit(Enum):
+class FetchFit(Enum):
     """How a follower's position fits to the leader's log."""
 
     VALID = "valid"
@@ -22,16 +22,16 @@ class Fit(Enum):
     SNAPSHOT = "snapshot"
 
 
-class Verdict(NamedTuple):
-    fit: Fit
+class FetchCheck(NamedTuple):
+    fit: FetchFit
     at: OffsetAndEpoch | None = None
     """Where the logs part (DIVERGING) or the snapshot to fetch (SNAPSHOT)."""
 
 
-VALID = Verdict(Fit.VALID)
+VALID = FetchCheck(FetchFit.VALID)
 
 
-class LogShape:
+class LogMetadata:
     """Invariants: start_offset <= synced_offset <= end_offset; epochs and their starts ascend."""
 
     __slots__ = (
@@ -97,7 +97,7 @@ class LogShape:
         end = self.epochs[index][1] if index < len(self.epochs) else self.end_offset
         return OffsetAndEpoch(end, self.epochs[index - 1][0])
 
-    def check(self, offset: int, epoch: int) -> Verdict:
+    def check(self, offset: int, epoch: int) -> FetchCheck:
         """Whether a follower whose log ends at `offset`, with a last record of `epoch`, may read on."""
         if self.start_offset == 0 and offset == 0 and epoch == 0:
             return VALID
@@ -107,14 +107,14 @@ class LogShape:
             or (offset == self.start_offset != 0 and epoch != snapshot.epoch)
             or epoch < snapshot.epoch
         ):
-            return Verdict(Fit.SNAPSHOT, self.latest_snapshot)
+            return FetchCheck(FetchFit.SNAPSHOT, self.latest_snapshot)
         if self.epochs and epoch == self.epochs[-1][0]:
             if offset <= self.end_offset:
                 return VALID
-            return Verdict(Fit.DIVERGING, OffsetAndEpoch(self.end_offset, epoch))
+            return FetchCheck(FetchFit.DIVERGING, OffsetAndEpoch(self.end_offset, epoch))
         end = self.end_of(epoch)
         if end.epoch != epoch or end.offset < offset:
-            return Verdict(Fit.DIVERGING, end)
+            return FetchCheck(FetchFit.DIVERGING, end)
         return VALID
 
     def truncation_point(self, diverging: OffsetAndEpoch) -> int:

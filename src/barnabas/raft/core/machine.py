@@ -20,8 +20,8 @@ from barnabas.raft.core import effects as do
 from barnabas.raft.core import elections, following, leading, membership_change
 from barnabas.raft.core import events as on
 from barnabas.raft.core.election_state import NOBODY, ElectionState
-from barnabas.raft.core.inflight import Outbox, Pending
-from barnabas.raft.core.log_metadata import LogShape
+from barnabas.raft.core.inflight import InflightRequests, Pending
+from barnabas.raft.core.log_metadata import LogMetadata
 from barnabas.raft.core.messages import (
     AddVoterRequest,
     BeginEpochRequest,
@@ -63,7 +63,7 @@ class Machine:
         self,
         settings: ReplicaSettings,
         rng: Rng,
-        log: LogShape,
+        log: LogMetadata,
         history: VoterHistory,
         election: ElectionState,
         now_ms: float,
@@ -75,7 +75,7 @@ class Machine:
         self.me = ReplicaKey(settings.node_id, settings.directory_id)
         self.own_endpoint = next(iter(settings.listeners.values()), None)
         """Where others find this replica when it leads."""
-        self.outbox = Outbox()
+        self.outbox = InflightRequests()
         self.now = now_ms
         self.high_watermark = log.latest_snapshot.offset if log.latest_snapshot else -1
         self.leaving = False
@@ -88,15 +88,15 @@ class Machine:
         """What the voters of a static quorum told this leader of themselves."""
         self.own_change_at_ms = 0.0
         """When to look again whether the voter set is wrong about this replica."""
-        self.gone = (-1, NOBODY)
+        self.lost_leader = (-1, NOBODY)
         """(epoch, leader) whose process was seen to be gone: only it can say that it is not."""
         self.searched_in: State | None = None
         """In which state this voter asked a bootstrap server last."""
-        self.told_static = -1
+        self.announced_static_voter = -1
         """The epoch whose leader knows this static voter's directory."""
         self._own_voters: VoterSet | None = None
         self.out: list[do.Effect] = []
-        self.calm_until_ms = float("-inf")
+        self.next_poll_ms = float("-inf")
         """Before that nothing is due in the state that was asked last, if only what `_CALM` names happens."""
         self.asked_state: State | None = None
         """Which state was asked last what is due."""
@@ -114,7 +114,7 @@ class Machine:
         _EVENTS[kind](self, event)
         if kind not in _CALM or not self._is_calm(event):
             self._poll()
-            self.asked_state, self.calm_until_ms = self.state, self.deadline_ms()
+            self.asked_state, self.next_poll_ms = self.state, self.deadline_ms()
         return tuple(self.out)
 
     def _is_calm(self, event: on.Event) -> bool:
@@ -129,11 +129,11 @@ class Machine:
             return False
         if type(event) is on.Asked and type(event.request) is not FetchRequest:
             return False
-        return self.now < self.calm_until_ms
+        return self.now < self.next_poll_ms
 
     def wakes_at_ms(self) -> float:
         """As `deadline_ms`, perhaps too early but never too late, and cheap."""
-        return self.calm_until_ms if self.state is self.asked_state else self.deadline_ms()
+        return self.next_poll_ms if self.state is self.asked_state else self.deadline_ms()
 
     def deadline_ms(self) -> float:
         """When `step` wants a `Tick`, if nothing happens before; infinity: never."""
@@ -231,7 +231,7 @@ class Machine:
             leading.left(self, before)
         self.tell_leader()
 
-    def refine(self, state: State) -> None:
+    def update_state(self, state: State) -> None:
         """The same state, knowing more: nothing under way is forgotten."""
         self.state, self.epoch = state, state.epoch
         self._save(state.election)
@@ -296,7 +296,7 @@ class Machine:
 
     # -- epochs and leaders seen in messages ----------------------------------------------------
 
-    def see_epoch(self, epoch: int, leader_id: int, endpoint: Endpoint | None) -> None:
+    def on_epoch(self, epoch: int, leader_id: int, endpoint: Endpoint | None) -> None:
         """A message told of `epoch` and perhaps its leader: follow what is newer."""
         if epoch == self.epoch and type(self.state) is Follower:
             return  # it has a leader
@@ -308,7 +308,7 @@ class Machine:
             else:
                 self.newer_epoch(epoch)
         elif epoch == self.epoch and leader_id >= 0 and leader_id != self.me.id:
-            hearsay = (epoch, leader_id) == self.gone
+            hearsay = (epoch, leader_id) == self.lost_leader
             if endpoint is not None and self._lacks_leader() and not hearsay:
                 self.follow(epoch, leader_id, endpoint)
 

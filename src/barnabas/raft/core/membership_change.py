@@ -431,7 +431,9 @@ def _own_change(
     node = m.voters.nodes.get(m.me.id)
     timeout = m.settings.request_timeout_ms
     if isinstance(state, Follower):
-        if node is None or (m.history.kraft_version < 1 and m.told_static == state.epoch):
+        if node is None or (
+            m.history.kraft_version < 1 and m.announced_static_voter == state.epoch
+        ):
             return None
         if m.history.kraft_version < 1:
             return UpdateVoterRequest(state.epoch, m.me, listeners, KRAFT_VERSIONS)
@@ -449,9 +451,9 @@ def _own_change(
 
 def on_own_change_answer(m: Machine, pending: Pending, response: ChangeVoterResponse) -> None:
     if response.epoch >= 0:
-        m.see_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+        m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
     # An older leader of Apache Kafka takes nothing of the kind from the voters of a static quorum.
     if isinstance(pending.request, UpdateVoterRequest) and response.error in _HEARD:
-        m.told_static = m.epoch
+        m.announced_static_voter = m.epoch
     elif response.error is not ErrorCode.NONE:
         m.own_change_at_ms = m.now + m.settings.fetch_timeout_ms

@@ -21,7 +21,7 @@ CHECK_QUORUM_FACTOR = 1.5
 
 
 @dataclass(slots=True)
-class Progress:
+class ReplicaProgress:
     """One replica's position."""
 
     key: ReplicaKey
@@ -36,7 +36,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Parked:
+class PendingFetch:
     """A fetch that waits for something new."""
 
     ticket: int
@@ -44,7 +44,7 @@ class Parked:
     deadline_ms: float
 
 
-class Board:
+class ReplicaProgressTable:
     """Progress of voters and observers, parked fetches, and the check of the quorum."""
 
     __slots__ = (
@@ -62,9 +62,9 @@ class Board:
         self, me: ReplicaKey, voters: VoterSet, fetch_timeout_ms: float, now_ms: float
     ) -> None:
         self.me = me
-        self.voters: dict[int, Progress] = {}
-        self.observers: dict[ReplicaKey, Progress] = {}
-        self.parked: dict[int, Parked] = {}
+        self.voters: dict[int, ReplicaProgress] = {}
+        self.observers: dict[ReplicaKey, ReplicaProgress] = {}
+        self.parked: dict[int, PendingFetch] = {}
         """By ticket."""
         self.check_ms = fetch_timeout_ms * CHECK_QUORUM_FACTOR
         self.check_deadline_ms = now_ms + self.check_ms
@@ -103,11 +103,11 @@ class Board:
     def _needs_nobody(self) -> bool:
         return len(self.voters) == 1 and self.me.id in self.voters
 
-    def _promoted(self, key: ReplicaKey) -> Progress:
+    def _promoted(self, key: ReplicaKey) -> ReplicaProgress:
         known = next((k for k in self.observers if k.matches(key)), None)
-        return self.observers.pop(known) if known is not None else Progress(key)
+        return self.observers.pop(known) if known is not None else ReplicaProgress(key)
 
-    def progress_of(self, key: ReplicaKey) -> Progress:
+    def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
         """Of a voter, or of an observer, which is remembered from now on."""
         voter = self.voter_of(key)
         if voter is not None:
@@ -117,10 +117,10 @@ class Board:
             if len(self.observers) >= OBSERVERS_MAX:
                 silent = min(self.observers.values(), key=lambda p: p.last_fetch_ms or 0.0)
                 del self.observers[silent.key]
-            known = self.observers[key] = Progress(key)
+            known = self.observers[key] = ReplicaProgress(key)
         return known
 
-    def voter_of(self, key: ReplicaKey) -> Progress | None:
+    def voter_of(self, key: ReplicaKey) -> ReplicaProgress | None:
         """The voter that `key` is, where it is one."""
         progress = self.voters.get(key.id)
         return progress if progress is not None and progress.key.admits(key) else None
@@ -148,7 +148,7 @@ class Board:
         if progress is not None:
             self._heard_of(progress, now_ms, is_voter=voter is not None)
 
-    def _heard_of(self, progress: Progress, now_ms: float, *, is_voter: bool) -> None:
+    def _heard_of(self, progress: ReplicaProgress, now_ms: float, *, is_voter: bool) -> None:
         progress.last_fetch_ms = now_ms
         progress.acknowledged = True
         if not is_voter:
@@ -204,7 +204,7 @@ class Board:
         )
         return voters, observers
 
-    def _position(self, progress: Progress, own_end: int, now_ms: float) -> ReplicaPosition:
+    def _position(self, progress: ReplicaProgress, own_end: int, now_ms: float) -> ReplicaPosition:
         if progress.key.id == self.me.id:
             return ReplicaPosition(progress.key, own_end, now_ms, now_ms)
         return ReplicaPosition(

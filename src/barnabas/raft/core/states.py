@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
 from barnabas.raft.core.election_state import NOBODY, ElectionState
-from barnabas.raft.core.progress import Board
+from barnabas.raft.core.progress import ReplicaProgressTable
 from barnabas.raft.core.quorum_math import Tally
 from barnabas.raft.core.voters import ReplicaKey
 from barnabas.raft.state_machine import OffsetAndEpoch
@@ -98,7 +98,7 @@ class _Fetching:
         """The leader answered."""
         return self._changed(deadline_ms=deadline_ms, has_fetched=True)
 
-    def doubting(self, deadline_ms: float) -> Self:
+    def suspecting_leader(self, deadline_ms: float) -> Self:
         """The leader leads no more or its process is gone: act at `deadline_ms`, and let others stand."""
         return self._changed(deadline_ms=min(deadline_ms, self.deadline_ms), has_fetched=False)
 
@@ -215,7 +215,7 @@ class Candidate(_Open):
     def backed_off(self, deadline_ms: float) -> Candidate:
         return replace(self, backing_off=True, deadline_ms=deadline_ms)
 
-    def to_leader(self, board: Board, start_offset: int) -> Leader:
+    def to_leader(self, board: ReplicaProgressTable, start_offset: int) -> Leader:
         if not self.tally.is_won:
             raise IllegalMoveError(f"leader without a majority: {self.tally}")
         return Leader(self.epoch, start_offset, self.voted, self.tally.granted, board)
@@ -232,7 +232,7 @@ class Leader(_Bound):
     start_offset: int
     me: ReplicaKey
     granting: frozenset[int]
-    board: Board = field(compare=False)
+    board: ReplicaProgressTable = field(compare=False)
 
     @property
     def leader_id(self) -> int:

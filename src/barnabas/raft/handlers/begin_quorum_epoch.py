@@ -17,7 +17,7 @@ from barnabas.raft.handlers.answering import (
     node_endpoints,
     only_partition,
 )
-from barnabas.raft.raft_node import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -41,7 +41,7 @@ API = Api(
 
 
 def handle(
-    request: BeginQuorumEpochRequest, ctx: RequestContext, role: QuorumReplica
+    request: BeginQuorumEpochRequest, ctx: RequestContext, role: RaftNode
 ) -> Message | Parked:
     error = check_cluster(request.cluster_id, role)
     part = only_partition(request.topics, "topic_name", "partition_index")

@@ -18,7 +18,7 @@ from barnabas.raft.handlers.answering import (
     node_endpoints,
     only_partition,
 )
-from barnabas.raft.raft_node import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -35,7 +35,7 @@ from barnabas.wire.schema import Message
 API = Api(ApiKey.VOTE, VoteRequest, top_level_error(VoteResponse), "cluster", "cluster-action")
 
 
-def handle(request: VoteRequest, ctx: RequestContext, role: QuorumReplica) -> Message | Parked:
+def handle(request: VoteRequest, ctx: RequestContext, role: RaftNode) -> Message | Parked:
     error = check_cluster(request.cluster_id, role)
     part = only_partition(request.topics, "topic_name", "partition_index")
     if error or part is None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.raft.core.batches import Committed, committed_batches
-from barnabas.raft.core.log_metadata import LogShape
+from barnabas.raft.core.batches import CommittedEntries, committed_batches
+from barnabas.raft.core.log_metadata import LogMetadata
 from barnabas.raft.state_machine import StateMachine
 from barnabas.raft.storage.replica_log import RaftLog
 from barnabas.raft.storage.snapshot_files import CorruptSnapshotError, SnapshotFile
@@ -48,7 +48,7 @@ class Applier:
     def __init__(
         self,
         log: RaftLog,
-        shape: LogShape,
+        shape: LogMetadata,
         machine: StateMachine,
         node_id: int,
         later: Callable[[Callable[[], None]], None],
@@ -196,7 +196,7 @@ class Applier:
             position = _Position(found.end_offset, found.epoch, timestamp, found.size)
             self._work = work, position
 
-    def _check_epochs(self, found: Committed) -> None:
+    def _check_epochs(self, found: CommittedEntries) -> None:
         """No CRC covers them."""
         last = -1
         epochs = [(batch.base_offset, batch.epoch) for batch in found.batches]

@@ -25,7 +25,7 @@ RECORD_OVERHEAD_BYTES = 32
 BATCH_OVERHEAD_BYTES = 61
 
 
-class Proposals:
+class BatchAccumulator:
     """`step` takes the event that appends a batch. Where `linger_ms` is 0 nothing waits beyond its turn."""
 
     def __init__(

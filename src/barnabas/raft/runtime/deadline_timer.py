@@ -12,7 +12,7 @@ from barnabas.ports import Ports, Wakeup
 NEVER = float("inf")
 
 
-class Alarm:
+class DeadlineTimer:
     """Calls `on_due` when `deadline_ms()` has come."""
 
     def __init__(

@@ -22,12 +22,12 @@ from barnabas.raft.core.machine import Machine
 from barnabas.raft.core.messages import FetchRequest, Response, SnapshotRequest
 from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.runtime.applier import Applier
-from barnabas.raft.runtime.leader_probe import LeaderWatch
-from barnabas.raft.runtime.response_reader import AnswerReader
+from barnabas.raft.runtime.leader_probe import LeaderProbe
+from barnabas.raft.runtime.response_reader import ResponseReader
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.storage import snapshot_files
 from barnabas.raft.storage.fetched_snapshot import FetchedSnapshot
-from barnabas.raft.storage.recovery_point import SyncedMark
+from barnabas.raft.storage.recovery_point import RecoveryPoint
 from barnabas.raft.storage.replica_log import RaftLog
 from barnabas.raft.transport import Transport
 from barnabas.raft.wire.fetch_codec import FetchMessage
@@ -39,7 +39,7 @@ Step = Callable[[on.Event], None]
 _DISK_FAULTS = (OSError, CorruptLogError, CorruptBatchError)
 
 
-class Performer:
+class EffectExecutor:
     """The hands of one replica. `step` takes events back; `tell_news` is called in the turn after a
     `TickSoon`; `on_failed` is told before the node halts."""
 
@@ -50,7 +50,7 @@ class Performer:
         directory: str,
         transport: Transport,
         log: RaftLog,
-        reader: AnswerReader,
+        reader: ResponseReader,
         machine: Machine,
         applier: Applier,
         metrics: QuorumMetrics,
@@ -69,10 +69,10 @@ class Performer:
         self._step = step
         self._tell_news = tell_news
         self._on_failed = on_failed
-        self._watch = LeaderWatch(transport, lambda endpoint: step(on.PeerGone(endpoint)))
+        self._watch = LeaderProbe(transport, lambda endpoint: step(on.PeerGone(endpoint)))
         self._fetched = FetchedSnapshot(ports.disk, directory)
         self._reader = reader
-        self._mark = SyncedMark(ports, directory)
+        self._mark = RecoveryPoint(ports, directory)
         self._effects: deque[do.Effect] = deque()
         self._waiting_for_disk = False
         self._performing = False
@@ -347,18 +347,18 @@ def _damaged(directory: str, end: int, offset: int) -> OSError:
     return OSError(EIO, why, directory)
 
 
-_PERFORM: dict[type, Callable[[Performer, Any], None]] = {
-    do.SaveElection: Performer._save_election,
-    do.Append: Performer._append,
-    do.AppendControl: Performer._append_control,
-    do.Truncate: Performer._truncate,
-    do.Sync: Performer._sync,
-    do.Send: Performer._send,
-    do.Reply: Performer._reply,
-    do.Commit: Performer._commit,
-    do.LeaderIs: Performer._leader_is,
-    do.StoreSnapshot: Performer._store_snapshot,
-    do.InstallSnapshot: Performer._install_snapshot,
-    do.TickSoon: Performer._tick_soon,
-    do.Halt: Performer._halt,
+_PERFORM: dict[type, Callable[[EffectExecutor, Any], None]] = {
+    do.SaveElection: EffectExecutor._save_election,
+    do.Append: EffectExecutor._append,
+    do.AppendControl: EffectExecutor._append_control,
+    do.Truncate: EffectExecutor._truncate,
+    do.Sync: EffectExecutor._sync,
+    do.Send: EffectExecutor._send,
+    do.Reply: EffectExecutor._reply,
+    do.Commit: EffectExecutor._commit,
+    do.LeaderIs: EffectExecutor._leader_is,
+    do.StoreSnapshot: EffectExecutor._store_snapshot,
+    do.InstallSnapshot: EffectExecutor._install_snapshot,
+    do.TickSoon: EffectExecutor._tick_soon,
+    do.Halt: EffectExecutor._halt,
 }

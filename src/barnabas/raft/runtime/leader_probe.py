@@ -12,7 +12,7 @@ from barnabas.raft.transport import Transport
 from barnabas.types import Endpoint
 
 
-class LeaderWatch:
+class LeaderProbe:
     """Watches one endpoint at a time and reports it gone."""
 
     def __init__(self, transport: Transport, on_gone: Callable[[Endpoint], None]) -> None:

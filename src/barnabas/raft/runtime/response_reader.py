@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.ports import Disk
-from barnabas.raft.core.batches import Run, iter_runs
-from barnabas.raft.core.log_metadata import LogShape
+from barnabas.raft.core.batches import BatchRun, iter_runs
+from barnabas.raft.core.log_metadata import LogMetadata
 from barnabas.raft.core.messages import (
     FetchResponse,
     ReadLog,
@@ -28,7 +28,7 @@ from barnabas.record.batch import CorruptBatchError
 from barnabas.wire.errors import ErrorCode
 
 
-class AnswerReader:
+class ResponseReader:
     """Of one replica. `on_rot` is told from where on log is damaged, `on_doubt` of a snapshot that is fetched
     once more."""
 
@@ -37,7 +37,7 @@ class AnswerReader:
         disk: Disk,
         directory: str,
         log: RaftLog,
-        shape: LogShape,
+        shape: LogMetadata,
         on_rot: Callable[[int, Exception], None],
         on_doubt: Callable[[OffsetAndEpoch], None],
     ) -> None:
@@ -94,7 +94,7 @@ class AnswerReader:
             file.close()
 
 
-def _check_place(run: Run, offset: int, shape: LogShape) -> None:
+def _check_place(run: BatchRun, offset: int, shape: LogMetadata) -> None:
     """No CRC covers offsets and epochs: `run` has to hold `offset`, in the epoch in which it was appended."""
     if not run.base_offset <= offset < run.end_offset:
         raise CorruptBatchError(run.position, f"offset {offset} is not where it was")

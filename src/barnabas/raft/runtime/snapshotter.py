@@ -25,13 +25,13 @@ from barnabas.types import Buffer
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 
 QUEUE = "raft-snapshot"
-LOOK_MS = 60_000
+RETENTION_CHECK_MS = 60_000
 """How often somebody looks for what has become too old, where nothing else makes them look. As in Kafka."""
 DOUBT_MS = 5_000
 """A snapshot that many fetch is not read anew for each of them."""
 
 
-class Snapshotting:
+class Snapshotter:
     """Of one replica; at most one snapshot is being taken."""
 
     def __init__(
@@ -62,8 +62,8 @@ class Snapshotting:
         self._bytes_before = 0
         self._cleaned_for: OffsetAndEpoch | None = None
         """The newest snapshot when old ones were last looked for."""
-        self._look_ms = LOOK_MS
-        if 0 < settings.snapshot_interval_ms_max < LOOK_MS:
+        self._look_ms = RETENTION_CHECK_MS
+        if 0 < settings.snapshot_interval_ms_max < RETENTION_CHECK_MS:
             self._look_ms = settings.snapshot_interval_ms_max
         self._doubted_ms = -float(DOUBT_MS)
         """When a snapshot was last read because of a doubt."""

@@ -16,7 +16,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Disk
 from barnabas.raft.core.batches import ControlRecord
 from barnabas.raft.core.election_state import FILE_NAME, ElectionState, QuorumStateError
-from barnabas.raft.core.log_metadata import LogShape
+from barnabas.raft.core.log_metadata import LogMetadata
 from barnabas.raft.core.voters import VoterHistory, VoterSet
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import OffsetAndEpoch
@@ -26,7 +26,7 @@ from barnabas.raft.storage.replica_log import (
     DIRECTORY,
     EPOCH_MAX,
     UNKNOWN,
-    MetadataLog,
+    PartitionRaftLog,
     RaftLog,
     UnsoundError,
     scan,
@@ -40,12 +40,12 @@ WITHOUT_IT = "without it this replica could vote twice in one epoch, so it does 
 
 
 @dataclass(slots=True)
-class Opened:
+class BootstrappedReplica:
     """What was found in a replica's directory."""
 
     directory: str
     log: RaftLog
-    shape: LogShape
+    shape: LogMetadata
     history: VoterHistory
     election: ElectionState
     snapshot: SnapshotFile | None
@@ -57,7 +57,7 @@ class Opened:
 
 def open_replica(
     disk: Disk, settings: ReplicaSettings, directory: str, *, cut_damage: bool = False
-) -> Opened:
+) -> BootstrappedReplica:
     """The only voter does not open a log that lacks what was on disk, unless `cut_damage`. Raises
     ``OSError``, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError`` (`DamagedLogError`)."""
     path = f"{directory}/{DIRECTORY}"
@@ -77,10 +77,10 @@ def _opened(
     settings: ReplicaSettings,
     path: str,
     known: list[OffsetAndEpoch],
-    log: MetadataLog,
+    log: PartitionRaftLog,
     *,
     cut_damage: bool,
-) -> Opened:
+) -> BootstrappedReplica:
     latest = known[-1] if known else None
     fault = log.fault
     if latest is not None and not log.start_offset <= latest.offset <= log.end_offset:
@@ -117,7 +117,7 @@ def _opened(
         for offset, (_, message) in enumerate(records, base_offset):
             if latest is None or offset >= latest.offset:
                 _note(history, message, offset)
-    return Opened(path, log, shape, history, election, file, controls, fault)
+    return BootstrappedReplica(path, log, shape, history, election, file, controls, fault)
 
 
 def _scan_sound(
@@ -126,7 +126,7 @@ def _scan_sound(
     latest: OffsetAndEpoch | None,
     epoch_max: int,
     before_cut: Callable[[UnsoundError], None],
-) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]], OffsetAndEpoch | None, str]:
+) -> tuple[LogMetadata, list[tuple[int, list[ControlRecord]]], OffsetAndEpoch | None, str]:
     """(shape, control batches, earliest snapshot, why it was cut) of the log without what is not sound: up to
     the latest snapshot where the damage is before it, else what stands behind the damage."""
     fault = ""
@@ -176,7 +176,7 @@ def _open_log(
     known: list[OffsetAndEpoch],
     *,
     cut_damage: bool,
-) -> MetadataLog:
+) -> PartitionRaftLog:
     latest = known[-1].offset if known else 0
     synced = 0 if cut_damage else marked_offset(disk, path)
 
@@ -184,7 +184,7 @@ def _open_log(
         if max(end, latest) < synced and _votes_alone(disk, settings, path, known):
             raise DamagedLogError(file, position, end, synced)
 
-    log = MetadataLog.open(
+    log = PartitionRaftLog.open(
         disk,
         path,
         start_offset=known[0].offset if known else 0,
@@ -219,7 +219,7 @@ def _votes_alone(
     return settings.can_vote and list(history.voters) == [settings.node_id]
 
 
-def _make_durable(log: RaftLog, shape: LogShape) -> None:
+def _make_durable(log: RaftLog, shape: LogMetadata) -> None:
     """What a killed process left in the system's cache counts for commits and votes from now on."""
     job, on_synced = log.sync_job()
     job()
@@ -227,7 +227,7 @@ def _make_durable(log: RaftLog, shape: LogShape) -> None:
     shape.synced_offset = shape.end_offset
 
 
-def _contradicts(shape: LogShape, snapshot: OffsetAndEpoch) -> bool:
+def _contradicts(shape: LogMetadata, snapshot: OffsetAndEpoch) -> bool:
     """Whether the log has another record before the snapshot's end, or goes on in an older epoch."""
     if shape.start_offset < snapshot.offset <= shape.end_offset:
         return shape.epoch_before(snapshot.offset) != snapshot.epoch

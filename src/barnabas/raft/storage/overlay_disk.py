@@ -29,8 +29,8 @@ class _Content:
         return self.kept + len(self.tail)
 
 
-class TrialFile(File):
-    """An open file of a `TrialDisk`."""
+class OverlayFile(File):
+    """An open file of a `OverlayDisk`."""
 
     def __init__(self, path: str, content: _Content, real: File | None) -> None:
         self._path = path
@@ -98,7 +98,7 @@ class TrialFile(File):
         return self._real.read_at(start, end - start)
 
 
-class TrialDisk(Disk):
+class OverlayDisk(Disk):
     """`disk` as it would be. Locks are the real one's."""
 
     def __init__(self, disk: Disk) -> None:
@@ -118,7 +118,7 @@ class TrialDisk(Disk):
             content = _Content()
         self._files[path] = content
         real = self._disk.open(content.source) if content.kept else None
-        return TrialFile(path, content, real)
+        return OverlayFile(path, content, real)
 
     def read_file(self, path: str) -> bytes:
         file = self.open(path)

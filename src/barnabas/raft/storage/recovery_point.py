@@ -4,7 +4,7 @@ Where the batches of a log stop to be sound, recovery ends it: mostly that is wh
 promised to nobody. A replica with others fetches again what it lost so. The only voter has nobody, and what
 was on its disk was committed: if that is gone, so is the cluster's metadata. And whoever was the only voter
 once is it again by a log that ends before others came: it would be elected by itself, beside the quorum.
-So every controller remembers from time to time how far its log is synced (`SyncedMark`, Kafka's checkpoint
+So every controller remembers from time to time how far its log is synced (`RecoveryPoint`, Kafka's checkpoint
 format, in the log's directory), and where the log would end before that and name nobody else who votes, it
 does not start but says so.
 
@@ -63,7 +63,7 @@ def mark(disk: Disk, directory: str, offset: int) -> None:
     write_offsets(disk, f"{directory}/{RECOVERY_POINT}", {_PARTITION: offset}, durable=False)
 
 
-class SyncedMark:
+class RecoveryPoint:
     """Of one replica. What the disk refuses here is nobody's fault: the next sync of the log will say it."""
 
     def __init__(self, ports: Ports, directory: str) -> None:

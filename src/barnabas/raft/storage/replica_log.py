@@ -12,14 +12,14 @@ from struct import Struct
 from typing import Protocol
 
 from barnabas.log.config import FOREVER_MS, LogConfig
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.flush_jobs import sync_log_job
 from barnabas.log.partition.log_loader import BeforeCut, open_log
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.log.partition.trusted_append import append_sound
+from barnabas.log.partition.trusted_append import append_trusted
 from barnabas.ports import Disk
 from barnabas.raft.core.batches import ControlRecord, control_records
-from barnabas.raft.core.log_metadata import LogShape
+from barnabas.raft.core.log_metadata import LogMetadata
 from barnabas.record.batch import CONTROL, HEADER_SIZE, LENGTH_PREFIX, MAGIC, CorruptBatchError
 from barnabas.record.builder import ControlType
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Buffer, TopicPartition
@@ -74,10 +74,10 @@ class RaftLog(Protocol):
         """Give the files back; `clean` writes what is written behind before."""
 
 
-class MetadataLog:
+class PartitionRaftLog:
     """A `RaftLog` on disk."""
 
-    def __init__(self, disk: Disk, files: OpenFiles, log: PartitionLog, fault: str = "") -> None:
+    def __init__(self, disk: Disk, files: FileCache, log: PartitionLog, fault: str = "") -> None:
         self._disk = disk
         self._files = files
         self._log = log
@@ -98,11 +98,11 @@ class MetadataLog:
         segment_bytes: int,
         segment_ms: int,
         before_cut: BeforeCut | None = None,
-    ) -> MetadataLog:
+    ) -> PartitionRaftLog:
         """`directory` is that of the partition; everything below `recovery_point` is known to be
         durable and is not looked at. Blocks. Raises ``OSError``, ``ValueError``, and what `before_cut`
         raises."""
-        files = OpenFiles(disk)
+        files = FileCache(disk)
         config = LogConfig(
             segment_bytes=segment_bytes,
             segment_ms=segment_ms,
@@ -155,7 +155,7 @@ class MetadataLog:
         offset = log.log_end_offset
         data = bytes(records)  # of what was fetched there is a view only
         try:
-            if not append_sound(log, data):
+            if not append_trusted(log, data):
                 log.append_as_follower(data)
         except BaseException:
             self._forget_tail()
@@ -235,7 +235,7 @@ class UnsoundError(ValueError):
 
 def scan(
     log: RaftLog, epoch_before: int = UNKNOWN, epoch_max: int = EPOCH_MAX
-) -> tuple[LogShape, list[tuple[int, list[ControlRecord]]]]:
+) -> tuple[LogMetadata, list[tuple[int, list[ControlRecord]]]]:
     """The shape of a log that was just opened, without its snapshots, and its control batches by base
     offset. The record before its start is of `epoch_before`, where that is known; `epoch_max` is the last
     epoch of which this replica heard. Raises :class:`CorruptBatchError`, :class:`CorruptLogError`,
@@ -255,7 +255,7 @@ class _Scan:
     each begins with the record of its leader."""
 
     def __init__(self, start_offset: int, epoch_before: int) -> None:
-        self.shape = LogShape(start_offset, start_offset)
+        self.shape = LogMetadata(start_offset, start_offset)
         self.controls: list[tuple[int, list[ControlRecord]]] = []
         self._epoch = epoch_before
 

@@ -9,7 +9,7 @@ from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.raft.core.election_state import ElectionState
 from barnabas.raft.core.states import State
-from barnabas.raft.raft_node import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.quorum_logs import log_of
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -39,10 +39,10 @@ class Seen:
         self.node = node
         self.image: MetadataImage | None = None
         self.image_offset = -1
-        self.quorum: QuorumReplica | None = None
+        self.quorum: RaftNode | None = None
         self.log: PartitionLog
 
-    def note_quorum(self, quorum: QuorumReplica) -> None:
+    def note_quorum(self, quorum: RaftNode) -> None:
         """All that those look at who judge the quorum."""
         if quorum is not self.quorum:
             self.quorum, self.log = quorum, log_of(quorum)

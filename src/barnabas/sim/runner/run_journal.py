@@ -71,7 +71,7 @@ def play_chunk(seeds: range, plan: Plan, lines: int, *, leave_garbage: bool = Fa
     return played
 
 
-class Journal:
+class RunJournal:
     """The file of one run."""
 
     def __init__(self, path: Path, seeds: range, source: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
-from barnabas.client.consumers.group_member import GroupSettings
+from barnabas.client.consumers.group_member import GroupMemberSettings
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST
 from barnabas.sim.cluster import ProgramFault, SimCluster
@@ -71,7 +71,7 @@ class ConsumerClient:
 
     def _consumer(self) -> Consumer:
         plan = self.plan
-        group = GroupSettings(
+        group = GroupMemberSettings(
             session_timeout_ms=plan.session_timeout_ms,
             heartbeat_interval_ms=plan.session_timeout_ms / 4,
             assignors=plan.assignors,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.client.network.channels import ChannelError
-from barnabas.client.network.tasks import Outcome
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.record.compression import Codec
@@ -88,7 +88,7 @@ class ProducerClient:
         outcome = self.producer.send(ProducerRecord(topic, value, key, partition))
         outcome.when_done(partial(self._settled, value))
 
-    def _settled(self, value: bytes, outcome: Outcome[Delivery]) -> None:
+    def _settled(self, value: bytes, outcome: TaskOutcome[Delivery]) -> None:
         self.unsettled -= 1
         history = self.workload.history
         try:

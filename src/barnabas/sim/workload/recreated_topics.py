@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.admin import NewTopic
 from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
-from barnabas.client.consumers.group_member import GroupSettings
+from barnabas.client.consumers.group_member import GroupMemberSettings
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ProducerRecord
@@ -33,7 +33,7 @@ class RemadeTopic:
         self.seen: set[bytes] = set()
         self.last: bytes | None = None
         """What was written last to the one that stays."""
-        group = GroupSettings(session_timeout_ms=6_000, heartbeat_interval_ms=500.0)
+        group = GroupMemberSettings(session_timeout_ms=6_000, heartbeat_interval_ms=500.0)
         self.consumer = Consumer(
             o.client,
             f"{name}-group",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from barnabas.log.compaction.compaction_rules import KeyMap
+from barnabas.log.compaction.compaction_rules import OffsetMap
 from barnabas.log.compaction.compactor import SERVICE, answering
 from barnabas.ports import HelperDied
 
@@ -60,7 +60,7 @@ class SimHelper:
         totals["calls of helpers"] += 1
         if self.life is None or self._answer is None:
             self.life = DyingDisk(self, 0)
-            self._answer = answering(self.life, KeyMap)
+            self._answer = answering(self.life, OffsetMap)
         life = self.life
         dies = self._rng.random() < self._rate
         if dies:

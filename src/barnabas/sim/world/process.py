@@ -40,14 +40,14 @@ FAULTS = frozenset(
 )
 """Events that no node's log may have while its peers are sound."""
 ROUNDING_MS = 1e-6
-LOOK_MS = (0.0, 0.0, 0.3, 2.0, 6.0)
+CLOCK_READ_MS = (0.0, 0.0, 0.3, 2.0, 6.0)
 """What one look at the clock costs at most, in one life or another: work is cut into slices by looks, and
 virtual time alone stands still while a turn runs."""
 AHEAD_MS_MAX = 40.0
 """A node's clock that is before virtual time by so much stands still."""
 
 
-class Machine:
+class SimMachine:
     """A host with a disk; processes come and go on it."""
 
     def __init__(self, world: World, network: SimNetwork, host: str, disk: SimDisk) -> None:
@@ -69,7 +69,7 @@ class Machine:
         self._rate_since_ms = (0.0, 0.0)
         """Virtual instant from which the rate holds, and what the clock said then."""
         self.sync_ms_max = SYNC_MS_MAX
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, SimMachine] = {}
         self.starts = 0
 
     def jump(self, by_ms: float) -> None:
@@ -106,7 +106,7 @@ class Machine:
 class SimProcess:
     """One life of a process, and its ports (it is a :class:`barnabas.ports.Ports`)."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: SimMachine) -> None:
         self.machine = machine
         self.host = machine.host
         self.world = machine.world
@@ -234,10 +234,10 @@ class SimClock:
     """A machine's clock: monotonic time with a drift, a date with an offset. In some lives it goes on by a
     little with each look, and waits then for virtual time to come after."""
 
-    def __init__(self, machine: Machine, rng: Rng) -> None:
+    def __init__(self, machine: SimMachine, rng: Rng) -> None:
         self._machine = machine
         self._world = machine.world
-        self._look_ms = rng.random() * rng.choice(LOOK_MS) if machine.lives_differ else 0.0
+        self._look_ms = rng.random() * rng.choice(CLOCK_READ_MS) if machine.lives_differ else 0.0
         self._said_ms = 0.0
 
     def now_ms(self) -> float:

@@ -7,16 +7,16 @@ import random
 import pytest
 
 from barnabas.log.compaction.compaction_rules import (
-    KeyMap,
-    Rules,
+    CompactionRules,
+    OffsetMap,
     TransactionTrail,
     compact_batch,
     note_keys,
 )
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
-from barnabas.log.partition.partition_log import Origin
+from barnabas.log.partition.partition_log import AppendOrigin
 from barnabas.log.state.producer_state import snapshot_offsets, write_snapshot
 from barnabas.record.batch import HEADER_SIZE, BatchView, iterate, read_header, write_header
 from barnabas.record.builder import build_batch, end_transaction_marker, write_record
@@ -78,7 +78,7 @@ def test_an_empty_marker_goes_with_its_producer() -> None:
     marker = end_transaction_marker(
         commit=True, timestamp_ms=1, producer_id=1, producer_epoch=1, coordinator_epoch=0
     )
-    model.log.append_as_leader(marker, leader_epoch=1, wall_ms=1, origin=Origin.COORDINATOR)
+    model.log.append_as_leader(marker, leader_epoch=1, wall_ms=1, origin=AppendOrigin.COORDINATOR)
     model.write([1, 2], False, 0, -1)
     model.log.move_high_watermark(model.log.log_end_offset)
     for known in (True, True, True, False, False):
@@ -112,7 +112,7 @@ def test_snapshots_that_belong_to_no_segment_go_with_the_next_start(clean: bool)
     end = log.log_end_offset
     log.close(clean=clean)
     log = open_log(
-        log.disk, OpenFiles(log.disk), log.directory, log.partition, log.config, clean=clean,
+        log.disk, FileCache(log.disk), log.directory, log.partition, log.config, clean=clean,
         recovery_point=end,
     ).log  # fmt: skip
     kept = snapshot_offsets(log.disk, log.directory)
@@ -270,8 +270,8 @@ def test_a_record_whose_timestamp_does_not_fit_64_bits_keeps_no_log_from_compact
     data = bytearray(HEADER_SIZE) + body
     write_header(data, read_header(build_batch([(b"k", b"v")] * 3, timestamp_ms=1_700_000_000_000)))
     view = BatchView(read_header(data), 0, memoryview(data))
-    keys = KeyMap(10)
+    keys = OffsetMap(10)
     note_keys(view, keys, 0)
     keys.end = 3
-    outcome = compact_batch(view, keys, TransactionTrail(), Rules(1, 1, {}, 100), None)
+    outcome = compact_batch(view, keys, TransactionTrail(), CompactionRules(1, 1, {}, 100), None)
     assert outcome.records == 2 and outcome.header.max_timestamp == (1 << 63) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.log.compaction import compactor
-from barnabas.log.compaction.compaction_rules import KeyMap
+from barnabas.log.compaction.compaction_rules import OffsetMap
 from barnabas.log.config import LogConfig
 from barnabas.log.directories import log_cleaner
 from barnabas.ports import HelperDied
@@ -37,7 +37,7 @@ class Helper:
 @pytest.fixture(autouse=True)
 def short_rounds_are_helped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_cleaner, "HELPED_FROM_BYTES", 0)
-    monkeypatch.setattr(compactor, "_best_map", lambda secret: KeyMap)
+    monkeypatch.setattr(compactor, "_best_map", lambda secret: OffsetMap)
 
 
 def compacted(dies_at: set[int]) -> tuple[DirectoriesWorld, Helper, list[str]]:

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.compaction.compaction_rules import (
-    KeyMap,
-    Outcome,
-    Rules,
+    CompactedBatch,
+    CompactionRules,
+    OffsetMap,
     TransactionTrail,
     compact_batch,
     note_keys,
 )
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
 from barnabas.record.batch import (
     HEADER_SIZE,
@@ -46,8 +46,8 @@ if not compiled_offset_map.available():
 pytestmark = pytest.mark.slow
 NOW = 1_750_000_000_000
 EXAMPLES = examples(150)
-fast_map = partial(compiled_offset_map.FastKeyMap, secret=b"0123456789abcdef")
-MAPS: tuple[Callable[[int], KeyMap], ...] = (KeyMap, fast_map)
+fast_map = partial(compiled_offset_map.CompiledOffsetMap, secret=b"0123456789abcdef")
+MAPS: tuple[Callable[[int], OffsetMap], ...] = (OffsetMap, fast_map)
 
 keys = st.one_of(
     st.none(),
@@ -73,10 +73,14 @@ def views(described: list[tuple[list[tuple[object, ...]], Codec]]) -> list[Batch
 
 
 def compacted(
-    make: Callable[[int], KeyMap], given: list[BatchView], from_offset: int, rounds: int, full: int
-) -> list[Outcome]:
+    make: Callable[[int], OffsetMap],
+    given: list[BatchView],
+    from_offset: int,
+    rounds: int,
+    full: int,
+) -> list[CompactedBatch]:
     """What is left of `given`, the last round late enough for tombstones to go."""
-    outcomes: list[Outcome] = []
+    outcomes: list[CompactedBatch] = []
     for number in range(rounds):
         known, trail = make(full), TransactionTrail()
         for batch in given:
@@ -84,7 +88,7 @@ def compacted(
                 break
             note_keys(batch, known, from_offset)
             known.end = batch.header.next_offset
-        rules = Rules(NOW + number * 1000, 500, {}, given[-1].header.next_offset)
+        rules = CompactionRules(NOW + number * 1000, 500, {}, given[-1].header.next_offset)
         outcomes = [compact_batch(batch, known, trail, rules, None) for batch in given]
         kept = [bytes(outcome.data) for outcome in outcomes if outcome.data is not None]
         given = list(iterate(b"".join(kept), crc=True))
@@ -106,7 +110,9 @@ def test_the_same_bytes_stay(
     assert plain == fast
 
 
-def files_of(make: Callable[[int], KeyMap], run: bytes, rounds: int, full: int) -> dict[str, bytes]:
+def files_of(
+    make: Callable[[int], OffsetMap], run: bytes, rounds: int, full: int
+) -> dict[str, bytes]:
     """Of a log with these batches, after `rounds` of compaction."""
     device = SimDisk(random.Random(1))
     disk = device.open_for_process()
@@ -118,7 +124,7 @@ def files_of(make: Callable[[int], KeyMap], run: bytes, rounds: int, full: int) 
         index_interval_bytes=200,
     )
     log = open_log(
-        disk, OpenFiles(disk), "/data/t-0", TopicPartition("t", 0), config, clean=False
+        disk, FileCache(disk), "/data/t-0", TopicPartition("t", 0), config, clean=False
     ).log
     log.append_as_follower(run)
     log.roll()
@@ -192,8 +198,8 @@ def test_both_stop_at_the_same_broken_byte(
         disk.make_dirs("/data")
         file = disk.open("/data/00000000000000000000.log", create=True)
         file.append([run])
-        source = cleaning_pass.Source(0, 1000, len(run), 0)
-        plan = cleaning_pass.Plan(
+        source = cleaning_pass.SourceSegment(0, 1000, len(run), 0)
+        plan = cleaning_pass.CleaningPlan(
             disk, "/data", LogConfig(), 0, (source,), 0, 1000, len(run), 0, 0, NOW, {}, (0,)
         )
         try:
@@ -205,12 +211,12 @@ def test_both_stop_at_the_same_broken_byte(
     assert told[0] == told[1]
 
 
-def result_of(make: Callable[[int], KeyMap], batch: BatchView) -> object:
+def result_of(make: Callable[[int], OffsetMap], batch: BatchView) -> object:
     known = make(1000)
     try:
         note_keys(batch, known, 0)
         known.end = batch.header.next_offset
-        rules = Rules(NOW, 500, {}, 1 << 40)
+        rules = CompactionRules(NOW, 500, {}, 1 << 40)
         outcome = compact_batch(batch, known, TransactionTrail(), rules, None)
     except CorruptBatchError as error:
         return error.why
@@ -232,7 +238,7 @@ def test_both_say_the_same_of_broken_records(
     count = data.draw(st.sampled_from([len(wanted), len(wanted) + 1, 0x7FFFFFFF, 0]))
     write_header(batch, header._replace(record_count=count))
     (view,) = iterate(bytes(batch), crc=True)
-    assert result_of(KeyMap, view) == result_of(fast_map, view)
+    assert result_of(OffsetMap, view) == result_of(fast_map, view)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -11,7 +11,7 @@ import pytest
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.directories.future_log_copy import align, append_run, begin
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import CLEANED, REPAIRED, OpenFiles
+from barnabas.log.file_cache import CLEANED, REPAIRED, FileCache
 from barnabas.log.partition import segment_repair
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
@@ -47,7 +47,7 @@ def test_what_was_misread_once_does_not_end_the_compaction_of_a_log() -> None:
     def on_corrupt(partition: TopicPartition, fault: CorruptLogError) -> None:
         found.append(fault)
         world.disk.rot(log.segments[1].path, 100)  # as it was
-        place = segment_repair.place_of(log, fault.path)
+        place = segment_repair.location_of(log, fault.path)
         assert place is not None and segment_repair.examine(place) is None
         world.logs.cleaner.on_sound(partition)
 
@@ -132,7 +132,7 @@ def test_a_segment_that_could_not_be_written_to_its_end_leaves_nothing() -> None
 def test_a_mended_segment_that_could_not_be_written_to_its_end_leaves_nothing() -> None:
     world = DirectoriesWorld()
     log = dirty(world)
-    place = segment_repair.place_of(log, log.segments[1].path)
+    place = segment_repair.location_of(log, log.segments[1].path)
     assert place is not None
     world.disk.rot(log.segments[1].path, place.size - 5)  # since it was examined
     damage = segment_repair.Damage(0, place.base_offset, 0, place.base_offset, {})
@@ -161,7 +161,7 @@ def test_a_copy_that_goes_on_after_a_start_brings_back_nothing_that_was_deleted(
     source = model.log
     copy = open_log(
         model.disk,
-        OpenFiles(model.disk, 6),
+        FileCache(model.disk, 6),
         "/data/copy",
         source.partition,
         model.config,

@@ -12,9 +12,9 @@ import pytest
 
 from barnabas.log.checkpoints import CLEANER, read_offsets, write_offsets
 from barnabas.log.compaction import cleaning_pass
-from barnabas.log.compaction.compaction_rules import KeyMap
-from barnabas.log.directories.log_directories import DirectoryInUse, choose
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.compaction.compaction_rules import OffsetMap
+from barnabas.log.directories.log_directories import DirectoryInUse, resolve_duplicate
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition import log_loader
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
@@ -163,7 +163,7 @@ def test_a_fault_of_the_program_in_one_log_is_not_the_end_of_the_node(
     world.logs.create(T1, TOPIC_ID, world.logs.directories[1].directory_id)
     world.stop()
 
-    def open_log(disk: Disk, files: OpenFiles, directory: str, *rest: Any, **more: Any) -> Any:
+    def open_log(disk: Disk, files: FileCache, directory: str, *rest: Any, **more: Any) -> Any:
         if directory.endswith("t-0"):
             raise IndexError("of garbage that nobody thought of")
         return log_loader.open_log(disk, files, directory, *rest, **more)
@@ -351,7 +351,7 @@ def test_a_log_that_cannot_be_compacted_keeps_no_other_from_it(
         fill(world.logs.create(partition, TOPIC_ID), 20, b"k")
     build_map = cleaning_pass.build_map
 
-    def fail(plan: cleaning_pass.Plan, *others: Any) -> KeyMap:
+    def fail(plan: cleaning_pass.CleaningPlan, *others: Any) -> OffsetMap:
         if plan.directory.endswith(str(T0)):
             raise MemoryError("too many keys")
         return build_map(plan, *others)
@@ -477,7 +477,7 @@ def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
     """One was made anew while the other one's directory was away (seed 300027)."""
     world = made_anew(1, OTHER_ID)
     assert len(values(world.logs.logs[T1])) == 2
-    choose(world.logs, T0, wanted)
+    resolve_duplicate(world.logs, T0, wanted)
     kept = world.logs.logs[T0]
     assert len(values(kept)) == (3 if wanted == TOPIC_ID else 5)
     home, aside = (0, 1) if kept.topic_id == OTHER_ID else (1, 0)
@@ -487,13 +487,13 @@ def test_of_two_topics_with_one_name_the_metadata_say_whose_the_replica_is(
     assert [name.startswith("t-0.") for name in names if name.endswith("-stray")] == [True]
     world.stop()
     world.start()
-    assert values(world.logs.logs[T0]) and not world.logs.rivals
+    assert values(world.logs.logs[T0]) and not world.logs.duplicates
 
 
 @pytest.mark.parametrize("topic_id", [TOPIC_ID, OTHER_ID])
 def test_a_log_in_the_place_of_another_is_not_compacted_because_that_was(topic_id: Uuid) -> None:
     world = made_anew(0, topic_id, compacted=3)
-    choose(world.logs, T0, topic_id)
+    resolve_duplicate(world.logs, T0, topic_id)
     assert len(values(world.logs.logs[T0])) == 5
     assert T0 not in world.logs.cleaner.first_dirty
 
@@ -501,7 +501,7 @@ def test_a_log_in_the_place_of_another_is_not_compacted_because_that_was(topic_i
 def test_a_second_log_goes_with_its_directory() -> None:
     world = made_anew(1, OTHER_ID)
     world.logs.fail(world.logs.directories[1], "its disk is gone again")
-    choose(world.logs, T0, TOPIC_ID)
+    resolve_duplicate(world.logs, T0, TOPIC_ID)
     assert world.logs.logs[T0].topic_id == OTHER_ID
 
 

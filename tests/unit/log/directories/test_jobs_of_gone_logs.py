@@ -25,7 +25,9 @@ def known(log: PartitionLog) -> list[str]:
     return [segment.path.rpartition("/")[2] for segment in log.segments]
 
 
-def begun(world: DirectoriesWorld) -> tuple[PartitionLog, cleaning_pass.Plan, LocalCompactor]:
+def begun(
+    world: DirectoriesWorld,
+) -> tuple[PartitionLog, cleaning_pass.CleaningPlan, LocalCompactor]:
     """A log of many segments, and a round that has read it."""
     world.config = replace(world.config, cleanup_policy=("compact", "delete"))
     log = create(world, TOPIC_ID)
@@ -67,7 +69,7 @@ def test_compaction_makes_no_file_in_a_log_that_was_made_anew() -> None:
 def test_mending_makes_no_file_anew_that_retention_took() -> None:
     world = DirectoriesWorld()
     log, _, _ = begun(world)
-    place = segment_repair.place_of(log, log.segments[1].path)
+    place = segment_repair.location_of(log, log.segments[1].path)
     assert place is not None
     log.advance_log_start(log.segments[3].base_offset)
     log.delete_old_segments(0)

@@ -9,9 +9,9 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import LOG, OpenFiles
+from barnabas.log.file_cache import LOG, FileCache
 from barnabas.log.partition import bulk_recovery, log_loader
-from barnabas.log.partition.partition_log import Origin, PartitionLog
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.raft.core.batches import data_batch
 from barnabas.record.batch import HEADER, stamp_producer
 from barnabas.sim.world.disk import SimDisk
@@ -22,9 +22,9 @@ WALL_MS = 1_750_000_000_000
 PARTITION = TopicPartition("t", 0)
 
 
-def opened(device: SimDisk, config: LogConfig, **how: Any) -> log_loader.Opened:
+def opened(device: SimDisk, config: LogConfig, **how: Any) -> log_loader.LoadedLog:
     disk = device.open_for_process()
-    return log_loader.open_log(disk, OpenFiles(disk), FOLDER, PARTITION, config, clean=False, **how)
+    return log_loader.open_log(disk, FileCache(disk), FOLDER, PARTITION, config, clean=False, **how)
 
 
 def written(seed: int, config: LogConfig) -> SimDisk:
@@ -41,7 +41,7 @@ def written(seed: int, config: LogConfig) -> SimDisk:
         batch = bytearray(data_batch(values, log.log_end_offset, epoch, stamp))
         if rng.random() < 0.004:
             stamp_producer(batch, rng.randrange(3), 0, -1)
-        log.append_as_leader(batch, leader_epoch=epoch, wall_ms=WALL_MS, origin=Origin.QUORUM)
+        log.append_as_leader(batch, leader_epoch=epoch, wall_ms=WALL_MS, origin=AppendOrigin.QUORUM)
     log.close(clean=False)
     if rng.random() < 0.7:
         _damage(device, rng)
@@ -80,7 +80,7 @@ def _read(log: PartitionLog) -> bytes | str:
     return bytes(found.records) if found is not None else b""
 
 
-def _state(device: SimDisk, log: PartitionLog, found: log_loader.Opened) -> dict[str, Any]:
+def _state(device: SimDisk, log: PartitionLog, found: log_loader.LoadedLog) -> dict[str, Any]:
     told: dict[str, Any] = {
         "end": (log.log_start_offset, log.log_end_offset, log.recovery_point),
         "epochs": (log.epochs.latest, [log.epoch_end_offset(epoch) for epoch in range(1, 40)]),
@@ -93,7 +93,7 @@ def _state(device: SimDisk, log: PartitionLog, found: log_loader.Opened) -> dict
         data_batch([b"next"], 0, 99, WALL_MS),
         leader_epoch=99,
         wall_ms=WALL_MS,
-        origin=Origin.QUORUM,
+        origin=AppendOrigin.QUORUM,
     )
     log.close(clean=True)
     return told | {path: device.content(path) for path in sorted(device.below(FOLDER))}

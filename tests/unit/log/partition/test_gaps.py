@@ -10,7 +10,7 @@ from barnabas.host.disk import HostDisk
 from barnabas.log.checkpoints import CLEANER, RECOVERY_POINT
 from barnabas.log.config import LogConfig
 from barnabas.log.directories.log_directory import OFFSET_MAX, LogDirectory
-from barnabas.log.file_cache import LOG, OpenFiles, file_name
+from barnabas.log.file_cache import LOG, FileCache, file_name
 from barnabas.log.partition.log_loader import open_log
 from barnabas.record.builder import build_batch
 from barnabas.types import ZERO_UUID, TopicPartition
@@ -22,7 +22,7 @@ COMPACTED = LogConfig(segment_bytes=400, cleanup_policy=("compact",))
 def make(path: Path) -> tuple[int, int]:
     """A log whose second segment lost its last batch; (offset where the gap ends, end of the log)."""
     disk = HostDisk()
-    log = open_log(disk, OpenFiles(disk), str(path), PARTITION, COMPACTED, clean=False).log
+    log = open_log(disk, FileCache(disk), str(path), PARTITION, COMPACTED, clean=False).log
     for key in range(40):
         log.append_as_leader(
             build_batch([(b"k%d" % key, b"v" * 50)], timestamp_ms=key), leader_epoch=0, wall_ms=key
@@ -44,7 +44,7 @@ def test_a_gap_is_kept_where_compaction_has_been(
     known = {"gap": gap, "end": end}.get(str(compacted_to), 0)
     disk = HostDisk()
     opened = open_log(
-        disk, OpenFiles(disk), str(tmp_path / "table-0"), PARTITION, COMPACTED, clean=False,
+        disk, FileCache(disk), str(tmp_path / "table-0"), PARTITION, COMPACTED, clean=False,
         compacted_to=known,
     )  # fmt: skip
     assert (opened.log.log_end_offset == end) is is_whole

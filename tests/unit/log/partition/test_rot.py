@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import OpenFiles
+from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.log_loader import open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.batch import iterate
@@ -212,7 +212,7 @@ def test_a_producer_is_not_known_by_an_offset_that_rotted() -> None:
     log = opened(disk)
     assert log.log_end_offset == 6
     assert all(batch.last_offset < 6 for batch in log.producers.entries[7].batches)
-    assert segment.base_offset in log.doubted
+    assert segment.base_offset in log.suspect_segments
 
 
 # -- a cut that meets rot ----------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def opened(
     process = disk.open_for_process()
     process.make_dirs(ROOT)
     return open_log(
-        process, OpenFiles(process), DIRECTORY, PARTITION, config,
+        process, FileCache(process), DIRECTORY, PARTITION, config,
         clean=recovery_point is None, recovery_point=recovery_point or 0,
     ).log  # fmt: skip
 

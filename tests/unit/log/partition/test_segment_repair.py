@@ -9,7 +9,7 @@ import pytest
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import LOG
 from barnabas.log.partition import segment_repair
-from barnabas.log.partition.segment_repair import Transplant
+from barnabas.log.partition.segment_repair import SegmentRepair
 from barnabas.log.segments.segment import Located, Segment
 from tests.model.log.log_model import LogModel
 
@@ -53,12 +53,12 @@ def rot(model: LogModel, rng: random.Random) -> None:
 def mend(model: LogModel, source: LogModel, fault: CorruptLogError) -> bool:
     """As a broker does it; whether a segment was replaced."""
     log = model.log
-    place = segment_repair.place_of(log, fault.path)
+    place = segment_repair.location_of(log, fault.path)
     assert place is not None
     damage = segment_repair.examine(place)
     if damage is None:
         return False
-    transplant = Transplant(log, place, damage)
+    transplant = SegmentRepair(log, place, damage)
     while not transplant.is_complete:
         found = source.log.read(transplant.next_offset, 300)
         assert found is not None and transplant.add(found.records)
@@ -198,7 +198,7 @@ def test_what_does_not_fit_the_gap_is_refused() -> None:
     model.reopen()
     with pytest.raises(CorruptLogError) as caught:
         model.content()
-    place = segment_repair.place_of(model.log, caught.value.path)
+    place = segment_repair.location_of(model.log, caught.value.path)
     assert place is not None and place.directory + "/" in path and path.endswith(LOG)
     damage = segment_repair.examine(place)
     assert damage is not None
@@ -212,9 +212,9 @@ def test_what_does_not_fit_the_gap_is_refused() -> None:
         (source.entries[-1].data, "are missing"),
     ]:
         with pytest.raises(ValueError, match=why):
-            Transplant(model.log, place, damage).add(wrong)
-    assert not Transplant(model.log, place, damage).add(b"")
-    assert Transplant(model.log, place, damage).add(right)
+            SegmentRepair(model.log, place, damage).add(wrong)
+    assert not SegmentRepair(model.log, place, damage).add(b"")
+    assert SegmentRepair(model.log, place, damage).add(right)
 
 
 def test_a_transaction_whose_end_rotted_is_over_once_that_is_mended() -> None:

@@ -105,7 +105,7 @@ def test_batches_that_are_gone_are_told_with_every_look(at: int, what: str) -> N
                 read = log.read(offset, 1)
                 assert read is not None
                 assert [b.header.base_offset for b in iterate(read.records)] == [offset]
-        place = segment_repair.place_of(log, logs[at])
+        place = segment_repair.location_of(log, logs[at])
         assert place is not None
         assert segment_repair.examine(place) == segment_repair.Damage(0, base, 1, end, {})
         (world.kill if ending == "kill" else lambda: world.stop(broker_epoch=6))()

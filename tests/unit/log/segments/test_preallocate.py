@@ -9,8 +9,8 @@ import pytest
 
 from barnabas.host.disk import HostDisk
 from barnabas.log.config import LogConfig
-from barnabas.log.file_cache import OpenFiles
-from barnabas.log.partition.log_loader import Opened, open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import LoadedLog, open_log
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
@@ -25,11 +25,11 @@ class Disk:
         self.directory = path / "t-0"
         self.open(clean=True)
 
-    def open(self, *, clean: bool, recovery_point: int = 0) -> Opened:
+    def open(self, *, clean: bool, recovery_point: int = 0) -> LoadedLog:
         disk = HostDisk()
         opened = open_log(
             disk,
-            OpenFiles(disk, limit=3),
+            FileCache(disk, limit=3),
             str(self.directory),
             TopicPartition("t", 0),
             CONFIG,
