@@ -17,7 +17,7 @@ from typing import cast
 
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.controller_channel import ControllerChannel, Sender
+from barnabas.broker.controller_channel import ControllerChannel, ProbingSender
 from barnabas.broker.coordinator_log import begin_leading, end_leading
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.directory_assignments import DirectoryAssignments
@@ -63,7 +63,7 @@ class Broker:
         cluster_id: str,
         identities: Mapping[str, MetaProperties],
         listeners: Mapping[str, Endpoint],
-        channels: Sender,
+        channels: ProbingSender,
         image: MetadataImage,
         controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
     ) -> None:
@@ -85,7 +85,9 @@ class Broker:
         self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
         self.controller.look = self.on_controller_change
         self.deadlines, self.slices = Deadlines(ports), Slices(ports)
-        self.lost_leaders = LostLeaders(self.node_id, ports.clock, self.deadlines, image)
+        self.lost_leaders = LostLeaders(
+            self.node_id, ports.clock, self.deadlines, image, partial(self._probe, channels)
+        )
         self.replicas = ReplicaTable(
             ports, self.node_id, config.replication.lag_time_ms_max, image, self
         )
@@ -126,7 +128,7 @@ class Broker:
         self.lifecycle: Lifecycle
         self._incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
-    def _fetcher_context(self, channels: Sender) -> FetcherContext:
+    def _fetcher_context(self, channels: ProbingSender) -> FetcherContext:
         return FetcherContext(
             self.ports,
             channels,
@@ -154,6 +156,11 @@ class Broker:
         """Where other brokers reach `broker`."""
         known = self.image.brokers.get(broker)
         return None if known is None else known.endpoint(self.config.inter_broker_listener_name)
+
+    def _probe(self, channels: ProbingSender, broker: int, on_done: Callable[[bool], None]) -> None:
+        endpoint = self.inter_broker_endpoint(broker)
+        if endpoint is not None:
+            channels.probe(endpoint, on_done)
 
     def _offsets_partitions(self) -> int:
         topic = self.image.topics_by_name.get(OFFSETS_TOPIC)
@@ -317,10 +324,19 @@ class Broker:
         add_produce_leaders(self, response, listener)
 
     def controller_for_clients(self, view: ClusterView) -> int:
-        """A broker to send administration to: the active controller's own where it is one that the
-        client can reach, else this one; any of them forwards."""
-        active = self.controller.controller_id
-        return active if view.endpoint(active) is not None else self.node_id
+        """A broker to send administration to; -1 where none is there. Any of them forwards, so it is this
+        one, which is certainly alive; another one where this one is fenced or about to leave."""
+        if view.endpoint(self.node_id) is not None and not self._stopping:
+            return self.node_id
+        for broker in view.live_brokers():
+            leaves = self.image.brokers[broker.id].in_controlled_shutdown
+            if (
+                broker.id != self.node_id
+                and not leaves
+                and not self.lost_leaders.is_lost(broker.id)
+            ):
+                return broker.id
+        return self.node_id if view.endpoint(self.node_id) is not None else -1
 
     # -- upkeep ----------------------------------------------------------------------------------
 

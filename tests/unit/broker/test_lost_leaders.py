@@ -7,7 +7,14 @@ import random
 import pytest
 
 from barnabas.broker.deadlines import Deadlines
-from barnabas.broker.lost_leaders import LOOK_MS, NEWS_MS_MAX, SETTLED_MS, SHOWN_MS, LostLeaders
+from barnabas.broker.lost_leaders import (
+    LOOK_MS,
+    NEWS_MS_MAX,
+    SETTLED_MS,
+    SHOWN_MS,
+    Led,
+    LostLeaders,
+)
 from barnabas.metadata.changes import Changes
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.records.fence_broker_record import FenceBrokerRecord
@@ -77,7 +84,7 @@ class Scene:
             self.answers.append(self.topic.leader[0])
             parked.complete(MetadataResponse())
 
-        return self.lost.park([self.topic], self.now_ms - age_ms, answer)
+        return self.lost.park([Led(self.topic)], self.now_ms - age_ms, answer)
 
     def new_leader(self) -> None:
         self.replay(

@@ -21,6 +21,7 @@ from barnabas.broker.cluster_view import (
     TOPIC_OPERATIONS,
     ClusterView,
 )
+from barnabas.broker.lost_leaders import Led
 from barnabas.config.topic_names import check_topic_name
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.topic import Topic
@@ -70,7 +71,7 @@ def handle(
     many = sum(map(len, topics)) > AT_ONCE
     answer = _answer_in_slices if many else _answer
     waiting = broker.lost_leaders.park(
-        topics, ctx.connected_at_ms, lambda parked: answer(parked, request, ctx, broker)
+        map(Led, topics), ctx.connected_at_ms, lambda parked: answer(parked, request, ctx, broker)
     )
     if waiting is not None:
         return waiting
