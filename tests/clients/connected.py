@@ -96,6 +96,38 @@ def groups_of_one_coordinator(count: int) -> list[str]:
             return names
 
 
+def act_at_once(clients: list[Client], number: int) -> dict[str, float]:
+    """All act at the same moment; the seconds that each took. Raises what one of them raised."""
+    began = time.monotonic()
+    took: dict[str, float] = {}
+    failures: list[Exception] = []
+
+    def act(client: Client) -> None:
+        try:
+            client.act(number)
+            took[client.name] = time.monotonic() - began
+        except Exception as error:  # noqa: BLE001 - raised in the caller's thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=act, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise ExceptionGroup("clients that gave up", failures)
+    return took
+
+
+def dies_as(bootstrap: str, kind: str, topic: str, group: str) -> int:
+    """The node that leads partition 0 of `topic`, coordinates `group`, or is the active controller."""
+    if kind == "controller":
+        return active_controller(bootstrap)
+    if kind == "leader":
+        return leader_of(bootstrap, topic, 0)
+    return leader_of(bootstrap, OFFSETS_TOPIC, partition_of(group, OFFSETS_PARTITIONS))
+
+
 class Deaths:
     """Kills the node that has a role, and times what the clients do from that moment on."""
 
@@ -103,38 +135,19 @@ class Deaths:
         self.cluster = cluster
         self.topic = topic
         self.clients = clients
-        self._offsets_partition = partition_of(group, OFFSETS_PARTITIONS)
+        self._group = group
         self._number = 0
         self.seconds: dict[tuple[str, str], list[float]] = {}
         """By client and kind of death."""
 
     def all_act(self) -> dict[str, float]:
-        """All act at the same moment; the seconds that each took. Raises what one raised."""
-        number, began = self._number, time.monotonic()
         self._number += 1
-        took: dict[str, float] = {}
-        failures: list[Exception] = []
-
-        def act(client: Client) -> None:
-            try:
-                client.act(number)
-                took[client.name] = time.monotonic() - began
-            except Exception as error:  # noqa: BLE001 - raised in the test's own thread
-                failures.append(error)
-
-        threads = [threading.Thread(target=act, args=(client,)) for client in self.clients]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise ExceptionGroup("clients that gave up", failures)
-        return took
+        return act_at_once(self.clients, self._number)
 
     def play(self, kind: str) -> int:
         """One death, from a whole cluster to a whole cluster; who died."""
         self.all_act()
-        victim = self._victim(kind)
+        victim = dies_as(self.cluster.bootstrap, kind, self.topic, self._group)
         self.cluster.kill(victim)
         for name, seconds in self.all_act().items():
             self.seconds.setdefault((name, kind), []).append(seconds)
@@ -142,12 +155,6 @@ class Deaths:
         wait_until_whole(self.cluster, self.topic)
         wait_until_whole(self.cluster, OFFSETS_TOPIC)
         return victim
-
-    def _victim(self, kind: str) -> int:
-        if kind == "controller":
-            return active_controller(self.cluster.bootstrap)
-        at = (self.topic, 0) if kind == "leader" else (OFFSETS_TOPIC, self._offsets_partition)
-        return leader_of(self.cluster.bootstrap, *at)
 
     def table(self) -> str:
         """The worst and the median of each, in seconds."""
