@@ -21,7 +21,12 @@ from tests.clients.connected import (
     dies_as,
     groups_of_one_coordinator,
 )
-from tests.clients.connected_python import ConfluentAdmin, ConfluentMember, ConfluentProducer
+from tests.clients.connected_python import (
+    ConfluentAdmin,
+    ConfluentGroups,
+    ConfluentMember,
+    ConfluentProducer,
+)
 
 RECORD = b"x" * 1024
 Figures = dict[str, float]
@@ -258,7 +263,7 @@ def controller_failover(system: System, index: int) -> Figures:
 def connected_before(system: System, index: int) -> Figures:
     """kill -9 of a leader, a coordinator and the active controller in turn → what clients that were connected
     before do next: a producer's record is acknowledged in every partition, a group's member reads it and
-    commits, an admin client creates a topic and asks for the group's offsets."""
+    commits, one admin client creates a topic and another one asks for the group's offsets."""
     wait_whole(system, "first")
     topic, kind = f"connected-{index}", KINDS[index % len(KINDS)]
     (group,) = groups_of_one_coordinator(1)
@@ -267,7 +272,8 @@ def connected_before(system: System, index: int) -> Figures:
     clients: list[Client] = [
         ConfluentProducer(system.bootstrap, topic),
         ConfluentMember(system.bootstrap, topic, group),
-        ConfluentAdmin(system.bootstrap, group),
+        ConfluentAdmin(system.bootstrap),
+        ConfluentGroups(system.bootstrap, group),
     ]
     try:
         act_at_once(clients, 0)

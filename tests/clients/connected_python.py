@@ -67,20 +67,38 @@ class ConfluentProducer:
 
 
 class ConfluentAdmin:
+    """It creates topics only. librdkafka asks nobody for another controller than the one it knows while any of
+    its connections is up and it knows no topic, against Apache Kafka too: with the connection to a group's
+    coordinator it would wait for its dead controller for minutes (docs/divergence.md)."""
+
     name = "confluent admin"
+
+    def __init__(self, bootstrap: str) -> None:
+        self._client = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
+
+    def act(self, number: int) -> None:
+        until_done(self._create)
+
+    def _create(self) -> None:
+        name = fresh("by-confluent")
+        topic = confluent_kafka.admin.NewTopic(name, 1, 2)
+        self._client.create_topics([topic], request_timeout=REQUEST_S)[name].result(PATIENCE_S)
+
+    def close(self) -> None:
+        """It ends with its last reference."""
+
+
+class ConfluentGroups:
+    """An admin client that asks for a group's offsets only."""
+
+    name = "confluent groups"
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._group = group
         self._client = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
 
     def act(self, number: int) -> None:
-        until_done(self._create)
         until_done(self._ask)
-
-    def _create(self) -> None:
-        name = fresh("by-confluent")
-        topic = confluent_kafka.admin.NewTopic(name, 1, 2)
-        self._client.create_topics([topic], request_timeout=REQUEST_S)[name].result(PATIENCE_S)
 
     def _ask(self) -> None:
         asked = [confluent_kafka.ConsumerGroupTopicPartitions(self._group)]
@@ -285,12 +303,13 @@ class AiokafkaMember(Member):
 
 
 def all_clients(loop: Loop, bootstrap: str, topic: str, groups: list[str]) -> list[Client]:
-    """Three of each library; the members' groups are `groups`."""
+    """Producer, member and admin client of each library; the members' groups are `groups`."""
     first, second, third = groups
     return [
         ConfluentProducer(bootstrap, topic),
         ConfluentMember(bootstrap, topic, first),
-        ConfluentAdmin(bootstrap, first),
+        ConfluentAdmin(bootstrap),
+        ConfluentGroups(bootstrap, first),
         KafkaPythonProducer(bootstrap, topic),
         KafkaPythonMember(bootstrap, topic, second),
         KafkaPythonAdmin(bootstrap, second),
