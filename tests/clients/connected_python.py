@@ -67,9 +67,9 @@ class ConfluentProducer:
 
 
 class ConfluentAdmin:
-    """It creates topics only. librdkafka asks nobody for another controller than the one it knows while any of
-    its connections is up and it knows no topic, against Apache Kafka too: with the connection to a group's
-    coordinator it would wait for its dead controller for minutes (docs/divergence.md)."""
+    """It creates topics only. While any of its connections is up, librdkafka looks for no other controller
+    than the one it knows, against Apache Kafka too: connected to a group's coordinator as well it would wait
+    for a dead controller for minutes (docs/divergence.md)."""
 
     name = "confluent admin"
 

@@ -85,9 +85,7 @@ class Broker:
         self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
         self.controller.look = self.on_controller_change
         self.deadlines, self.slices = Deadlines(ports), Slices(ports)
-        self.lost_leaders = LostLeaders(
-            self.node_id, ports.clock, self.deadlines, image, partial(self._probe, channels)
-        )
+        self.lost_leaders = self._watch_leaders(channels)
         self.replicas = ReplicaTable(
             ports, self.node_id, config.replication.lag_time_ms_max, image, self
         )
@@ -157,10 +155,14 @@ class Broker:
         known = self.image.brokers.get(broker)
         return None if known is None else known.endpoint(self.config.inter_broker_listener_name)
 
-    def _probe(self, channels: ProbingSender, broker: int, on_done: Callable[[bool], None]) -> None:
-        endpoint = self.inter_broker_endpoint(broker)
-        if endpoint is not None:
-            channels.probe(endpoint, on_done)
+    def _watch_leaders(self, channels: ProbingSender) -> LostLeaders:
+        def probe(broker: int, on_done: Callable[[bool], None]) -> None:
+            endpoint = self.inter_broker_endpoint(broker)
+            if endpoint is not None:
+                channels.probe(endpoint, on_done)
+
+        clock = self.ports.clock
+        return LostLeaders(self.node_id, clock, self.deadlines, self.image, probe)
 
     def _offsets_partitions(self) -> int:
         topic = self.image.topics_by_name.get(OFFSETS_TOPIC)
