@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.broker.coordinators import partition_of
+from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.testing.cluster import Cluster
 from barnabas.types import OFFSETS_TOPIC
 from bench.wire import active_controller, leader_of

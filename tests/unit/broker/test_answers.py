@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.coordinators import java_string_hash
+from barnabas.broker.controller_client.metadata_hold import SETTLED_MS
+from barnabas.broker.coordinator.coordinators import java_string_hash
 from barnabas.broker.handlers.find_coordinator import NO_TRANSACTIONS, TRANSACTION
-from barnabas.broker.lost_leaders import SETTLED_MS
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
@@ -174,15 +174,15 @@ def test_a_broker_that_leaves_or_is_fenced_names_a_live_one_as_controller(three:
     broker._stopping = True
     try:
         assert broker.controller_for_clients(view) == 2
-        broker.lost_leaders.on_lost(2)
+        broker.metadata_hold.on_lost(2)
         assert broker.controller_for_clients(view) == 3
-        broker.lost_leaders.on_lost(3)
+        broker.metadata_hold.on_lost(3)
         assert broker.controller_for_clients(view) == 1
         assert broker.controller_for_clients(ClusterView(broker.image, "NONE")) == -1
     finally:
         broker._stopping = False
-        broker.lost_leaders.on_reached(2)
-        broker.lost_leaders.on_reached(3)
+        broker.metadata_hold.on_reached(2)
+        broker.metadata_hold.on_reached(3)
 
 
 def test_a_lost_coordinator_is_named_only_when_its_successor_is_known() -> None:
@@ -204,7 +204,7 @@ def test_a_lost_coordinator_is_named_only_when_its_successor_is_known() -> None:
 def test_a_lost_leader_is_no_hint_for_who_asks_the_wrong_broker(three: Cluster) -> None:
     leader = three.leader("c", 2)
     wrong = next(n for n in three.ids if n != leader)
-    lost = three.broker(wrong).lost_leaders
+    lost = three.broker(wrong).metadata_hold
     request = three.produce_request([b"a"], topic="c", index=2)
     for is_lost, named in ((False, leader), (True, -1)):
         if is_lost:

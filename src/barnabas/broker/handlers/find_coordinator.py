@@ -3,7 +3,7 @@
 Behaviour: a group's coordinator leads the partition of ``__consumer_offsets`` that the group's name
 hashes to, also that of the group without a name, in which old consumers commit that were given none. Where
 the topic does not exist yet it is created, and the client is told COORDINATOR_NOT_AVAILABLE and asks again.
-Where the coordinator was lost a moment ago, the answer waits for its successor (`lost_leaders`).
+Where the coordinator was lost a moment ago, the answer waits for its successor (`metadata_hold`).
 A transactional id has no coordinator here, and its producer is told so for good: clients ask again for
 ever after most codes. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one with which librdkafka, kafka-python
 and aiokafka end; Java ends with any code that it does not know in this place, and then shows the sentence.
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.coordinators import partition_of
-from barnabas.broker.lost_leaders import Led
+from barnabas.broker.controller_client.metadata_hold import Led
+from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.types import OFFSETS_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -56,7 +56,7 @@ def handle(
         parked.complete(respond(request, ctx, broker))
 
     asked = _asked(request, ctx, broker)
-    waiting = broker.lost_leaders.park(asked, ctx.connected_at_ms, answer)
+    waiting = broker.metadata_hold.park(asked, ctx.connected_at_ms, answer)
     return respond(request, ctx, broker) if waiting is None else waiting
 
 
