@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 
 from barnabas.pipeline import sink
 from barnabas.pipeline.cluster import Cluster
-from barnabas.pipeline.ledger import Ledger
+from barnabas.pipeline.ledger import Ledger, Origin
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
 from barnabas.pipeline.staging import DirectoryStore, open_store
 from barnabas.record.columnar import decode
 from tests.unit.pipeline.fake_cluster import BROKER, Countdown, Crash, FakeCluster
+
+ORIGIN = Origin(query="query", run="run")
 
 
 @pytest.fixture
@@ -34,6 +37,7 @@ def options(staging: Path, **changes: Any) -> SinkOptions:
         "application": "app",
         "version": 0,
         "batch_bytes_max": 300,
+        "new_ledger": 1,  # some tests begin with batch 1
     }
     return SinkOptions(**{**settings, **changes})
 
@@ -45,8 +49,11 @@ def rows(first: int, count: int) -> pa.RecordBatch:
     )
 
 
-def stage(settings: SinkOptions, *batches: pa.RecordBatch) -> sink.StagedTask:
-    return sink.stage(settings, iter(batches))
+def stage(
+    settings: SinkOptions, *batches: pa.RecordBatch, query: str = "query", run: str = "run"
+) -> sink.StagedTask:
+    """What a task of the query's run hands over."""
+    return replace(sink.stage(settings, iter(batches)), query=query, run=run)
 
 
 def values(cluster: FakeCluster) -> Counter[bytes]:
@@ -173,8 +180,8 @@ def test_of_two_drivers_with_the_same_batch_one_manifest_stands(
     ledger = Ledger(open_store(str(tmp_path)), "app")
     committed = ledger.committed()
     connected = settings.cluster.connect()
-    mine, my_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0)
-    theirs, their_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0)
+    mine, my_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0, ORIGIN)
+    theirs, their_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0, ORIGIN)
     standing = ledger.prepare(mine, my_data)
     assert ledger.prepare(theirs, their_data).identity == standing.identity == mine.identity
     for _ in range(2):
