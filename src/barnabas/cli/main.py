@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "quorum": "barnabas.cli.quorum",
     "metadata": "barnabas.cli.metadata",
     "log": "barnabas.cli.log",
+    "pipeline": "barnabas.cli.commands.pipeline",
 }
 """Name to module, in the order of the help."""
 

@@ -118,6 +118,18 @@ class Manifest:
                 )
                 position += chunk.size
 
+    def describe(self) -> dict[str, Any]:
+        """How much of what it names, and where the logs ended before it."""
+        chunks = [chunk for each in self.sources for chunk in each.chunks]
+        return {
+            "batch": self.batch,
+            "query": self.origin.query,
+            "rows": sum(each.records for each in chunks),
+            "bytes": sum(each.size for each in chunks),
+            "producer_id": self.identity.producer_id,
+            "log_ends": to_json(self.log_ends),
+        }
+
     def next_sequences(self) -> PartitionOffsets:
         """Sequences behind the last record of this batch."""
         sequences = dict(self.sequences)
@@ -304,6 +316,21 @@ class Ledger:
             number = name.partition("-")[0]
             if number.isdigit() and int(number) <= up_to:
                 self.store.delete(self._name(STAGED, name))
+
+    def describe(self) -> dict[str, Any]:
+        """What stands in the ledger, for people and programs."""
+        committed = self.committed()
+        begun = [each for each in map(self.manifest, self.numbers()) if each is not None]
+        return {
+            "application": self.application,
+            "is_there": committed.is_there,
+            "batch": committed.batch,
+            "query": committed.origin.query,
+            "run": committed.origin.run,
+            "producer_id": None if committed.identity is None else committed.identity.producer_id,
+            "begun": [each.describe() for each in begun if each.batch > committed.batch],
+            "staged_files": len(self.store.names(self._name(STAGED))),
+        }
 
     def staged_name(self, batch: int, task: str) -> str:
         """A file for one task attempt's rows of a batch."""
