@@ -94,13 +94,13 @@ def test_a_restored_checkpoint_writes_all_rows_of_a_changed_query(
     copying.feed(0, 90)
     copying.run("old", each_batch=each_batch)
     shutil.copytree(copying.here, tmp_path / "copy")
-    copying.feed(90, 390)
+    copying.feed(90, 270)
     copying.run("old", each_batch=each_batch)
     assert copying.ledger()["run"] == copying.run_id
     shutil.rmtree(copying.here)
     shutil.copytree(tmp_path / "copy", copying.here)
     copying.run("new", each_batch=each_batch)
-    assert copying.values() == words("old", 0, 390) + words("new", 90, 390)
+    assert copying.values() == words("old", 0, 270) + words("new", 90, 270)
     ledger = copying.ledger()
     last = max(int(each.name) for each in (copying.here / "commits").glob("[0-9]*"))
     assert (ledger["run"], ledger["batch"]) == (copying.run_id, last)
@@ -110,7 +110,7 @@ def test_a_restored_checkpoint_writes_all_rows_of_a_changed_query(
     for each in (copying.here / "commits").glob(f"*{last}*"):
         each.unlink()
     copying.run("new", each_batch=each_batch)
-    assert copying.values() == words("old", 0, 390) + words("new", 90, 390)
+    assert copying.values() == words("old", 0, 270) + words("new", 90, 270)
 
 
 def test_a_checkpoint_rolled_back_beside_its_ledger_is_refused_with_a_way_out(
