@@ -1,5 +1,5 @@
-"""A Spark program of its own, as it is started from an environment that is not activated: a batch read and
-a stream's write. Arguments: bootstrap, from, to, directory, and ``import`` or ``register``."""
+"""A Spark program of its own, as it is started from an environment that is not activated: a batch read, and
+a write of a batch or a stream. Arguments: bootstrap, from, to, directory, and ``import`` or ``register``."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def main(bootstrap: str, source: str, target: str, directory: str, how: str) -> 
         register(spark)
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": source}
     assert spark.read.format("barnabas").options(**options).load().count() == 10
+    if how == "register":
+        append = spark.range(10).selectExpr("cast(id as string) key", "cast(id as string) value")
+        writer = append.write.format("barnabas").mode("append").options(**options, topic=target)
+        writer.save()
+        spark.stop()
+        return
     stream = spark.readStream.format("barnabas").options(**options, startingOffsets="earliest")
     query = (
         stream.load()

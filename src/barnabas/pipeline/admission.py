@@ -64,7 +64,7 @@ def admit(asked: Asked, committed: Committed, manifest: Manifest | None) -> Answ
     if not asked.origin.query:
         return Answer(False)  # the pair of txnAppId and txnVersion says that it is the same write
     if asked.origin.run and asked.origin.run == committed.origin.run:
-        return Answer(False)
+        raise LedgerError(_twice(asked))
     if asked.batch < committed.batch:
         raise LedgerError(_rolled_back(asked, f"has published up to batch {committed.batch}"))
     _check_planned(asked, committed.origin, "published")
@@ -104,6 +104,14 @@ def _check_planned(asked: Asked, known: Origin, done: str) -> None:
     """The checkpoint keeps what it planned; what is planned once more under the number is another batch."""
     if asked.origin.planned and known.planned and asked.origin.planned != known.planned:
         raise LedgerError(_rolled_back(asked, f"has {done} another batch {asked.batch}"))
+
+
+def _twice(asked: Asked) -> str:
+    return (
+        f"{asked} was written before in this run of the query, and Spark asks for a batch once in a run. If"
+        " foreachBatch writes more than once, each write needs an application (txnAppId) of its own; if it"
+        " tries again after an error, start the query again, and the batch is known to be written"
+    )
 
 
 def _rolled_back(asked: Asked, what: str) -> str:

@@ -83,7 +83,7 @@ def test_a_batch_lands_once(cluster: FakeCluster, tmp_path: Path) -> None:
     settings = options(tmp_path)
     sent = sink.publish_once(settings, [stage(settings, rows(0, 200))], 0)
     assert sent > 6
-    assert sink.publish_once(settings, [stage(settings, rows(0, 200))], 0) == 0
+    assert sink.publish_once(settings, [stage(settings, rows(0, 200), run="again")], 0) == 0
     assert values(cluster) == expected(0, 200)
 
 
@@ -97,7 +97,10 @@ def test_a_crash_at_every_step_of_publishing_leaves_each_row_once(
             sink.publish_once(settings, [stage(settings, rows(first, 90))], n)
         except Crash:
             # The run that follows computes the same rows in another order and other tasks.
-            again = [stage(settings, rows(first + 40, 50)), stage(settings, rows(first, 40))]
+            again = [
+                stage(settings, rows(first + 40, 50), run="again"),
+                stage(settings, rows(first, 40), run="again"),
+            ]
             sink.publish_once(settings, again, n)
         first += 90
     assert first > 90 * 10
@@ -114,7 +117,7 @@ def test_a_crash_is_survived_when_brokers_have_forgotten_the_producer(
             sink.publish_once(settings, [stage(settings, rows(first, 60))], n)
         except Crash:
             cluster.forget_producers()
-            sink.publish_once(settings, [stage(settings, rows(first, 60))], n)
+            sink.publish_once(settings, [stage(settings, rows(first, 60), run="again")], n)
         first += 60
     assert values(cluster) == expected(0, first)
 
@@ -144,7 +147,7 @@ def test_a_store_that_fails_at_every_step_leaves_each_row_once(
         try:
             sink.publish_once(settings, [task], n)
         except Crash:
-            sink.publish_once(settings, [stage(settings, rows(first, 60))], n)
+            sink.publish_once(settings, [stage(settings, rows(first, 60), run="again")], n)
         else:
             break
         first += 60

@@ -167,6 +167,18 @@ def test_an_application_that_another_query_has_is_refused(
     assert values(cluster) == words("first", 0, 90) + words("second", 0, 90)
 
 
+def test_two_writes_of_one_batch_under_one_application_are_refused(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """As foreachBatch makes them where one name is given twice."""
+    settings = options(tmp_path)
+    sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
+    with pytest.raises(LedgerError, match=r"batch 0 .*query query .*an application .* of its own"):
+        sink.publish_once(settings, [stage(settings, rows(30, 30))], 0)
+    outside = [stage(settings, rows(0, 30), query="", run="")]
+    assert sink.publish_once(settings, outside, 0) == 0  # txnAppId and txnVersion say it
+
+
 def test_a_lost_ledger_is_noticed_and_may_be_begun_again(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:

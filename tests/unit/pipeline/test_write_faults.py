@@ -13,6 +13,7 @@ from barnabas.pipeline import sink
 from barnabas.pipeline.cluster import LATEST, Cluster, OffsetAt, offsets_of_all
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
+    LedgerError,
     UnknownPartitionError,
     WriteRefusedError,
 )
@@ -69,7 +70,8 @@ def test_a_batch_that_was_never_asked_for_again_is_ended_by_the_next(
     cluster.countdown = Countdown()
     sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
     assert values(cluster) == expected(0, 90)
-    assert sink.publish_once(settings, [stage(settings, rows(30, 30))], 1) == 0
+    with pytest.raises(LedgerError, match="has published up to batch 2"):
+        sink.publish_once(settings, [stage(settings, rows(30, 30), run="again")], 1)
     assert values(cluster) == expected(0, 90)
 
 
