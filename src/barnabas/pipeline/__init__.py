@@ -9,7 +9,8 @@ topic refused. :mod:`cluster` and :mod:`connection` reach the brokers. :mod:`eac
 :mod:`warm_up` are for users.
 
 Importing this package, before a session starts, lets Spark find the format in an environment that is not
-activated (:mod:`interpreter`): it may set one environment variable and loads nothing else.
+activated (:mod:`interpreter`): it may set one environment variable and loads no library. It also names
+a folder for machine code where numba finds none.
 
 Needs the extra ``[spark]``. Sources: Spark's Python Data Source API (4.3), the options of Spark's
 Kafka connector.
@@ -17,6 +18,9 @@ Kafka connector.
 
 from __future__ import annotations
 
+from barnabas.host.own_folder import own_folder
 from barnabas.pipeline.interpreter import prefer_own
+from barnabas.record import kernel_cache
 
 prefer_own()
+kernel_cache.fallback_folder = own_folder

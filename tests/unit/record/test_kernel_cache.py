@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.record import kernel_cache
+from barnabas.host import own_folder
 
 PROGRAM = """
 import sys, tempfile
@@ -20,6 +20,7 @@ def unwritable(self):
 caching.InTreeCacheLocator.ensure_cache_path = unwritable
 if sys.argv[1] != "temporary":
     tempfile.tempdir = sys.argv[1]
+import barnabas.pipeline
 import numpy as np
 from barnabas.record import columnar_kernels
 data = columnar_kernels.frozen(np.array([0x96, 0x01], np.uint8))
@@ -50,7 +51,7 @@ def test_an_unwritable_cache_folder_does_not_end_the_import(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    kept = list(temporary.glob(f"{kernel_cache.NAME}-{os.getuid()}/**/*.nbi"))
+    kept = list(temporary.glob(f"{own_folder.NAME}-{os.getuid()}/**/*.nbi"))
     assert bool(kept) == has_temporary
 
 
@@ -58,12 +59,13 @@ def test_a_folder_that_others_can_fill_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = kernel_cache.own_folder()
-    assert folder is not None and kernel_cache.own_folder() == folder
+    found = own_folder.own_folder()
+    assert found is not None and own_folder.own_folder() == found
+    folder = Path(found)
     folder.chmod(0o777)
-    assert kernel_cache.own_folder() is None
+    assert own_folder.own_folder() is None
     folder.rmdir()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(0o700)
     folder.symlink_to(elsewhere)
-    assert kernel_cache.own_folder() is None
+    assert own_folder.own_folder() is None
