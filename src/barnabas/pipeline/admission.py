@@ -73,7 +73,8 @@ def admit(asked: Asked, committed: Committed, manifest: Manifest | None) -> Answ
     return Answer(
         False,
         f"{asked} is skipped: an earlier run has published a batch of that number. Whether it had the"
-        " same offsets cannot be checked, as the checkpoint cannot be read from here",
+        " same offsets cannot be checked: the checkpoint cannot be read from here, or the ledger is of a"
+        " Barnabas that did not keep that",
     )
 
 
@@ -118,7 +119,8 @@ def _rolled_back(asked: Asked, what: str) -> str:
     forget = asked.command("forget", "--from", str(asked.batch))
     return (
         f"{asked} is not written: the ledger below {asked.staging} {what}. The checkpoint was rolled back"
-        " or begun again, and the ledger was not. To write the query's batches from this one on, run"
-        f" {forget} first (what is in the topic stays there); or put back the checkpoint that belongs to"
-        " the ledger"
+        " or begun again, and the ledger was not, or is a copy that shares the ledger with its original."
+        f" To write the query's batches from this one on, run {forget} first (what is in the topic stays"
+        " there). Otherwise put back the checkpoint that belongs to the ledger, or give the copy a"
+        " stagingLocation of its own"
     )

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import Struct
 from struct import error as StructError
 from typing import Any
@@ -142,7 +142,10 @@ class Manifest:
 
 def _loader(store: Store, file: str, position: int, size: int) -> Any:
     def load() -> bytearray:
-        data = bytearray(store.read_at(file, position, size))
+        try:
+            data = bytearray(store.read_at(file, position, size))
+        except FileNotFoundError as error:
+            raise StagingError(f"{file} is gone from {store!r}: rows were staged there") from error
         if len(data) != size:
             raise StagingError(f"{file} has {len(data)} bytes at {position}, {size} were staged")
         return data
@@ -293,8 +296,11 @@ class Ledger:
         if batch <= before.batch:
             raise LedgerError(f"batch {batch} of {self.application} is published already")
         begun = self.manifest(batch)
-        owner = before.origin if begun is None else begun.origin
-        self.write(Committed(batch, origin=Origin(query=owner.query)))
+        if begun is not None:
+            origin = replace(begun.origin, run="")
+        else:
+            origin = Origin(query=before.origin.query)
+        self.write(Committed(batch, origin=origin))
         self.clear(batch)
 
     def forget(self, first: int = 0) -> None:

@@ -176,7 +176,7 @@ def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: i
         committed = ledger.committed()
     try:
         return publish_next(options, cluster, ledger, committed, asked, messages)
-    except (FileNotFoundError, StagingError):
+    except StagingError:
         if ledger.committed().batch < number:
             raise
         return 0  # another driver has published it, and cleared what this one was to read
@@ -267,7 +267,7 @@ def finish(
                         each for each in outgoing if (each.partition, each.sequence) not in there
                     ]
                     manifest = renew(cluster, ledger, manifest, *as_they_are(left))
-    except (WriteRefusedError, ClusterUnreachableError) as error:
+    except (WriteRefusedError, ClusterUnreachableError, StagingError) as error:
         raise type(error)(f"{asked}: {error}. {way_out(asked)}") from error
     ledger.commit(manifest, committed)
     return sent

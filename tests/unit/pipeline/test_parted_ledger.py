@@ -6,13 +6,19 @@ import json
 import logging
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from barnabas.pipeline import checkpoint, sink
 from barnabas.pipeline.cluster import Cluster
-from barnabas.pipeline.errors import LedgerError, StagingError, WriteRefusedError
+from barnabas.pipeline.errors import (
+    ClusterUnreachableError,
+    LedgerError,
+    StagingError,
+    WriteRefusedError,
+)
 from barnabas.pipeline.ledger import COMMITTED, Ledger
 from barnabas.pipeline.options import SinkOptions, sink_options
 from barnabas.pipeline.staging import open_store
@@ -82,6 +88,20 @@ def test_a_copied_checkpoint_and_its_original_both_write_all_rows(
     for _ in range(3):
         next(blue), next(green)
     assert values(cluster) == words("blue", 0, 150) + words("green", 60, 150)
+
+
+def test_a_copied_checkpoint_that_shares_its_ledger_is_refused(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    here, copy, staging = tmp_path / "blue", tmp_path / "green", str(tmp_path / "ledger")
+    blue = Query(here, staging=staging).batches("blue", 150)
+    assert [next(blue), next(blue)] == [0, 1]
+    shutil.copytree(here, copy)
+    next(blue)
+    with pytest.raises(LedgerError, match=r"batch 2 .* stagingLocation of its own"):
+        Query(copy, staging=staging).start("green", 150)
+    assert [*blue] == [3, 4]
+    assert values(cluster) == words("blue", 0, 150)
 
 
 @pytest.mark.parametrize("back", [1, 2])
@@ -274,6 +294,47 @@ def test_a_stuck_batch_that_is_forgotten_is_computed_again(
     ledger_of(query).forget(1)
     query.start("new", 90)
     assert values(cluster) == words("old", 0, 30) + words("new", 30, 90)
+
+
+def test_a_batch_for_a_partition_that_is_gone_names_the_ways_out(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """A topic that was deleted and made again with fewer partitions."""
+    query = Query(tmp_path / "checkpoint")
+    cluster.countdown = Countdown(3)
+    with pytest.raises(Crash):
+        query.start("old", 30)
+    cluster.countdown = Countdown()
+    del cluster.logs[TopicPartition("t", 2)]
+    cluster.patience_ms = 50.0
+    task = replace(stage(query.options, rows(0, 1), query=query.id), application=query.application)
+    with pytest.raises(ClusterUnreachableError, match=r"batch 0 .*t-2 does not exist.* skip .* 0 "):
+        sink.publish_once(query.options, [task], 0)
+    ledger_of(query).skip(0)
+    assert sink.publish_once(query.options, [task], 0) == 0
+
+
+@pytest.mark.parametrize("inline", [0, 1 << 20])
+def test_a_batch_whose_staged_rows_are_gone_names_the_ways_out(
+    cluster: FakeCluster, tmp_path: Path, inline: int
+) -> None:
+    """As after a restart on another machine, with a directory that is not shared."""
+    query = Query(tmp_path / "checkpoint", inline_bytes_max=inline)
+    query.start("old", 30)
+    cluster.countdown = Countdown(3)
+    with pytest.raises(Crash):
+        query.start("old", 60)
+    cluster.countdown = Countdown()
+    for each in (tmp_path / "checkpoint" / "barnabas").glob("*/staged/*"):
+        each.unlink()
+    if inline:
+        query.start("old", 60)
+    else:
+        with pytest.raises(StagingError, match=r"batch 1 .*is gone from.* forget .*--from 1 "):
+            query.start("old", 60)
+        ledger_of(query).forget(1)
+        query.start("old", 60)
+    assert set(values(cluster)) == set(words("old", 0, 60))
 
 
 def test_a_ledger_of_a_later_version_is_not_misread(cluster: FakeCluster, tmp_path: Path) -> None:
