@@ -40,7 +40,7 @@ def main(bootstrap: str, source: str, target: str, directory: str, how: str) -> 
         .writeStream.format("barnabas")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
-        .option("checkpointLocation", f"{directory}/checkpoint")
+        .option("checkpointLocation", "checkpoint")  # relative: in the working directory
         .trigger(availableNow=True)
         .start()
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -47,6 +48,7 @@ def test_a_program_of_an_environment_that_is_not_activated_finds_the_format(
     done = subprocess.run(
         [sys.executable, str(job), bootstrap, source, target, str(tmp_path), how],
         env=bare_environment(tmp_path),
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
@@ -54,3 +56,6 @@ def test_a_program_of_an_environment_that_is_not_activated_finds_the_format(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(read(bootstrap, target)) == 10
+    if how == "import":  # its ledger stands beside the checkpoint, which has a relative path
+        (ledger,) = tmp_path.glob("checkpoint/barnabas/*/committed.json")
+        assert json.loads(ledger.read_text())["planned"]
