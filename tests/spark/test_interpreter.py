@@ -56,6 +56,6 @@ def test_a_program_of_an_environment_that_is_not_activated_finds_the_format(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(read(bootstrap, target)) == 10
-    if how == "import":  # its ledger stands beside the checkpoint, which has a relative path
+    if how == "import":  # its ledger is beside the checkpoint, which has a relative path
         (ledger,) = tmp_path.glob("checkpoint/barnabas/*/committed.json")
         assert json.loads(ledger.read_text())["planned"]

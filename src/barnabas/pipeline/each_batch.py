@@ -24,7 +24,7 @@ def publish_each_batch(
     it stays the same over restarts and belongs to one checkpoint and one write of each batch. A
     query with another checkpoint that uses the name ends with an error. `staging` is a directory, or
     a URI, that driver and executors share. In the checkpoint's directory is a good place: there the
-    checkpoint is found, by which a batch that is run again is told from another one of its number.
+    checkpoint is found, which shows whether a batch of the same number is the same batch.
     Elsewhere, `options` may say ``checkpointLocation``.
     """
 

@@ -324,7 +324,7 @@ class Ledger:
                 self.store.delete(self._name(STAGED, name))
 
     def describe(self) -> dict[str, Any]:
-        """What stands in the ledger, for people and programs."""
+        """What the ledger has, for people and programs."""
         committed = self.committed()
         begun = [each for each in map(self.manifest, self.numbers()) if each is not None]
         return {

@@ -1,4 +1,4 @@
-"""``barnabas pipeline``: what stands beside a Spark query's checkpoint, and the ways out where it is stuck.
+"""``barnabas pipeline``: what is kept beside a Spark query's checkpoint, and the ways out where it is stuck.
 
 ``ledger show`` reads. ``ledger skip`` and ``ledger forget`` change what a query takes for written; they
 cannot be taken back, so they ask, or want ``--yes`` where standard input is no terminal. Stop the query
@@ -150,6 +150,6 @@ def _confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failure("this cannot be taken back: say --yes where nobody can be asked", USAGE)
+        raise Failure("this cannot be taken back: say --yes where no terminal can be asked", USAGE)
     if not typer.confirm(question):
         raise Failure("nothing was changed")
