@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from barnabas.pipeline.errors import LedgerError
-from barnabas.pipeline.ledger import Committed, Manifest, Origin
+from barnabas.pipeline.write.commit_log import CommitEntry, Manifest, Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     warning: str = ""
 
 
-def admit(asked: Asked, committed: Committed, manifest: Manifest | None) -> Answer:
+def admit(asked: Asked, committed: CommitEntry, manifest: Manifest | None) -> Answer:
     """What to do with a batch, given the ledger's last one and the manifest of its number, if there is
     one. Raises `LedgerError`."""
     if not committed.is_there and manifest is None:

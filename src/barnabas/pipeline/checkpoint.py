@@ -18,7 +18,7 @@ import json
 
 from barnabas.pipeline.errors import StagingError
 from barnabas.pipeline.options import SinkOptions
-from barnabas.pipeline.staging import open_store
+from barnabas.pipeline.write.staging import open_store
 
 METADATA = "metadata"
 OFFSETS = "offsets"

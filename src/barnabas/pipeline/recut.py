@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from barnabas.pipeline.encode import BatchEncoder, EncodedBatch
+from barnabas.pipeline.write.batch_encoder import BatchEncoder, EncodedBatch
 from barnabas.record.batch import iterate
 from barnabas.record.columnar import decode
 
 if TYPE_CHECKING:
     from barnabas.pipeline.options import SinkOptions
-    from barnabas.pipeline.publish import Outgoing
+    from barnabas.pipeline.write.publisher import Outgoing
 
 HEADERS = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.main import main
-from barnabas.pipeline.cluster import Cluster
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import WriteRefusedError
 from tests.unit.pipeline.fake_cluster import FakeCluster
 from tests.unit.pipeline.streaming_query import Query
@@ -18,7 +18,7 @@ from tests.unit.pipeline.streaming_query import Query
 def stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[FakeCluster, Query]:
     """A query that has written batch 0, and whose batch 1 no topic takes."""
     cluster = FakeCluster()
-    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: cluster)
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: cluster)
     query = Query(tmp_path / "checkpoint")
     query.start("old", 30)
     cluster.batch_bytes_max = dict.fromkeys(cluster.logs, 50)

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from barnabas.pipeline import sink
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
+from barnabas.pipeline.write import sink
 from tests.unit.pipeline.fake_cluster import BROKER
 
 PARTITIONS = 3

@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipeline import checkpoint, sink
-from barnabas.pipeline.cluster import Cluster
+from barnabas.pipeline import checkpoint
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     LedgerError,
     StagingError,
     WriteRefusedError,
 )
-from barnabas.pipeline.ledger import COMMITTED, Ledger
 from barnabas.pipeline.options import SinkOptions, sink_options
-from barnabas.pipeline.staging import open_store
+from barnabas.pipeline.write import sink
+from barnabas.pipeline.write.commit_log import COMMITTED, CommitLog
+from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster
 from tests.unit.pipeline.streaming_query import PARTITIONS, Query
@@ -31,7 +32,7 @@ from tests.unit.pipeline.test_exactly_once import options, rows, stage, values
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster(PARTITIONS)
-    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: fake)
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: fake)
     return fake
 
 
@@ -39,9 +40,9 @@ def words(word: str, begin: int, end: int) -> Counter[bytes]:
     return Counter(b"%s%d" % (word.encode(), n) for n in range(begin, end))
 
 
-def ledger_of(query: Query) -> Ledger:
+def ledger_of(query: Query) -> CommitLog:
     assert query.options.staging is not None
-    return Ledger(open_store(query.options.staging), query.application)
+    return CommitLog(open_store(query.options.staging), query.application)
 
 
 def put_back(copy: Path, original: Path) -> None:
@@ -355,11 +356,11 @@ def test_a_manifest_of_a_later_version_is_not_misread(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Query(tmp_path / "checkpoint")
-    monkeypatch.setattr("barnabas.pipeline.ledger.VERSION", 3)
+    monkeypatch.setattr("barnabas.pipeline.write.commit_log.VERSION", 3)
     cluster.countdown = Countdown(3)
     with pytest.raises(Crash):
         query.start("old", 30)
-    monkeypatch.setattr("barnabas.pipeline.ledger.VERSION", 2)
+    monkeypatch.setattr("barnabas.pipeline.write.commit_log.VERSION", 2)
     with pytest.raises(LedgerError, match=r"0.manifest .* version 3"):
         query.start("old", 30)
 

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barnabas.pipeline.encode import BatchEncoder
 from barnabas.pipeline.options import CODECS, ClusterOptions, SinkOptions
-from barnabas.pipeline.publish import Outgoing
 from barnabas.pipeline.recut import HEADERS, ROWS, recut
+from barnabas.pipeline.write.batch_encoder import BatchEncoder
+from barnabas.pipeline.write.publisher import Outgoing
 from barnabas.record.batch import iterate
 from barnabas.record.columnar import decode
 from barnabas.types import TopicPartition

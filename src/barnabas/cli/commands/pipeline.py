@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
 from barnabas.cli.failure import Failure
-from barnabas.cli.reaching import USAGE, AsJson, show, table_of
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.ledger import Ledger
+    from barnabas.pipeline.write.commit_log import CommitLog
 
 app = typer.Typer(help="Spark queries and what is kept beside them.", no_args_is_help=True)
 ledger_app = typer.Typer(
@@ -109,7 +109,7 @@ def forget(
 
 def _applications(staging: str) -> list[str]:
     _check_installed()
-    from barnabas.pipeline.staging import HALF_WRITTEN, open_store
+    from barnabas.pipeline.write.staging import HALF_WRITTEN, open_store
 
     names = open_store(staging).names("")
     found = [each for each in names if not each.startswith(".") and not each.endswith(HALF_WRITTEN)]
@@ -118,14 +118,14 @@ def _applications(staging: str) -> list[str]:
     return found
 
 
-def _ledger(staging: str, application: str) -> Ledger:
+def _ledger(staging: str, application: str) -> CommitLog:
     _check_installed()
     from barnabas.pipeline.errors import PipelineError
-    from barnabas.pipeline.ledger import Ledger
-    from barnabas.pipeline.staging import open_store
+    from barnabas.pipeline.write.commit_log import CommitLog
+    from barnabas.pipeline.write.staging import open_store
 
     try:
-        return Ledger(open_store(staging), application)
+        return CommitLog(open_store(staging), application)
     except PipelineError as error:
         raise Failure(str(error), USAGE) from error
 
@@ -137,7 +137,7 @@ def _check_installed() -> None:
         raise Failure(f"this command needs {' and '.join(missing)}: {needed}", USAGE)
 
 
-def _described(ledger: Ledger) -> dict[str, Any]:
+def _described(ledger: CommitLog) -> dict[str, Any]:
     from barnabas.pipeline.errors import PipelineError
 
     try:

@@ -1,0 +1,511 @@
+"""Writing: the batch and the stream writer of ``format("barnabas")``.
+
+Two phases. A *task* encodes its rows and stages them: small ones travel with its commit message,
+larger ones go to a file below ``stagingLocation``. Nothing is sent, so a task that is retried,
+killed or run twice leaves nothing in a topic. The *driver's* commit gets one message per task,
+from the attempt that Spark chose, and publishes them: a stream through its
+:class:`barnabas.pipeline.write.commit_log.CommitLog` under the batch id, exactly once however often the batch
+is run; a batch write likewise where ``txnAppId`` and ``txnVersion`` say which write it is, and
+otherwise once per job.
+
+What is not promised without transactions: that readers see a batch all at once. Decision record:
+docs/decisions on exactly-once writes of pipelines.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+)
+
+from barnabas.pipeline.admission import Asked, admit
+from barnabas.pipeline.checkpoint import planned
+from barnabas.pipeline.cluster_client import LATEST, ClusterClient, Patience
+from barnabas.pipeline.errors import (
+    BatchTooLargeError,
+    ClusterUnreachableError,
+    OptionError,
+    StagingError,
+    WriteRefusedError,
+)
+from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.write.commit_log import (
+    Chunk,
+    CommitEntry,
+    CommitLog,
+    Manifest,
+    ManifestSource,
+    Origin,
+)
+from barnabas.pipeline.write.publisher import (
+    IdentityLostError,
+    Outgoing,
+    ProducerIdentity,
+    Publisher,
+    landed,
+)
+from barnabas.pipeline.write.staging import open_store
+from barnabas.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+RUN_ID = "spark.jobGroup.id"
+"""Spark gives the jobs of a query the run id as their group, also within foreachBatch."""
+UUID_FORM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""A group that a program has set itself may be the same in every run: it says nothing."""
+MESSAGE_BYTES_MAX = 256 << 20
+"""What a task hands over with its message where there is no place to stage it."""
+
+
+@dataclass(frozen=True)
+class StagedTask(WriterCommitMessage):  # type: ignore[misc]
+    """One task's encoded rows: in `data`, or in `file` below the staging location."""
+
+    application: str
+    chunks: tuple[Chunk, ...]
+    data: bytes
+    file: str | None = None
+    query: str = ""
+    run: str = ""
+    """Ids of the stream and of its present run; empty outside of streams."""
+
+
+def check_columns(schema: StructType, options: SinkOptions, *, overwrite: bool) -> None:
+    """Raises `OptionError` where a DataFrame cannot be written as records."""
+    if overwrite:
+        raise OptionError("mode overwrite is not possible: a topic is appended to")
+    allowed: dict[str, tuple[type[DataType], ...]] = {
+        "key": (BinaryType, StringType),
+        "value": (BinaryType, StringType),
+        "topic": (StringType,),
+        "partition": (IntegerType,),
+        "headers": (ArrayType,),
+    }
+    found = {each.name.lower(): each.dataType for each in schema.fields}
+    for name, type_ in found.items():
+        if name not in allowed:
+            raise OptionError(f"column {name!r} is none of {', '.join(allowed)}")
+        if not isinstance(type_, allowed[name]):
+            names = " or ".join(each.typeName() for each in allowed[name])
+            raise OptionError(f"column {name!r} is {names}, not {type_.simpleString()}")
+    if "value" not in found:
+        raise OptionError("column 'value' is missing")
+    if "topic" not in found and options.topic is None:
+        raise OptionError("no topic: set option topic or give a column topic")
+    headers = found.get("headers")
+    shape = "array<struct<key:string,value:binary>>"
+    if headers is not None and headers.simpleString() != shape:
+        raise OptionError(f"column 'headers' is {shape}, not {headers.simpleString()}")
+
+
+def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
+    """A task's work: encode, and keep where the driver finds it."""
+    from barnabas.pipeline.write.batch_encoder import BatchEncoder
+
+    context = TaskContext.get()
+    task = context.partitionId() if context is not None else 0
+    query = context.getLocalProperty(QUERY_ID) if context is not None else None
+    number = context.getLocalProperty(BATCH_ID) if context is not None else None
+    group = context.getLocalProperty(RUN_ID) if context is not None else None
+    run = group if group and UUID_FORM.fullmatch(group) else ""
+    application = options.application or query or ""
+    wall_ms = int(time.time() * 1000)
+    partitions_of = options.cluster.connect().partition_count
+    encoder = BatchEncoder(options, partitions_of, wall_ms=wall_ms, turn=task)
+    chunks: list[Chunk] = []
+    parts: list[bytearray] = []
+    size = 0
+    for each in rows:
+        for batch in encoder.encode(each):
+            chunks.append(Chunk(batch.partition, batch.records, len(batch.data)))
+            parts.append(batch.data)
+            size += len(batch.data)
+        if size > MESSAGE_BYTES_MAX and not options.staging:
+            raise StagingError(
+                f"a task has over {MESSAGE_BYTES_MAX >> 20} MiB of rows: set stagingLocation to a"
+                " place that driver and executors share, or write with more tasks"
+            )
+    if size <= options.inline_bytes_max or not options.staging:
+        data = b"".join(parts)
+        return StagedTask(application, tuple(chunks), data, None, query or "", run)
+    ledger = CommitLog(open_store(options.staging), application or uuid.uuid4().hex)
+    version = options.version if options.version is not None else int(number or 0)
+    file = ledger.staged_name(version, f"{task}-{uuid.uuid4().hex}")
+    ledger.store.write(file, parts)
+    return StagedTask(application, tuple(chunks), b"", file, query or "", run)
+
+
+def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: int) -> int:
+    """Publish batch `number` of the application, if that has not been done; whatever ended an
+    earlier run of it. Returns how many record batches this run sent. Raises `LedgerError` where the
+    ledger has something else under that number."""
+    assert options.staging is not None
+    first = messages[0]
+    ledger = CommitLog(open_store(options.staging), first.application)
+    origin = Origin(first.query, first.run, planned(options, first.query, number))
+    asked = Asked(number, first.application, options.staging, origin, options.new_ledger)
+    committed = ledger.committed()
+    answer = admit(asked, committed, ledger.manifest(number))
+    if not answer.is_new:
+        if answer.warning:
+            log.warning("pipeline.batch_skipped: %s", answer.warning)
+        ledger.clear(committed.batch)
+        return 0
+    cluster = options.cluster.connect()
+    for earlier in ledger.unfinished(committed.batch, number):
+        # A part of it may have landed, and what follows it must not go before the rest.
+        before = replace(asked, batch=earlier.batch, origin=replace(origin, planned=""))
+        admit(before, committed, earlier)
+        finish(options, cluster, ledger, earlier, committed, before, look_first=True)
+        committed = ledger.committed()
+    try:
+        return publish_next(options, cluster, ledger, committed, asked, messages)
+    except StagingError:
+        if ledger.committed().batch < number:
+            raise
+        return 0  # another driver has published it, and cleared what this one was to read
+
+
+def publish_next(
+    options: SinkOptions,
+    cluster: ClusterClient,
+    ledger: CommitLog,
+    committed: CommitEntry,
+    asked: Asked,
+    messages: Sequence[StagedTask],
+) -> int:
+    """Publish the batch that was asked for, all before it being published."""
+    manifest = ledger.manifest(asked.batch)
+    look_first = manifest is not None
+    if manifest is None:
+        if not any(each.chunks for each in messages):
+            if not committed.is_there:
+                ledger.begin(asked.origin.query)  # a later batch finds that this was the first
+            return 0
+        check_staged(ledger, messages, asked)
+        plan_of_batch, inline = plan(cluster, committed, messages, asked.batch, asked.origin)
+        manifest = ledger.prepare(plan_of_batch, inline)
+        done = ledger.committed().batch
+        if asked.batch <= done:
+            # Another driver has published it, and cleared its manifest, since this one looked.
+            ledger.clear(done)
+            return 0
+    return finish(options, cluster, ledger, manifest, committed, asked, look_first=look_first)
+
+
+def check_staged(ledger: CommitLog, messages: Sequence[StagedTask], asked: Asked) -> None:
+    """Before a manifest names them: the driver can read the files of all tasks to their ends."""
+    for each in messages:
+        end = sum(chunk.size for chunk in each.chunks)
+        if each.file is None or not end:
+            continue
+        try:
+            is_whole = bool(ledger.store.read_at(each.file, end - 1, 1))
+        except FileNotFoundError:
+            is_whole = False
+        if not is_whole:
+            raise StagingError(missing_file(each.file, asked.staging, str(asked)))
+
+
+def missing_file(file: str, staging: str | None, what: str) -> str:
+    return (
+        f"{what}: a task has staged its rows in {file}, and the driver does not find them below {staging}."
+        " stagingLocation (by default checkpointLocation with /barnabas) must be a place that driver and"
+        " executors share, such as a mounted directory or s3://bucket/path"
+    )
+
+
+def finish(
+    options: SinkOptions,
+    cluster: ClusterClient,
+    ledger: CommitLog,
+    manifest: Manifest,
+    committed: CommitEntry,
+    asked: Asked,
+    *,
+    look_first: bool,
+) -> int:
+    """Publish a manifest, and say so. Returns how many record batches this run sent."""
+    patience: Patience | None = None
+    try:
+        while True:
+            try:
+                sent = send(options, cluster, ledger, manifest, look_first=look_first)
+                break
+            except BatchTooLargeError:
+                left = not_landed(options, cluster, ledger, manifest)
+                manifest = renew(cluster, ledger, manifest, *smaller(options, left))
+                look_first, patience = False, None
+            except IdentityLostError as error:
+                outgoing = list(manifest.outgoing(ledger.store))
+                there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
+                look_first = error.refused <= there
+                if look_first:
+                    patience = (
+                        None  # another driver has sent what was refused here: this went forward
+                    )
+                else:
+                    patience = patience or Patience(cluster.patience_ms)
+                    patience.wait(error)
+                    left = [
+                        each for each in outgoing if (each.partition, each.sequence) not in there
+                    ]
+                    manifest = renew(cluster, ledger, manifest, *as_they_are(left))
+    except (WriteRefusedError, ClusterUnreachableError, StagingError) as error:
+        raise type(error)(f"{asked}: {error}. {way_out(asked)}") from error
+    ledger.commit(manifest, committed)
+    return sent
+
+
+def way_out(asked: Asked) -> str:
+    """For a batch that cannot be published as things are, and so keeps back all that follow it."""
+    skip = asked.command("skip", "--batch", str(asked.batch))
+    forget = asked.command("forget", "--from", str(asked.batch))
+    return (
+        "The query goes on with this batch when the cause is removed and it is started again."
+        f" Otherwise {skip} leaves out what of the batch is not in the topic, and {forget} has the batch"
+        " computed and written again as a whole"
+    )
+
+
+def plan(
+    cluster: ClusterClient,
+    committed: CommitEntry,
+    messages: Sequence[StagedTask],
+    number: int,
+    origin: Origin,
+) -> tuple[Manifest, list[bytes]]:
+    """The manifest of a batch that is run for the first time, and the contents it carries. Sequences go
+    on within a run. Those of another run may have been used since, where its ledger was restored
+    or copied: brokers would take rows under them for duplicates."""
+    identity, known = committed.identity, committed.sequences
+    if identity is None or not origin.run or origin.run != committed.origin.run:
+        identity, known = ProducerIdentity(*cluster.init_producer_id()), {}
+    sources, inline, position = [], [], 0
+    for each in messages:
+        sources.append(ManifestSource(each.file or "", 0 if each.file else position, each.chunks))
+        if each.file is None:
+            inline.append(each.data)
+            position += len(each.data)
+    partitions = sorted({chunk.partition for each in sources for chunk in each.chunks})
+    manifest = Manifest(
+        batch=number,
+        identity=identity,
+        sequences={each: known.get(each, 0) for each in partitions},
+        log_ends=log_ends(cluster, partitions),
+        sources=tuple(sources),
+        origin=origin,
+    )
+    return manifest, inline
+
+
+def log_ends(
+    cluster: ClusterClient, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    found = cluster.list_offsets(dict.fromkeys(partitions, LATEST))
+    return {each: found[each].offset if each in found else 0 for each in partitions}
+
+
+def send(
+    options: SinkOptions,
+    cluster: ClusterClient,
+    ledger: CommitLog,
+    manifest: Manifest,
+    *,
+    look_first: bool,
+) -> int:
+    """Publish a manifest, without what `look_first` finds in the logs."""
+    outgoing = list(manifest.outgoing(ledger.store))
+    if look_first:
+        there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
+        outgoing = [each for each in outgoing if (each.partition, each.sequence) not in there]
+    Publisher(cluster, manifest.identity, options).publish(outgoing)
+    return len(outgoing)
+
+
+def not_landed(
+    options: SinkOptions, cluster: ClusterClient, ledger: CommitLog, manifest: Manifest
+) -> list[Outgoing]:
+    outgoing = list(manifest.outgoing(ledger.store))
+    there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
+    return [each for each in outgoing if (each.partition, each.sequence) not in there]
+
+
+def as_they_are(left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
+    chunks = [Chunk(each.partition, each.records, each.size) for each in left]
+    return chunks, [bytes(each.load()) for each in left]
+
+
+def smaller(options: SinkOptions, left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
+    """Batches that a topic found too large, cut by the ``kafka.batch.size`` of now, which a manifest
+    may be older than. Raises `WriteRefusedError` where that changes nothing."""
+    from barnabas.pipeline.recut import recut
+
+    chunks: list[Chunk] = []
+    data: list[bytes] = []
+    stuck: set[TopicPartition] = {each.partition for each in left}
+    for each in left:
+        for piece in recut(options, each):
+            chunks.append(Chunk(piece.partition, piece.records, len(piece.data)))
+            data.append(bytes(piece.data))
+            if len(piece.data) < each.size:
+                stuck.discard(each.partition)
+    if stuck:
+        largest = max(
+            (each for each in left if each.partition in stuck), key=lambda each: each.size
+        )
+        raise WriteRefusedError(
+            f"{largest.partition}: MESSAGE_TOO_LARGE: a batch has {largest.size} bytes, max.message.bytes"
+            f" of the topic is less. Set kafka.batch.size (now {options.batch_bytes_max}) below it, or"
+            " raise it"
+        )
+    return chunks, data
+
+
+def renew(
+    cluster: ClusterClient,
+    ledger: CommitLog,
+    manifest: Manifest,
+    chunks: Sequence[Chunk],
+    data: Sequence[bytes],
+) -> Manifest:
+    """What has not landed of a manifest goes out under a new identity, as brokers have forgotten the one
+    it has, or in other batches than it had."""
+    partitions = sorted({each.partition for each in chunks})
+    fresh = replace(
+        manifest,
+        identity=ProducerIdentity(*cluster.init_producer_id()),
+        sequences=dict.fromkeys(partitions, 0),
+        log_ends=log_ends(cluster, partitions),
+        sources=(ManifestSource("", 0, tuple(chunks)),),
+    )
+    return ledger.replace(fresh, data)
+
+
+def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int:
+    """Publish a batch write that nobody will ask for again."""
+    cluster = options.cluster.connect()
+    store = open_store(options.staging) if options.staging else None
+    outgoing: list[Outgoing] = []
+    sequences: dict[TopicPartition, int] = {}
+    for message in messages:
+        position = 0
+        for chunk in message.chunks:
+            at, after = position, position + chunk.size
+
+            def load(message: StagedTask = message, at: int = at, after: int = after) -> bytearray:
+                if message.file is None:
+                    return bytearray(message.data[at:after])
+                assert store is not None
+                try:
+                    return bytearray(store.read_at(message.file, at, after - at))
+                except FileNotFoundError as error:
+                    what = missing_file(message.file, options.staging, "a batch write")
+                    raise StagingError(what) from error
+
+            sequence = sequences.get(chunk.partition, 0)
+            outgoing.append(Outgoing(chunk.partition, sequence, chunk.records, chunk.size, load))
+            sequences[chunk.partition] = sequence + chunk.records
+            position = after
+    if outgoing:
+        identity = ProducerIdentity(*cluster.init_producer_id())
+        Publisher(cluster, identity, options).publish(outgoing)
+    discard(options, messages)
+    return len(outgoing)
+
+
+def discard(options: SinkOptions, messages: Sequence[StagedTask | None]) -> None:
+    """Remove the files of attempts that are not to be published."""
+    files = [each.file for each in messages if each is not None and each.file is not None]
+    if files:
+        assert options.staging is not None
+        store = open_store(options.staging)
+        for each in files:
+            store.delete(each)
+
+
+def discard_unless_named(
+    options: SinkOptions, messages: Sequence[StagedTask | None], number: int
+) -> None:
+    """As `discard`, of batch `number`. Where the commit itself failed a manifest may name the
+    files: then they stay, for the run that ends what it began."""
+    tasks = given(messages)
+    if tasks and options.staging is not None:
+        ledger = CommitLog(open_store(options.staging), tasks[0].application)
+        if ledger.manifest(number) is None:
+            discard(options, tasks)
+
+
+def given(messages: Sequence[StagedTask | None]) -> list[StagedTask]:
+    return [each for each in messages if each is not None]
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """``df.write.format("barnabas")``."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
+        return stage(self.options, iterator)
+
+    def commit(self, messages: list[StagedTask | None]) -> None:
+        tasks = given(messages)
+        if not tasks:
+            return
+        if self.options.version is not None:
+            publish_once(self.options, tasks, self.options.version)
+        else:
+            publish_plainly(self.options, tasks)
+
+    def abort(self, messages: list[StagedTask | None]) -> None:
+        if self.options.version is not None:
+            discard_unless_named(self.options, messages, self.options.version)
+        else:
+            discard(self.options, messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """``df.writeStream.format("barnabas")``."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        if options.staging is None:
+            raise OptionError(
+                "a stream needs checkpointLocation (or stagingLocation) as an option of"
+                " writeStream: what was written is kept beside it"
+            )
+        self.options = replace(options, version=None)  # a stream counts its batches itself
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
+        return stage(self.options, iterator)
+
+    def commit(self, messages: list[StagedTask | None], batchId: int) -> None:
+        tasks = given(messages)
+        if tasks:
+            publish_once(self.options, tasks, batchId)
+
+    def abort(self, messages: list[StagedTask | None], batchId: int) -> None:
+        discard_unless_named(self.options, messages, batchId)
