@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 
 from barnabas.cli.failure import Failure
 from barnabas.cli.first_voters import FirstVoters
+from barnabas.cli.unknown_keys import sentences_on_unknown
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import (
     DirectoryError,
@@ -129,16 +131,19 @@ def _describe(found: dict[str, MetaProperties | None]) -> dict[str, object]:
 
 
 def load_node_file(file: Path) -> NodeConfig:
-    """A node's properties, checked. Raises `Failure`."""
+    """A node's properties, checked; keys that no node reads are named on standard error. Raises `Failure`."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
-        return NodeConfig.from_properties(parse_properties(text))
+        config = NodeConfig.from_properties(parse_properties(text))
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}") from error
     except ConfigError as error:
         raise Failure(f"{file}: {error}") from error
     except ValueError as error:
         raise Failure(f"{file} is no properties file: {error}") from error
+    for sentence in sentences_on_unknown(config):
+        print(sentence, file=sys.stderr)
+    return config
 
 
 def _levels(items: list[str]) -> dict[str, int]:

@@ -17,6 +17,7 @@ import typer
 from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
 from barnabas.cli.failure import Failure
 from barnabas.cli.supervisor import Supervisor
+from barnabas.cli.unknown_keys import sentences_on_unknown
 from barnabas.config.meta_properties import (
     FILE_NAME,
     DirectoryError,
@@ -54,8 +55,7 @@ def command(
     directory.lock()
     await_predecessors(directory)
     files = directory.lay_out(nodes, settings)
-    if settings:
-        check(files[0])
+    check(files)
     raise typer.Exit(Cluster(directory, files, restart=restart).run())
 
 
@@ -209,13 +209,19 @@ def cluster_id_of(files: Sequence[NodeFiles]) -> str | None:
     return None
 
 
-def check(node: NodeFiles) -> None:
-    """Refuse values that no node would start with. Raises :class:`Failure`."""
+def check(nodes: Sequence[NodeFiles]) -> None:
+    """Refuse values that no node would start with, and name the keys that no node reads. Raises
+    :class:`Failure`."""
     from barnabas.config.definition import ConfigError
     from barnabas.config.node import NodeConfig
     from barnabas.config.properties import parse_properties
 
+    unknown: dict[str, None] = {}
     try:
-        NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+        for node in nodes:
+            config = NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+            unknown.update(dict.fromkeys(sentences_on_unknown(config)))
     except ConfigError as error:
         raise Failure(str(error)) from error
+    for sentence in unknown:
+        say(sentence)
