@@ -38,7 +38,11 @@ WIDEST = 1_000_000
 Bootstrap = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap", "-b", metavar="HOST:PORT,...", help=f"Brokers to ask (or ${ENVIRONMENT})."
+        "--bootstrap",
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT,...",
+        help=f"Brokers to ask (or ${ENVIRONMENT}).",
     ),
 ]
 Data = Annotated[

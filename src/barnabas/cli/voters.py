@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from barnabas.cli.confirming import confirm
 from barnabas.cli.failure import Failure
 from barnabas.cli.quorum_reaching import Controllers, quorum_client
 from barnabas.cli.quorum_view import QuorumView, view_of
@@ -129,8 +130,7 @@ def recover_quorum(
             raise RecoveryRefusedError(f"the log {DAMAGED}")
         if dry_run:
             return
-        if not yes and not typer.confirm("Make this node the whole quorum?"):
-            raise Failure("nothing was changed")
+        confirm("Make this node the whole quorum?", yes)
         recover(
             disk,
             settings,
