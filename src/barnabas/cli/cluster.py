@@ -10,8 +10,8 @@ import typer
 
 from barnabas.cli.cluster_events import events
 from barnabas.cli.failure import Failure
-from barnabas.cli.quorum_reaching import CONTROLLERS, Controllers, quorum_client
-from barnabas.cli.reaching import AsJson, Bootstrap, Data, show, table_of
+from barnabas.cli.quorum_reaching import Controllers, quorum_client
+from barnabas.cli.reaching import CONTROLLERS, AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.reaching import cluster as reach
 from barnabas.client.cluster import TopicView
 from barnabas.client.connection import ChannelError

@@ -40,7 +40,7 @@ def describe(
     with cluster(bootstrap, data) as connected:
         described = connected.call(connected.admin.describe_group(group))
         rows = progress(connected, described)
-    title = f"{group}  {described.state}  {described.protocol}  {len(described.members)} members"
+    title = f"{group}  {described.state}  {described.protocol}  {count_of(described)}"
     table = table_of(
         title, "topic", "partition", "committed", "end", "lag", "member", "client",
         right=("partition", "committed", "end", "lag"),
@@ -64,6 +64,12 @@ def describe(
 app.command("reset-offsets")(group_changes.reset_offsets)
 app.command()(group_changes.delete)
 app.command("delete-offsets")(group_changes.forget_offsets)
+
+
+def count_of(described: GroupDescription) -> str:
+    """In words."""
+    count = len(described.members)
+    return f"{count} member{'s' if count != 1 else ''}"
 
 
 def progress(connected: Connected, described: GroupDescription) -> list[dict[str, Any]]:

@@ -18,7 +18,10 @@ _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 def parse_date(text: str) -> int:
     """``2026-11-24T17:00:00.000``, ``2026-11-24 17:00`` or ``2026-11-24``; UTC where no zone is given. Raises
     ``ValueError``."""
-    date = datetime.fromisoformat(text.strip())
+    try:
+        date = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(f"a date is 2026-11-24T17:00:00, not {text!r}") from None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
     return round(date.timestamp() * 1000)

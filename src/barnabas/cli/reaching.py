@@ -27,11 +27,14 @@ from barnabas.client.connection import ChannelError
 from barnabas.host.client import Connected, connect
 from barnabas.metadata.events import Event
 from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 
 ENVIRONMENT = "BARNABAS_BOOTSTRAP"
 CONNECT_TIMEOUT_MS = 5_000.0
 """Somebody must answer within this; a person waits."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
+CONTROLLERS = 2
+"""Endpoint type of DescribeCluster."""
 WIDEST = 1_000_000
 """Columns of a line that nobody folds."""
 
@@ -101,9 +104,27 @@ def cluster(
     except KafkaError as error:
         raise Failure(sentence(error), REFUSED) from error
     except ChannelError as error:
+        if error.kind == "unsupported" and (told := what_serves_there(connected)):
+            raise Failure(told, USAGE) from error
         raise Failure(f"{where} cannot be reached: {error.message}", UNREACHABLE) from error
     finally:
         connected.close()
+
+
+def what_serves_there(connected: Connected) -> str:
+    """A sentence where the first of the servers is a controller's listener, which serves no clients."""
+    at = connected.client.cluster.candidates()[0]
+    request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+    try:
+        told = connected.call(connected.client.send(at, request, timeout_ms=CONNECT_TIMEOUT_MS))
+    except ChannelError:
+        return ""
+    if told.error_code:
+        return ""
+    return (
+        f"{at} is a controller's listener, which serves no clients: give brokers' addresses to"
+        " --bootstrap (`quorum` and `cluster metrics` also ask controllers: --bootstrap-controller)"
+    )
 
 
 def say_what_is_tried(trying: Trying, left_s: float) -> None:

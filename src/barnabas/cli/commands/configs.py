@@ -48,6 +48,14 @@ ENTITY_TYPES = {
     "broker-loggers": BROKER_LOGGER,
 }
 
+_NOUNS = {
+    TOPIC: "topic",
+    BROKER: "broker",
+    GROUP: "group",
+    CLIENT_METRICS: "client metrics",
+    BROKER_LOGGER: "loggers of broker",
+}
+
 app = typer.Typer(help="Describe and alter configurations.", no_args_is_help=True)
 
 _TOPIC = typer.Option(None, "--topic", "-t", metavar="NAME")
@@ -68,8 +76,7 @@ class Resource(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        kind = next(text for text, number in ENTITY_TYPES.items() if number == self.kind)
-        return f"{kind.removesuffix('s')} {self.name}" if self.name else "all brokers"
+        return f"{_NOUNS[self.kind]} {self.name}" if self.name else "all brokers"
 
 
 @app.command()
@@ -107,7 +114,7 @@ def describe(
         for found in sorted(keys, key=lambda found: found.name)
         if (found.name in key if key else every or found.source != DEFAULT)
     ]
-    columns = ["key", "value", "source", "read only", "set where"] + ["documentation"] * docs
+    columns = ["key", "value", "source", "read only", "stands over"] + ["documentation"] * docs
     table = table_of(f"{resource}: {len(chosen)} of {len(keys)} keys", *columns)
     for found in chosen:
         table.add_row(*_cells(found), *[found.documentation] * docs)
@@ -146,21 +153,18 @@ def alter(
     changes = changes_of(put, delete, append, subtract)
     with cluster(bootstrap, data) as connected:
         before = _values(connected, resource)
-        try:
-            connected.call(
-                change_configs(connected.client, *resource, changes, validate_only=dry_run)
-            )
-        except KafkaError as error:
-            raise Failure(f"{error}{_misspelt(resource, changes, str(error))}") from error
+        _warn_of_unknown(resource, changes)
+        change = change_configs(connected.client, *resource, changes, validate_only=dry_run)
+        connected.call(change)
         after = before if dry_run else _values(connected, resource)
     verb = "would be changed" if dry_run else "changed"
     table = table_of(f"{resource}: {verb}", "key", "before", "asked", "after")
     rows = []
-    for change in changes:
-        asked = ("=", "deleted", "+", "-")[change.operation] + (change.value or "")
-        now = None if dry_run else after.get(change.name)
-        rows.append({"key": change.name, "before": before.get(change.name), "after": now})
-        table.add_row(change.name, before.get(change.name) or "-", asked, now or "-")
+    for key, operation, value in changes:
+        asked = ("=", "deleted", "+", "-")[operation] + (value or "")
+        now = None if dry_run else after.get(key)
+        rows.append({"key": key, "before": before.get(key), "after": now})
+        table.add_row(key, before.get(key) or "-", asked, now or "-")
     show(as_json, {"resource": str(resource), "dry_run": dry_run, "changes": rows}, table)
 
 
@@ -237,7 +241,7 @@ def _cells(found: DescribedKey) -> list[str]:
     value = "(hidden)" if found.sensitive and found.value is None else found.value
     over = ", ".join(
         f"{SOURCES.get(s.source, s.source)}:{s.name}={'(hidden)' if found.sensitive else s.value}"
-        for s in found.synonyms
+        for s in found.synonyms[1:]
     )
     source = SOURCES.get(found.source, str(found.source))
     return [
@@ -270,14 +274,13 @@ def _values(connected: Connected, resource: Resource) -> dict[str, str | None]:
         return {}
 
 
-def _misspelt(resource: Resource, changes: list[ConfigChange], told: str) -> str:
-    """A broker's refusal does not say what was meant."""
-    if resource.kind != BROKER or "did you mean" in told:
-        return ""
+def _warn_of_unknown(resource: Resource, changes: list[ConfigChange]) -> None:
+    """A broker keeps keys that it does not know, as Kafka's does. Of the others the cluster refuses them."""
     for change in changes:
-        if broker_key(change.name) is None and (near := nearest_key(change.name)) is not None:
-            return f" (there is no key {change.name}; did you mean {near}?)"
-    return ""
+        if resource.kind == BROKER and broker_key(change.name) is None:
+            near = nearest_key(change.name)
+            meant = f"; did you mean {near}?" if near else ""
+            typer.echo(f"warning: no broker reads the key {change.name}{meant}", err=True)
 
 
 def _hint(name: str, known: set[str]) -> str:

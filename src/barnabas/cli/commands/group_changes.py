@@ -289,7 +289,7 @@ def _require_empty(
         return
     told = f"group {group} {what}: it is {described.state} with {members_of(described)}"
     if not ignore:
-        raise Failure(f"{told}; stop them first")
+        raise Failure(f"{told}; stop what reads in it first")
     typer.echo(f"as it is now it would be refused: {told}", err=True)
 
 

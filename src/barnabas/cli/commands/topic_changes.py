@@ -104,14 +104,16 @@ def remove_records(
         starts = connected.offsets(list(cut), EARLIEST)
         ends = connected.offsets(list(cut), LATEST)
         until = {tp: ends[tp].offset if at < 0 else at for tp, at in cut.items()}
-        count = sum(max(until[tp] - starts[tp].offset, 0) for tp in cut)
+        count = sum(
+            max(min(at, ends[tp].offset) - starts[tp].offset, 0) for tp, at in until.items()
+        )
         told: dict[TopicPartition, int | KafkaError] = {}
         if not dry_run:
             confirm(f"Delete {count} records of {len(cut)} partitions?", yes)
             told = connected.call(delete_records(connected.client, cut))
     rows = []
     table = table_of(
-        f"{count} records" + (" would be deleted" if dry_run else ""),
+        f"{count} records would be deleted" if dry_run else None,
         "partition", "start", "delete before", "end", "outcome", right=("start", "end"),
     )  # fmt: skip
     for tp, at in until.items():
@@ -152,7 +154,7 @@ def _cut_at(
     try:
         found = connected.offsets(partitions, parse_date(date))
     except ValueError as error:
-        raise Failure(f"{date!r} is no date: {error}", USAGE) from error
+        raise Failure(str(error), USAGE) from error
     return {tp: at.offset for tp, at in found.items()}
 
 
