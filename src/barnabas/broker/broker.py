@@ -46,6 +46,7 @@ from barnabas.log.directory import LogDirectory
 from barnabas.metadata.changes import Changes
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, MetadataImage
+from barnabas.metadata.registrations import whereabouts
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.dispatch import ApiTable
@@ -179,6 +180,7 @@ class Broker:
             heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
             registration_timeout_ms=self.config.broker.registration_timeout_ms,
             metadata_offset=lambda: self.image.offset,
+            id_holder=lambda: whereabouts(self.image.brokers.get(self.node_id)),
         )
         replication = self.config.replication
         self._every(

@@ -41,6 +41,13 @@ def command(
         None, min=1, max=100, help="How many (default: those in DIR, or 1)."
     ),
     data: Path = typer.Option(..., help="The cluster's directory; made if missing."),
+    port: int | None = typer.Option(
+        None,
+        min=1,
+        max=65535,
+        help="Where clients find node 1, with the other nodes at the next ports"
+        " (default: ports that are free, kept from start to start).",
+    ),
     setting: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="A property for every node; may be repeated."
     ),
@@ -54,7 +61,7 @@ def command(
     directory = ClusterDirectory(data)
     directory.lock()
     await_predecessors(directory)
-    files = directory.lay_out(nodes, settings)
+    files = directory.lay_out(nodes, settings, port)
     check(files)
     raise typer.Exit(Cluster(directory, files, restart=restart).run())
 
@@ -124,6 +131,9 @@ class Cluster:
         self._ready = True
         took = time.monotonic() - self._began
         say(f"bootstrap: {bootstrap(self._files)}")
+        say(
+            f"export BARNABAS_BOOTSTRAP={bootstrap(self._files)}   # for barnabas in another terminal"
+        )
         say(f"{len(self._supervisor.alive)} nodes take writes after {took:.2f} s")
 
     def _on_change(self) -> None:
