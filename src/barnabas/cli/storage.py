@@ -83,6 +83,13 @@ def format_directories(
         raise Failure(str(error)) from error
     for directory in done:
         print(f"formatted {directory}")
+    if config.is_voter and config.metadata_log_dir in done:
+        print(
+            f"node {config.node_id} is a static voter: if it has run before, it has forgotten its votes"
+            " and its log now. Start it only while a majority of the other voters runs and has a leader"
+            " (barnabas quorum describe --status)",
+            file=sys.stderr,
+        )
 
 
 @app.command()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from barnabas.cli.readiness import Readiness
     from barnabas.host.ports import HostPorts
 
+QUORUM_STATE = "__cluster_metadata-0/quorum-state"
 PREDECESSOR_S = 6.0
 """How long the nodes of an ``up`` that was killed may take to end."""
 
@@ -52,6 +53,9 @@ def command(
         [], "--set", metavar="KEY=VALUE", help="A property for every node; may be repeated."
     ),
     restart: bool = typer.Option(False, help="Start a node again that died."),
+    replace_lost: bool = typer.Option(
+        False, "--replace-lost", help="Let a node whose directory was lost begin with an empty one."
+    ),
 ) -> None:
     """Start a cluster on loopback; Ctrl-C or SIGTERM stops it cleanly.
 
@@ -63,6 +67,8 @@ def command(
     await_predecessors(directory)
     files = directory.lay_out(nodes, settings, port)
     check(files)
+    if not replace_lost:
+        check_no_voter_is_lost(files)
     raise typer.Exit(Cluster(directory, files, restart=restart).run())
 
 
@@ -217,6 +223,22 @@ def cluster_id_of(files: Sequence[NodeFiles]) -> str | None:
         except (OSError, DirectoryError) as error:
             raise Failure(str(error)) from error
     return None
+
+
+def check_no_voter_is_lost(nodes: Sequence[NodeFiles]) -> None:
+    """Refuse a voter that would begin empty in a quorum that has voted: it may have voted in this epoch, or
+    have held what a majority rests on. Raises :class:`Failure`."""
+    lost = [node for node in nodes if not (node.data / FILE_NAME).exists()]
+    voted = [node for node in nodes if (node.data / QUORUM_STATE).exists()]
+    if not lost or not voted:
+        return
+    names = " and ".join(f"node {node.node_id} ({node.data})" for node in lost)
+    raise Failure(
+        f"{names} votes and its directory is empty, though the cluster has run: a voter that forgets"
+        " its votes and its log can undo what was decided. Bring the directory back; or, where it is lost"
+        f" for good and the other {len(nodes) - len(lost)} of {len(nodes)} voters have theirs, say"
+        " --replace-lost: it copies everything from them"
+    )
 
 
 def check(nodes: Sequence[NodeFiles]) -> None:
