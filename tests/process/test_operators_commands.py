@@ -221,6 +221,8 @@ def test_wrong_addresses_are_answered_in_a_sentence(run: Command, cluster: Clust
     assert f"{broker} is a broker's listener" in told
     assert "ago" in run("quorum", "describe", "--replication")
     assert "ago" not in run("quorum", "describe", "--replication", "--exact")
+    run("topics", "create", "spelt", "-p", "1", "-r", "3")
+    assert "did you mean spelt?" in run("topics", "describe", "spellt", status=1)
     assert "there is no terminal" in run("quorum", "make-dynamic", status=2)
     assert "it would be done" in run("quorum", "make-dynamic", "--dry-run")
 

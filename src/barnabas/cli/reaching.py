@@ -24,6 +24,7 @@ from rich.table import Table
 from barnabas.cli.failure import Failure
 from barnabas.client.client import Trying
 from barnabas.client.connection import ChannelError
+from barnabas.config.nearest import hint
 from barnabas.host.client import Connected, connect
 from barnabas.metadata.events import Event
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -102,13 +103,24 @@ def cluster(
             connected.call(connected.client.cluster.refresh(timeout_ms=CONNECT_TIMEOUT_MS))
         yield connected
     except KafkaError as error:
-        raise Failure(sentence(error), REFUSED) from error
+        raise Failure(sentence(error) + topic_meant(connected, error), REFUSED) from error
     except ChannelError as error:
         if error.kind == "unsupported" and (told := what_serves_there(connected)):
             raise Failure(told, USAGE) from error
         raise Failure(f"{where} cannot be reached: {error.message}", UNREACHABLE) from error
     finally:
         connected.close()
+
+
+def topic_meant(connected: Connected, error: KafkaError) -> str:
+    """What to add to a refusal of a misspelt topic: the nearest that there is."""
+    if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or " " not in error.message:
+        return ""
+    try:
+        known = [view.name for view in connected.topics()]
+    except (ChannelError, KafkaError):
+        return ""
+    return hint(error.message.removeprefix("topic "), known)
 
 
 def what_serves_there(connected: Connected) -> str:

@@ -234,7 +234,7 @@ class ClusterView:
                     self._avoided.pop(endpoint, None)
                     return response
             if failures == {"unsupported"} and failure is not None:
-                raise failure  # nobody among them is a broker
+                raise failure  # none of them is a broker
             if self._ports.clock.now_ms() + backoff_ms >= deadline_ms:
                 raise failure or ChannelError("timeout", "no broker answered in time")
             await self._tasks.sleep(backoff_ms)

@@ -88,7 +88,7 @@ def describe(
     client_metrics: str | None = _METRICS,
     broker_logger: int | None = _LOGGER,
     key: list[str] = typer.Option([], "--key", "-k", help="Only these; may be repeated."),
-    every: bool = typer.Option(False, "--all", "-a", help="With what nobody has set."),
+    every: bool = typer.Option(False, "--all", "-a", help="With the defaults."),
     docs: bool = typer.Option(False, "--docs", help="With a sentence on each key."),
     entity_type: str | None = _TYPE,
     entity_name: str | None = _NAME,
