@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
-from barnabas.client.consumer import ConsumerSettings
+from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster

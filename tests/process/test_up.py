@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.failure import Failure
-from barnabas.cli.free_ports import FreePorts, require_free
+from barnabas.cli.local.free_ports import FreePorts, require_free
 from tests.process.launch import Up, barnabas, has_ended, wait_until
 from tests.process.small_disks import memory_disk
 

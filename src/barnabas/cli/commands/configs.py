@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import typer
 
 from barnabas.cli.confirming import DryRun
+from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
-from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.client.operations import (
     ConfigChange,
     DescribedKey,
@@ -24,7 +24,7 @@ from barnabas.client.operations import (
 from barnabas.config.broker import broker_key, nearest_key
 from barnabas.config.definition import ConfigType
 from barnabas.host.client import Connected
-from barnabas.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from barnabas.metadata.image.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = range(4)

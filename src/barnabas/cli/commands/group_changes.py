@@ -15,9 +15,18 @@ from typing import Any, NamedTuple
 import typer
 
 from barnabas.cli.confirming import DryRun, Yes, confirm
+from barnabas.cli.connection.connect import (
+    USAGE,
+    AsJson,
+    Bootstrap,
+    Data,
+    cluster,
+    sentence,
+    show,
+    table_of,
+)
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import parse_date, parse_duration
-from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, sentence, show, table_of
 from barnabas.client.admin import GroupDescription
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity, commit
 from barnabas.client.operations import delete_group, delete_offsets

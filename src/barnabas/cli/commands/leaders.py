@@ -13,9 +13,18 @@ from typing import Any
 import typer
 
 from barnabas.cli.confirming import DryRun, Yes, confirm
+from barnabas.cli.connection.connect import (
+    USAGE,
+    AsJson,
+    Bootstrap,
+    Data,
+    cluster,
+    sentence,
+    show,
+    table_of,
+)
 from barnabas.cli.failure import Failure
-from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, sentence, show, table_of
-from barnabas.client.cluster import TopicView
+from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.operations import PREFERRED, UNCLEAN, elect
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
@@ -78,7 +87,7 @@ def elect_leaders(
 
 
 def _chosen(
-    known: dict[str, TopicView], topics: list[str], only: list[int], file: Path | None
+    known: dict[str, TopicMetadata], topics: list[str], only: list[int], file: Path | None
 ) -> list[TopicPartition]:
     """Raises `Failure`."""
     if file is not None:
@@ -104,7 +113,7 @@ def partitions_in(file: Path) -> list[TopicPartition]:
     return sorted(found)
 
 
-def _why_not(known: dict[str, TopicView], tp: TopicPartition, kind: int) -> str | None:
+def _why_not(known: dict[str, TopicMetadata], tp: TopicPartition, kind: int) -> str | None:
     """Why no election is due, as far as the metadata say."""
     view = known.get(tp.topic)
     at = None if view is None else view.partitions.get(tp.partition)
@@ -120,7 +129,7 @@ def _why_not(known: dict[str, TopicView], tp: TopicPartition, kind: int) -> str 
 
 
 def _predicted(
-    known: dict[str, TopicView], chosen: list[TopicPartition], kind: int
+    known: dict[str, TopicMetadata], chosen: list[TopicPartition], kind: int
 ) -> dict[TopicPartition, dict[str, Any]]:
     rows = {}
     for tp in chosen:
@@ -136,7 +145,7 @@ def _predicted(
 
 def _told(
     connected: Connected,
-    before: dict[str, TopicView],
+    before: dict[str, TopicMetadata],
     told: dict[TopicPartition, KafkaError | None],
 ) -> dict[TopicPartition, dict[str, Any]]:
     """What came of it. The broker that is asked may hear of an election a moment later, so the leader

@@ -12,10 +12,19 @@ from typing import Any
 import typer
 
 from barnabas.cli.confirming import DryRun, Yes, confirm
+from barnabas.cli.connection.connect import (
+    USAGE,
+    AsJson,
+    Bootstrap,
+    Data,
+    cluster,
+    sentence,
+    show,
+    table_of,
+)
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import parse_date
-from barnabas.cli.reaching import USAGE, AsJson, Bootstrap, Data, cluster, sentence, show, table_of
-from barnabas.client.cluster import TopicView
+from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.operations import delete_records
 from barnabas.host.client import Connected
@@ -138,7 +147,7 @@ def offsets_in(file: Path) -> dict[TopicPartition, int]:
 
 
 def _chosen(connected: Connected, topic: str, only: list[int]) -> list[TopicPartition]:
-    view: TopicView = connected.topic(topic)
+    view: TopicMetadata = connected.topic(topic)
     for index in only:
         if index not in view.partitions:
             raise Failure(f"there is no partition {index} of {topic}")
