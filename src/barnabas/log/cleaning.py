@@ -40,6 +40,9 @@ class Logs(Protocol):
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None: ...
     def fail(self, directory: LogDirectory, reason: str) -> None: ...
     def remove_later(self, log: PartitionLog) -> None: ...
+    def checkpoint_recovery_points(
+        self, directory: LogDirectory, done: Callable[[], None]
+    ) -> None: ...
     @property
     def on_corrupt(self) -> Callable[[TopicPartition, CorruptLogError], None]: ...
 
@@ -71,6 +74,8 @@ class LogCleaner:
         self._logs = logs
         self._round: Round | None = None
         self._wakeup: Wakeup | None = None
+        self._awaits_checkpoint = False
+        """The checkpoint that the next round needs is being written."""
         self._paused: set[TopicPartition] = set()
         self.first_dirty: dict[TopicPartition, int] = {}
         self.uncleanable: dict[TopicPartition, str] = {}
@@ -98,6 +103,7 @@ class LogCleaner:
         if self._wakeup is not None:
             self._wakeup.cancel()
         self._round = None
+        self._awaits_checkpoint = False
         self._end_helper()
 
     def forget(self, partition: TopicPartition) -> None:
@@ -140,7 +146,7 @@ class LogCleaner:
     def _tick(self) -> None:
         begun = self._round is not None
         try:
-            begun = begun or self.clean_dirtiest()
+            begun = begun or self.clean_dirtiest() or self._checkpoint_first()
         finally:  # a fault of one log must not be the end of all compaction
             if not begun:
                 self._end_helper()
@@ -155,6 +161,35 @@ class LogCleaner:
 
     def clean_dirtiest(self) -> bool:
         """Begin a round on the log that needs it most; False where none does."""
+        best = self._dirtiest()
+        if best is not None:
+            self._begin(best)
+        return best is not None
+
+    def _checkpoint_first(self) -> bool:
+        """Where a round is held back by nothing but the checkpoint of the recovery points, which comes once
+        in ``log.flush.offset.checkpoint.interval.ms``, write that now; False where none is."""
+        held = self._dirtiest(as_checkpointed=True)
+        if held is None:
+            return False
+        self._awaits_checkpoint = True
+        self._logs.checkpoint_recovery_points(held.directory, self._on_checkpointed)
+        return True
+
+    def _on_checkpointed(self) -> None:
+        if not self._awaits_checkpoint:
+            return  # this process ends
+        self._awaits_checkpoint = False
+        begun = False
+        try:
+            begun = self.clean_dirtiest()
+        finally:
+            if not begun:
+                self._arm(self.settings.cleaner_backoff_ms)
+
+    def _dirtiest(self, *, as_checkpointed: bool = False) -> Round | None:
+        """`as_checkpointed`: of those that it lags behind, as if the checkpoint had the recovery points of
+        now."""
         best: Round | None = None
         wall = self._ports.clock.wall_ms()
         logs = self._logs.logs
@@ -165,9 +200,12 @@ class LogCleaner:
                 continue
             if partition in self.uncleanable or partition in self._paused:
                 continue
+            if as_checkpointed and log.recovery_point <= log.compactable_to:
+                continue
             try:
-                first_dirty = min(self.first_dirty.get(partition, 0), log.lowest_cut)
-                plan = cleaner.make_plan(log, max(first_dirty, 0), wall)
+                first_dirty = max(min(self.first_dirty.get(partition, 0), log.lowest_cut), 0)
+                durable_to = log.recovery_point if as_checkpointed else log.compactable_to
+                plan = cleaner.make_plan(log, first_dirty, wall, durable_to)
             except OSError as error:
                 self._logs.fail(directory, f"{partition}: {error}")
                 continue
@@ -176,9 +214,7 @@ class LogCleaner:
                 continue
             if plan.is_due and (best is None or plan.dirty_ratio > best.plan.dirty_ratio):
                 best = Round(log, directory, plan)
-        if best is not None:
-            self._begin(best)
-        return best is not None
+        return best
 
     def _begin(self, work: Round) -> None:
         self._round = work

@@ -300,6 +300,7 @@ class LogDirectories:
         self.futures.on_offline(directory)
         self.old_files.forget(directory)
         self.files.close_below(directory.path)  # a log that was being opened, or went, has some
+        _end_waiting(self, directory)  # its disk may hang
         self.on_offline(directory, gone)
 
     def fail_log(self, partition: TopicPartition, error: BaseException) -> None:
@@ -352,6 +353,11 @@ class LogDirectories:
         for directory in self.directories:
             if directory.is_online:
                 _checkpoint(self, directory, name)
+
+    def checkpoint_recovery_points(self, directory: LogDirectory, done: Callable[[], None]) -> None:
+        """Write those of one directory now; `done` once that is over, whatever became of it."""
+        directory.when_checkpointed.append(done)
+        _checkpoint(self, directory, checkpoints.RECOVERY_POINT)
 
     # -- upkeep ----------------------------------------------------------------------------------
 
@@ -584,9 +590,17 @@ def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> Non
             logs.fail(directory, f"writing {name} failed: {error}")
         if is_old and directory.is_online:
             _checkpoint(logs, directory, name)
+        elif name == checkpoints.RECOVERY_POINT:
+            _end_waiting(logs, directory)
 
     queue = f"checkpoint {directory.path}"
     directory.silence.run(logs.ports.background, queue, write.job, finish)
+
+
+def _end_waiting(logs: LogDirectories, directory: LogDirectory) -> None:
+    waiting, directory.when_checkpointed = directory.when_checkpointed, []
+    for done in waiting:
+        logs.ports.wakeups.call_soon(done)
 
 
 def _told(error: Exception) -> str:
