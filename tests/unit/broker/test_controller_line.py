@@ -11,6 +11,7 @@ from barnabas.broker.forwarding import forward
 from barnabas.broker.lifecycle import Identity, Lifecycle, Phase
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.client.channels import Channels
+from barnabas.client.connection import ChannelError
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
 from barnabas.controller.handlers.envelope import API as ENVELOPE
 from barnabas.sim.process import SimProcess
@@ -316,6 +317,45 @@ class TestLifecycle:
         hand.take().answer(BrokerHeartbeatResponse(error_code=9_999))
         advance(ports, 2010)
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
+
+    def test_a_broker_that_finds_no_controller_ends_after_the_registration_timeout(
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel, life: Lifecycle
+    ) -> None:
+        ended = list[str]()
+        ports.on_halt = lambda process, reason: ended.append(reason)
+        line.on_controller_change(-1, None)
+        hand.take().answer(ChannelError("closed", "it is gone"))
+        advance(ports, 58_000)
+        assert not ended
+        advance(ports, 4_000)
+        (reason,) = ended
+        assert "initial.broker.registration.timeout.ms: no active controller was found" in reason
+
+    @pytest.mark.parametrize(
+        ("code", "why"),
+        [
+            (ErrorCode.INCONSISTENT_CLUSTER_ID, "is of another cluster than cluster"),
+            (ErrorCode.DUPLICATE_BROKER_REGISTRATION, "says DUPLICATE_BROKER_REGISTRATION"),
+        ],
+    )
+    def test_a_broker_that_is_refused_all_the_time_ends_and_says_why(
+        self, ports: SimProcess, hand: Hand, life: Lifecycle, code: ErrorCode, why: str
+    ) -> None:
+        ended = list[str]()
+        ports.on_halt = lambda process, reason: ended.append(reason)
+        while not ended and ports.world.now_ms < 90_000:
+            if hand.sent:
+                hand.take().answer(BrokerRegistrationResponse(error_code=code))
+            advance(ports, 500)
+        assert why in ended[0] and 59_000 < ports.world.now_ms < 63_000
+
+    def test_a_registered_broker_waits_for_a_controller_without_end(
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel, life: Lifecycle
+    ) -> None:
+        self.running(hand, life)
+        line.on_controller_change(-1, None)
+        advance(ports, 300_000)
+        assert ports.alive
 
     def test_a_fault_when_it_is_unfenced_is_not_the_end_of_it(
         self, ports: SimProcess, hand: Hand, life: Lifecycle
