@@ -36,7 +36,7 @@ from barnabas.broker.handlers import (
     produce,
     sync_group,
 )
-from barnabas.controller.handlers import FORWARDED
+from barnabas.controller.handlers import FORWARDED, describe_acls
 from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.request import HandlerModule
@@ -66,6 +66,7 @@ MODULES = cast(
         init_producer_id,
         delete_records,
         alter_replica_log_dirs,
+        describe_acls,
         describe_cluster,
         describe_configs,
         describe_log_dirs,
