@@ -14,6 +14,7 @@ from barnabas.cli import log_dirs
 from barnabas.cli.failure import Failure
 from barnabas.cli.log_files import rows_of
 from barnabas.cli.metadata_log import Stretch, events_in
+from barnabas.cli.voter_events import VoterEvents
 from barnabas.cli.reaching import USAGE, event_line
 from barnabas.metadata.events import KINDS, Event, EventReader
 from barnabas.metadata.image import MetadataImage
@@ -93,15 +94,17 @@ def tell(reader: EventReader, directory: Path) -> Iterator[Event]:
     if not segments:
         raise Failure(f"there is no metadata log in {folder}", USAGE)
     start = int(segments[0].stem)
-    current = segments[0]
+    current, voters = segments[0], VoterEvents()
     try:
         for current in snapshots_below(folder, start):
             at = id_of(current.name)
             assert at is not None
-            reader.load(read_checkpoint(current.read_bytes()), at.offset - 1, at.epoch)
+            snapshot = current.read_bytes()
+            reader.load(read_checkpoint(snapshot), at.offset - 1, at.epoch)
+            voters.load(snapshot)
         for current in segments:
             # Up to the last whole batch: a running node may be writing the next.
-            yield from events_in(reader, Stretch(current.read_bytes()))
+            yield from events_in(reader, Stretch(current.read_bytes()), voters)
     except OSError as error:
         raise Failure(f"{current} cannot be read: {error.strerror}", USAGE) from error
     except Damage as error:
