@@ -188,7 +188,9 @@ class Lifecycle:
 
     def _why_not_registered(self, code: ErrorCode) -> str:
         me, at = self.identity, self._controller.endpoint
-        told = f"broker {me.node_id} did not register within initial.broker.registration.timeout.ms: "
+        told = (
+            f"broker {me.node_id} did not register within initial.broker.registration.timeout.ms: "
+        )
         if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
             return told + f"the controller at {at} is of another cluster than {me.cluster_id}"
         if code is not ErrorCode.REQUEST_TIMED_OUT:

@@ -14,8 +14,8 @@ from barnabas.cli import log_dirs
 from barnabas.cli.failure import Failure
 from barnabas.cli.log_files import rows_of
 from barnabas.cli.metadata_log import Stretch, events_in
-from barnabas.cli.voter_events import VoterEvents
 from barnabas.cli.reaching import USAGE, event_line
+from barnabas.cli.voter_events import VoterEvents
 from barnabas.metadata.events import KINDS, Event, EventReader
 from barnabas.metadata.image import MetadataImage
 from barnabas.metadata.tree import NoSuchPathError, cat

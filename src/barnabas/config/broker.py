@@ -100,8 +100,8 @@ _FIXED_HERE = (
     ("group.streams.", "there are no streams groups"),
     ("transaction.partition.verification.enable", "there are no transactions"),
 )
-"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Those of
-TLS and SASL are kept: without a listener of such a protocol no broker uses them, here or there."""
+"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Those
+of TLS and SASL are kept: without a listener of such a protocol no broker uses them, here or there."""
 
 
 def why_fixed(name: str) -> str | None:

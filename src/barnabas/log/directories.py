@@ -348,16 +348,16 @@ class LogDirectories:
         elif log.rolled_since_sync:
             self.sync(log)
 
-    def checkpoint(self, name: str) -> None:
-        """Write one kind of checkpoint of every directory, in the background."""
-        for directory in self.directories:
+    def checkpoint(
+        self, name: str, only: LogDirectory | None = None, done: Callable[[], None] | None = None
+    ) -> None:
+        """Write one kind of checkpoint of every directory, or of one, in the background. `done` once no such
+        one of that directory is being written, whatever became of it; for the recovery points."""
+        if only is not None and done is not None:
+            only.when_checkpointed.append(done)
+        for directory in self.directories if only is None else [only]:
             if directory.is_online:
                 _checkpoint(self, directory, name)
-
-    def checkpoint_recovery_points(self, directory: LogDirectory, done: Callable[[], None]) -> None:
-        """Write those of one directory now; `done` once that is over, whatever became of it."""
-        directory.when_checkpointed.append(done)
-        _checkpoint(self, directory, checkpoints.RECOVERY_POINT)
 
     # -- upkeep ----------------------------------------------------------------------------------
 
