@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.free_ports import HOST, FreePorts
+from barnabas.cli.local.free_ports import HOST, FreePorts
 from tests.process.launch import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from barnabas.raft.batches import control_records, iter_runs
-from barnabas.raft.voters import VoterNode, VoterSet
+from barnabas.raft.core.batches import control_records, iter_runs
+from barnabas.raft.core.voters import VoterNode, VoterSet
 from barnabas.types import ZERO_UUID, Buffer, uuid_text
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.wire.messages.voters_record import VotersRecord

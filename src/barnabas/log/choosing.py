@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import NamedTuple, Protocol
 
-from barnabas.log import cleaner
-from barnabas.log.directory import LogDirectory
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.compaction import cleaning_pass
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports, raise_soon
 from barnabas.types import TopicPartition
 
@@ -32,7 +32,7 @@ class Chosen(NamedTuple):
 
     log: PartitionLog
     directory: LogDirectory
-    plan: cleaner.Plan
+    plan: cleaning_pass.CleaningPlan
 
 
 def dirtiest(
@@ -60,7 +60,7 @@ def dirtiest(
         try:
             first = max(min(first_dirty.get(partition, 0), log.lowest_cut), 0)
             durable_to = log.recovery_point if as_checkpointed else log.compactable_to
-            plan = cleaner.make_plan(log, first, wall, durable_to)
+            plan = cleaning_pass.make_plan(log, first, wall, durable_to)
         except OSError as error:
             among.fail(directory, f"{partition}: {error}")
             continue

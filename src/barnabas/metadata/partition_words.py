@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.metadata.partition_states import NEW, state_of
-from barnabas.metadata.topic import NO_LEADER, PartitionState
+from barnabas.metadata.image.partition_states import NEW, state_of
+from barnabas.metadata.image.topic import NO_LEADER, PartitionState
 
 
 def words_of(before: PartitionState | None, after: PartitionState) -> str:

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.ports import Ports
-from barnabas.raft.machine import Machine
-from barnabas.raft.messages import FetchRequest, Request
+from barnabas.raft.core.machine import Machine
+from barnabas.raft.core.messages import FetchRequest, Request
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.transport import Transport
 from barnabas.types import Endpoint

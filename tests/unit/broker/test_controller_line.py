@@ -6,15 +6,19 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.controller_channel import ControllerChannel
-from barnabas.broker.forwarding import forward
-from barnabas.broker.lifecycle import Identity, Lifecycle, Phase
-from barnabas.broker.producer_ids import ProducerIds
-from barnabas.client.channels import Channels
-from barnabas.client.connection import ChannelError
+from barnabas.broker.controller_client.broker_lifecycle import (
+    BrokerIdentity,
+    BrokerLifecycle,
+    LifecyclePhase,
+)
+from barnabas.broker.controller_client.controller_channel import ControllerChannel
+from barnabas.broker.controller_client.forwarding import forward
+from barnabas.broker.controller_client.producer_ids import ProducerIds
+from barnabas.client.network.channels import Channels
+from barnabas.client.network.connection import ChannelError
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
 from barnabas.controller.handlers.envelope import API as ENVELOPE
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.envelope import open_envelope
@@ -264,12 +268,12 @@ class TestProducerIds:
 
 class TestLifecycle:
     @pytest.fixture
-    def life(self, ports: SimProcess, line: ControllerChannel) -> Lifecycle:
+    def life(self, ports: SimProcess, line: ControllerChannel) -> BrokerLifecycle:
         self.offset = 0
-        identity = Identity(
+        identity = BrokerIdentity(
             1, "cluster", Uuid(b"i" * 16), {"PLAINTEXT": (ONE, 0)}, None, [Uuid(b"d" * 16)], 3
         )
-        life = Lifecycle(
+        life = BrokerLifecycle(
             ports, line, identity, heartbeat_interval_ms=2000, registration_timeout_ms=60_000,
             metadata_offset=lambda: self.offset,
         )  # fmt: skip
@@ -282,7 +286,7 @@ class TestLifecycle:
         assert sent.request.previous_broker_epoch == 3
         sent.answer(BrokerRegistrationResponse(broker_epoch=8))
 
-    def running(self, hand: Hand, life: Lifecycle) -> None:
+    def running(self, hand: Hand, life: BrokerLifecycle) -> None:
         self.registered(hand)
         hand.take().answer(BrokerHeartbeatResponse(is_fenced=True))
         self.offset = 8
@@ -290,13 +294,15 @@ class TestLifecycle:
         beat = hand.take()
         assert beat.request.current_metadata_offset == 8
         beat.answer(BrokerHeartbeatResponse(is_fenced=False, is_caught_up=True))
-        assert life.phase is Phase.RUNNING
+        assert life.phase is LifecyclePhase.RUNNING
 
-    def test_it_is_unfenced_as_soon_as_it_has_caught_up(self, hand: Hand, life: Lifecycle) -> None:
+    def test_it_is_unfenced_as_soon_as_it_has_caught_up(
+        self, hand: Hand, life: BrokerLifecycle
+    ) -> None:
         self.running(hand, life)
 
     def test_heartbeats_follow_each_other_at_the_interval(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         advance(ports, 1990)
@@ -308,7 +314,7 @@ class TestLifecycle:
         assert not beat.request.want_shut_down
 
     def test_a_code_of_a_later_version_is_not_the_end_of_it(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         hand.take().answer(BrokerRegistrationResponse(error_code=9_999))
         advance(ports, 1000)
@@ -319,7 +325,7 @@ class TestLifecycle:
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
 
     def test_a_broker_that_finds_no_controller_ends_after_the_registration_timeout(
-        self, ports: SimProcess, hand: Hand, line: ControllerChannel, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel, life: BrokerLifecycle
     ) -> None:
         ended = list[str]()
         ports.on_halt = lambda process, reason: ended.append(reason)
@@ -339,7 +345,7 @@ class TestLifecycle:
         ],
     )
     def test_a_broker_that_is_refused_all_the_time_ends_and_says_why(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle, code: ErrorCode, why: str
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle, code: ErrorCode, why: str
     ) -> None:
         ended = list[str]()
         ports.on_halt = lambda process, reason: ended.append(reason)
@@ -350,7 +356,7 @@ class TestLifecycle:
         assert why in ended[0] and 59_000 < ports.world.now_ms < 63_000
 
     def test_a_registered_broker_waits_for_a_controller_without_end(
-        self, ports: SimProcess, hand: Hand, line: ControllerChannel, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         line.on_controller_change(-1, None)
@@ -358,7 +364,7 @@ class TestLifecycle:
         assert ports.alive
 
     def test_a_fault_when_it_is_unfenced_is_not_the_end_of_it(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         def fail() -> None:
             raise RuntimeError("a fault of the program")
@@ -370,20 +376,20 @@ class TestLifecycle:
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
 
     def test_a_new_controller_hears_of_it_at_once(
-        self, hand: Hand, life: Lifecycle, line: ControllerChannel
+        self, hand: Hand, life: BrokerLifecycle, line: ControllerChannel
     ) -> None:
         self.running(hand, life)
         line.on_controller_change(2, TWO)
         life.on_controller_change()
         assert hand.take().target == TWO
 
-    def test_a_failed_directory_is_told_at_once(self, hand: Hand, life: Lifecycle) -> None:
+    def test_a_failed_directory_is_told_at_once(self, hand: Hand, life: BrokerLifecycle) -> None:
         self.running(hand, life)
         life.on_directory_offline(Uuid(b"d" * 16))
         assert hand.take().request.offline_log_dirs == [b"d" * 16]
 
     def test_a_lost_registration_is_made_anew(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         advance(ports, 2010)
@@ -393,7 +399,7 @@ class TestLifecycle:
         self.registered(hand)
 
     def test_what_a_registration_lacked_is_said_when_nobody_heard_it_first(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle, line: ControllerChannel
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle, line: ControllerChannel
     ) -> None:
         """Of a broker whose level comes to know of log directories while no controller answers."""
         self.running(hand, life)
@@ -407,10 +413,10 @@ class TestLifecycle:
             advance(ports, 200)
         sent.answer(BrokerRegistrationResponse(broker_epoch=8))
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
-        assert life.phase is Phase.RUNNING
+        assert life.phase is LifecyclePhase.RUNNING
 
     def test_what_a_registration_lacks_is_said_when_that_is_answered(
-        self, hand: Hand, life: Lifecycle
+        self, hand: Hand, life: BrokerLifecycle
     ) -> None:
         """The metadata may show it before its answer is here."""
         life.register_again()
@@ -419,7 +425,7 @@ class TestLifecycle:
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
 
     def test_it_leaves_when_the_controller_says_so(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         left: list[bool] = []
@@ -432,7 +438,7 @@ class TestLifecycle:
         assert left == [True]
 
     def test_it_leaves_without_a_controller_too(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         left: list[bool] = []
@@ -445,7 +451,7 @@ class TestLifecycle:
         assert ports.world.now_ms - began < 1000
 
     def test_it_leaves_a_controller_that_never_says_so(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         left: list[bool] = []
@@ -458,7 +464,7 @@ class TestLifecycle:
         assert 2400 < ports.world.now_ms - began < 2700
 
     def test_it_leaves_a_controller_that_does_not_answer(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         left: list[bool] = []
@@ -469,7 +475,7 @@ class TestLifecycle:
         assert left
 
     def test_it_tells_at_once_that_it_has_seen_another_one_leave(
-        self, hand: Hand, life: Lifecycle
+        self, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         self.offset = 12

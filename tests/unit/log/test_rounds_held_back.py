@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.types import TopicPartition
+from tests.unit.log.directories.test_directories import T0, T1, TOPIC_ID, fill
 from tests.unit.log.directories_world import DirectoriesWorld
-from tests.unit.log.test_directories import T0, T1, TOPIC_ID, fill
 
 FOREVER = 1 << 60
 
