@@ -34,6 +34,7 @@ from barnabas.broker.lost_leaders import LostLeaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.repairs import Repairs
+from barnabas.broker.replica_selector import replica_selector
 from barnabas.broker.replicas import ReplicaTable, tell_directories, tell_lost_directories
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.broker.slices import Slices
@@ -86,8 +87,14 @@ class Broker:
         self.controller.look = self.on_controller_change
         self.deadlines, self.slices = Deadlines(ports), Slices(ports)
         self.lost_leaders = LostLeaders(self.node_id, ports.clock, self.deadlines, image)
+        selector = replica_selector(config.replication.selector, image, self.node_id)
         self.replicas = ReplicaTable(
-            ports, self.node_id, config.replication.lag_time_ms_max, image, self
+            ports,
+            self.node_id,
+            config.replication.lag_time_ms_max,
+            image,
+            self,
+            propagates_high_watermarks=selector is not None,
         )
         self.logs = LogDirectories(
             ports,
@@ -112,6 +119,7 @@ class Broker:
             FetchLimits(config.broker.fetch_bytes_max, config.broker.fetch_sessions_max),
             partial(add_fetch_leaders, self),
             self.throttle,
+            selector,
         )
         self.replicas.wake = self.fetches.wake
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)

@@ -146,6 +146,11 @@ class Consumer:
         reading = self._reading.get(partition)
         return None if reading is None else reading.position
 
+    def preferred_replica(self, partition: TopicPartition) -> int:
+        """The follower that `partition` is read from, because the leader named it; -1: the leader."""
+        reading = self._reading.get(partition)
+        return -1 if reading is None else reading.preferred
+
     # -- taking ----------------------------------------------------------------------------------
 
     def take(self, max_records: int = 500) -> list[ConsumerRecord]:
@@ -358,7 +363,7 @@ class Consumer:
         self._pump_due = False
         if self._closed or self.failure is not None:
             return
-        now_ms, leader_of = self._client.now_ms(), self._client.cluster.leader
+        now_ms = self._client.now_ms()
         has_room = self.buffered_bytes < self.settings.buffered_bytes_max
         lost: list[TopicPartition] = []
         leaderless: list[str] = []
@@ -369,7 +374,7 @@ class Consumer:
             if reading.position is None:
                 lost.append(tp)
             elif has_room and not reading.runs:
-                leader = leader_of(tp)
+                leader = self._replica_to_read(tp, reading, now_ms)
                 if leader is None:
                     leaderless.append(tp.topic)
                     reading.retry_at_ms = now_ms + RETRY_MS
@@ -384,6 +389,16 @@ class Consumer:
             self._asked.add(leader)
             readings = {p.partition: self._reading[p.partition] for p in by_leader[leader]}
             self._client.tasks.start(self._fetch(leader, by_leader[leader], readings))
+
+    def _replica_to_read(self, tp: TopicPartition, reading: Reading, now_ms: float) -> int | None:
+        """The follower that the leader named, while that holds; else the leader, where it is known."""
+        cluster = self._client.cluster
+        if reading.preferred >= 0:
+            is_known = reading.preferred in cluster.brokers and not reading.has_doubts(cluster, tp)
+            if is_known and now_ms < reading.preferred_until_ms:
+                return reading.preferred
+            reading.maybe_leave_preferred()
+        return cluster.leader(tp)
 
     async def _refresh(self, topics: list[str]) -> None:
         try:
@@ -422,6 +437,8 @@ class Consumer:
         for reading in readings.values():
             reading.busy = False
         if failure is not None:
+            for reading in readings.values():
+                reading.maybe_leave_preferred()
             stale.update({p.partition.topic: None for p in positions})
             self._put_off(list(readings.values()), failure)
         for tp in gone:
@@ -437,6 +454,8 @@ class Consumer:
                 continue  # given up while it was on its way
             if run.error is not None:
                 self._on_refusal(reading, run, stale)
+            elif run.preferred >= 0:
+                reading.prefer(run.preferred, client.now_ms() + client.cluster.max_age_ms)
             elif reading.keep(run):
                 self.buffered_bytes += len(run.data)
                 self._tell()
@@ -446,7 +465,9 @@ class Consumer:
 
     def _on_refusal(self, reading: Reading, run: FetchedRun, stale: dict[str, None]) -> None:
         assert run.error is not None
-        if run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        if reading.maybe_leave_preferred():
+            self._schedule()  # a follower may not know yet what its leader does
+        elif run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if run.offset == reading.fetch_from:
                 self._begin_anew(run.partition, reading)
         elif passes(run.error):

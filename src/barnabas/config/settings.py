@@ -123,6 +123,7 @@ class ReplicationSettings(Settings):
     fetch_backoff_ms: int = _key("replica.fetch.backoff.ms")
     socket_timeout_ms: int = _key("replica.socket.timeout.ms")
     fetchers: int = _key("num.replica.fetchers")
+    selector: str | None = _key("replica.selector.class")
     high_watermark_checkpoint_interval_ms: int = _key(
         "replica.high.watermark.checkpoint.interval.ms"
     )
