@@ -125,7 +125,7 @@ def test_own_consumer_reads_from_the_replica_in_its_rack(cluster: Cluster) -> No
             return len(values) >= count
 
         wait_for(lambda: read(100), "100 records", 30)
-        assert consumer.inner.preferred_replica(partition) == 3
+        assert consumer.inner._reading[partition].preferred == 3
         produce(cluster, topic, range(100, 200))
         wait_for(lambda: read(200), "200 records", 30)
         cluster.kill(3)

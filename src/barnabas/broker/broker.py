@@ -34,7 +34,7 @@ from barnabas.broker.lost_leaders import LostLeaders
 from barnabas.broker.partition import Partition
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.repairs import Repairs
-from barnabas.broker.replica_selector import replica_selector
+from barnabas.broker.replica_selector import RackAwareReplicaSelector, replica_selector
 from barnabas.broker.replicas import ReplicaTable, tell_directories, tell_lost_directories
 from barnabas.broker.replication_throttle import ReplicationThrottle
 from barnabas.broker.slices import Slices
@@ -111,16 +111,7 @@ class Broker:
             self.isr_changes,
             Repairs(ports, channels, self.replicas, self.inter_broker_endpoint),
         )
-        self.fetches = FetchService(
-            ports,
-            self.replicas.find,
-            self.deadlines,
-            self.slices,
-            FetchLimits(config.broker.fetch_bytes_max, config.broker.fetch_sessions_max),
-            partial(add_fetch_leaders, self),
-            self.throttle,
-            selector,
-        )
+        self.fetches = _fetch_service(self, selector)
         self.replicas.wake = self.fetches.wake
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
         self.auto_topics = AutoTopics(ports, self.controller, config, image)
@@ -439,3 +430,17 @@ def _end_former_coordinators(broker: Broker) -> None:
         led = broker.replicas.by_name.get((OFFSETS_TOPIC, index))
         if led is None or topic is None or led.topic_id != topic.id:
             broker.groups.on_resigned(index)
+
+
+def _fetch_service(broker: Broker, selector: RackAwareReplicaSelector | None) -> FetchService:
+    limits = broker.config.broker
+    return FetchService(
+        broker.ports,
+        broker.replicas.find,
+        broker.deadlines,
+        broker.slices,
+        FetchLimits(limits.fetch_bytes_max, limits.fetch_sessions_max),
+        partial(add_fetch_leaders, broker),
+        broker.throttle,
+        selector,
+    )

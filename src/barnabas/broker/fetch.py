@@ -358,7 +358,7 @@ class FetchService:
                     partition, session.follower_id, throttled
                 ):
                     room, first = 0, False
-                data = self._redirect(fetch, watched, partition, log) or partition_answer(
+                data = redirect(self._selector, fetch, watched, partition, log) or partition_answer(
                     look, watched, partition, log, room, first
                 )
                 if room < watched.max_bytes and not (first or is_follower):
@@ -383,17 +383,6 @@ class FetchService:
             answers.append((watched, data))
         look.size, look.throttled = size, throttled
         return look
-
-    def _redirect(
-        self, fetch: ParkedFetch, watched: Watched, partition: Partition, log: PartitionLog
-    ) -> PartitionData | None:
-        """The answer that names a replica nearer to the consumer, if there is one."""
-        if self._selector is None or not fetch.rack or watched.session.follower_id != CONSUMER:
-            return None
-        replica = self._selector.preferred(
-            partition, fetch.rack, fetch.listener, watched.fetch_offset
-        )
-        return None if replica == NO_REPLICA else redirect_answer(watched, log, replica)
 
     def _is_marks_news(self, watched: Watched, data: PartitionData) -> bool:
         """Whether an answer without records must not wait: it names a nearer replica, or brings a high
@@ -556,3 +545,17 @@ class FetchService:
         lane = next(self._cold_reads) % COLD_READ_QUEUES
         for home in homes:
             self._ports.background.run(f"read {home} {lane}", partial(read, home), done)
+
+
+def redirect(
+    selector: RackAwareReplicaSelector | None,
+    fetch: ParkedFetch,
+    watched: Watched,
+    partition: Partition,
+    log: PartitionLog,
+) -> PartitionData | None:
+    """The answer that names a replica nearer to the consumer, if there is one."""
+    if selector is None or not fetch.rack or watched.session.follower_id != CONSUMER:
+        return None
+    replica = selector.preferred(partition, fetch.rack, fetch.listener, watched.fetch_offset)
+    return None if replica == NO_REPLICA else redirect_answer(watched, log, replica)

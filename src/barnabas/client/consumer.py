@@ -146,11 +146,6 @@ class Consumer:
         reading = self._reading.get(partition)
         return None if reading is None else reading.position
 
-    def preferred_replica(self, partition: TopicPartition) -> int:
-        """The follower that `partition` is read from, because the leader named it; -1: the leader."""
-        reading = self._reading.get(partition)
-        return -1 if reading is None else reading.preferred
-
     # -- taking ----------------------------------------------------------------------------------
 
     def take(self, max_records: int = 500) -> list[ConsumerRecord]:
@@ -363,7 +358,7 @@ class Consumer:
         self._pump_due = False
         if self._closed or self.failure is not None:
             return
-        now_ms = self._client.now_ms()
+        now_ms, cluster = self._client.now_ms(), self._client.cluster
         has_room = self.buffered_bytes < self.settings.buffered_bytes_max
         lost: list[TopicPartition] = []
         leaderless: list[str] = []
@@ -374,7 +369,7 @@ class Consumer:
             if reading.position is None:
                 lost.append(tp)
             elif has_room and not reading.runs:
-                leader = self._replica_to_read(tp, reading, now_ms)
+                leader = reading.replica(cluster, tp, now_ms)
                 if leader is None:
                     leaderless.append(tp.topic)
                     reading.retry_at_ms = now_ms + RETRY_MS
@@ -389,16 +384,6 @@ class Consumer:
             self._asked.add(leader)
             readings = {p.partition: self._reading[p.partition] for p in by_leader[leader]}
             self._client.tasks.start(self._fetch(leader, by_leader[leader], readings))
-
-    def _replica_to_read(self, tp: TopicPartition, reading: Reading, now_ms: float) -> int | None:
-        """The follower that the leader named, while that holds; else the leader, where it is known."""
-        cluster = self._client.cluster
-        if reading.preferred >= 0:
-            is_known = reading.preferred in cluster.brokers and not reading.has_doubts(cluster, tp)
-            if is_known and now_ms < reading.preferred_until_ms:
-                return reading.preferred
-            reading.maybe_leave_preferred()
-        return cluster.leader(tp)
 
     async def _refresh(self, topics: list[str]) -> None:
         try:

@@ -77,6 +77,16 @@ class Reading:
         """Read from `replica` until `until_ms`; then the leader is asked again."""
         self.preferred, self.preferred_until_ms = replica, until_ms
 
+    def replica(self, cluster: ClusterView, tp: TopicPartition, now_ms: float) -> int | None:
+        """The broker to read from: the follower that the leader named, while that holds; else the leader,
+        where it is known."""
+        if self.preferred >= 0:
+            is_known = self.preferred in cluster.brokers and not self.has_doubts(cluster, tp)
+            if is_known and now_ms < self.preferred_until_ms:
+                return self.preferred
+            self.maybe_leave_preferred()
+        return cluster.leader(tp)
+
     def maybe_leave_preferred(self) -> bool:
         """Read from the leader again. Returns whether a follower was read from."""
         was_preferred = self.preferred >= 0
