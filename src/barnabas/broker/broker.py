@@ -16,6 +16,7 @@ from functools import partial
 from typing import cast
 
 from barnabas.broker.auto_topics import AutoTopics
+from barnabas.broker.client_telemetry import ClientTelemetry
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_channel import ControllerChannel, Sender
 from barnabas.broker.coordinator_log import begin_leading, end_leading
@@ -118,6 +119,7 @@ class Broker:
         self.assignments = DirectoryAssignments(
             ports, self.controller, self.node_id, self._broker_epoch
         )
+        self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
         self.on_ready: Callable[[], None] = lambda: None

@@ -9,6 +9,7 @@ from dataclasses import asdict
 import typer
 
 from barnabas.cli.cluster_events import events
+from barnabas.cli.commands.client_metrics import client_metrics
 from barnabas.cli.failure import Failure
 from barnabas.cli.quorum_reaching import CONTROLLERS, Controllers, quorum_client
 from barnabas.cli.reaching import AsJson, Bootstrap, Data, show, table_of
@@ -27,6 +28,7 @@ QUORUM_MS = 5_000.0
 
 app = typer.Typer(help="The cluster as a whole.", no_args_is_help=True)
 app.command()(events)
+app.command()(client_metrics)
 
 
 @app.callback()

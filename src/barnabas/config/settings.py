@@ -110,6 +110,7 @@ class BrokerSettings(Settings):
     fetch_sessions_max: int = _key("max.incremental.fetch.session.cache.slots")
     request_partitions_max: int = _key("max.request.partition.size.limit")
     log_dir_failure_timeout_ms: int = _key("log.dir.failure.timeout.ms")
+    telemetry_bytes_max: int = _key("telemetry.max.bytes")
 
 
 class ReplicationSettings(Settings):
