@@ -17,13 +17,13 @@ from pathlib import Path
 
 from barnabas.host.disk import HostDisk
 from barnabas.host.helper import HelperProcess
-from barnabas.log import cleaner
-from barnabas.log.compaction import KeyMap
-from barnabas.log.compactor import Compactor, HelpedCompactor, LocalCompactor, answering
+from barnabas.log.compaction import cleaning_pass
+from barnabas.log.compaction.compaction_rules import OffsetMap
+from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalCompactor, answering
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
@@ -39,7 +39,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 def written(directory: str, records: int, per_batch: int) -> PartitionLog:
     disk, partition = HostDisk(), TopicPartition("compacted", 0)
     path = f"{directory}/{partition}"
-    log = open_log(disk, OpenFiles(disk), path, partition, CONFIG, clean=False).log
+    log = open_log(disk, FileCache(disk), path, partition, CONFIG, clean=False).log
     keys = min(records // 4, KEYS_MAX)
     for start in range(0, records, per_batch):
         numbers = range(start, start + per_batch)
@@ -53,10 +53,10 @@ def written(directory: str, records: int, per_batch: int) -> PartitionLog:
 
 
 def one_round(log: PartitionLog, compactor: Compactor) -> None:
-    plan = cleaner.make_plan(log, 0, NOW)
+    plan = cleaning_pass.make_plan(log, 0, NOW)
     end = compactor.begin(plan, KEYS_MAX)
-    for group in cleaner.groups_of(plan, end):
-        assert cleaner.swap(log, plan, compactor.clean(group))
+    for group in cleaning_pass.groups_of(plan, end):
+        assert cleaning_pass.swap(log, plan, compactor.clean(group))
     assert end == log.log_end_offset
 
 
@@ -84,7 +84,7 @@ def measure(directory: str, records: int, per_batch: int, kind: str) -> str:
     log = written(directory, records, per_batch)
     helper = HelperProcess() if kind == MACHINE_CODE else PlainHelper()
     compactor: Compactor = HelpedCompactor(helper) if kind != THIS_PROCESS else LocalCompactor()
-    empty = cleaner.make_plan(log, 0, NOW)._replace(sources=())
+    empty = cleaning_pass.make_plan(log, 0, NOW)._replace(sources=())
     began = time.perf_counter()
     compactor.begin(empty, 1)
     loading = time.perf_counter() - began
@@ -118,4 +118,4 @@ class PlainHelper(HelperProcess):
 
 def serve(disk: Disk, secret: bytes) -> Callable[[bytes], bytes]:
     """What `PlainHelper`'s process answers."""
-    return answering(disk, KeyMap)
+    return answering(disk, OffsetMap)

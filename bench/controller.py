@@ -23,18 +23,18 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from barnabas.host.collector import Collector
 from barnabas.host.disk import HostDisk
+from barnabas.host.garbage_collector import GarbageCollector
 from barnabas.host.loop import name_of
-from barnabas.metadata.image import MetadataImage
-from barnabas.node.metadata_log import MetadataLog
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.node.metadata_loader import MetadataLoader
 from barnabas.ports import Ports
-from barnabas.raft.applying import Applier
-from barnabas.raft.batches import data_batch
-from barnabas.raft.log_shape import LogShape
-from barnabas.raft.replica_log import RaftLog
-from barnabas.raft.snapshots import SnapshotFile, SnapshotWriter, file_name
+from barnabas.raft.core.batches import data_batch
+from barnabas.raft.core.log_metadata import LogMetadata
+from barnabas.raft.runtime.applier import Applier
 from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.storage.replica_log import RaftLog
+from barnabas.raft.storage.snapshot_files import SnapshotFile, SnapshotWriter, file_name
 from barnabas.types import Endpoint
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.create_partitions_request import (
@@ -85,7 +85,7 @@ class Turns:
 
     KEPT = 10
 
-    def __init__(self, world: World, collector: Collector) -> None:
+    def __init__(self, world: World, collector: GarbageCollector) -> None:
         self.world = world
         self.collector = collector
         self.count = 0
@@ -152,7 +152,12 @@ class Turns:
 
 class Bench:
     def __init__(
-        self, partitions: int, topic_size: int, brokers: int, turns_told: int, collector: Collector
+        self,
+        partitions: int,
+        topic_size: int,
+        brokers: int,
+        turns_told: int,
+        collector: GarbageCollector,
     ) -> None:
         self.partitions, self.topic_size, self.brokers = partitions, topic_size, brokers
         self.world = World()
@@ -242,12 +247,12 @@ class Bench:
     def load(self, *, broker: bool) -> int:
         """What the applier does with it: into a controller's image, or also into a broker's."""
         soon: list[Callable[[], None]] = []
-        log = MetadataLog(cast("Ports", SimpleNamespace(halt=sys.exit)))
+        log = MetadataLoader(cast("Ports", SimpleNamespace(halt=sys.exit)))
         log.controller = self.world.new_controller()
         self.world.quorum.listeners.remove(log.controller)
         if broker:
             log.on_metadata = lambda image, changes: None
-        applier = Applier(cast("RaftLog", None), LogShape(), log, 9, soon.append)
+        applier = Applier(cast("RaftLog", None), LogMetadata(), log, 9, soon.append)
         self.snapshot.check()  # by the start of the node, before its loop runs
         applier.load(self.snapshot)
         applier._is_first = False
@@ -311,14 +316,14 @@ class Bench:
     def rejoin(self, *brokers: int) -> int:
         """Every ISR is whole again: written straight to the image, as followers would cause it."""
         from barnabas.controller.decision import Decision
-        from barnabas.controller.partitions import PartitionChange
+        from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
 
         touched = 0
         for topic in self.image.topics_by_id.values():
             records: list[Message] = []
             for index in range(len(topic)):
                 if len(topic.isr[index]) < len(topic.replicas[index]):
-                    change = PartitionChange(self.world.controller.cluster, topic, index)
+                    change = PartitionChangeBuilder(self.world.controller.cluster, topic, index)
                     change.isr = topic.replicas[index]
                     record = change.build()
                     if record is not None:
@@ -399,7 +404,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--brokers", type=int, default=100)
     parser.add_argument("--turns", type=int, default=0, help="long turns to be named per figure")
     given = parser.parse_args(arguments)
-    collector = Collector()
+    collector = GarbageCollector()
     collector.begin()
     print(f"a fixed loop takes {fixed_loop_ms():.1f} ms")
     for partitions in (*(n for n in (10_000, 100_000) if n < given.partitions), given.partitions):

@@ -28,9 +28,9 @@ from typing import NamedTuple
 
 from barnabas.host.disk import HostDisk
 from barnabas.log.config import DEFAULT_CONFIG, LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
 from bench import compaction
@@ -50,7 +50,7 @@ def open_at(
     disk = HostDisk()
     partition = TopicPartition("t", number)
     return open_log(
-        disk, OpenFiles(disk), f"{directory}/{partition}", partition, config, clean=clean
+        disk, FileCache(disk), f"{directory}/{partition}", partition, config, clean=clean
     ).log
 
 
@@ -146,7 +146,7 @@ def measure_opening(directory: str, partitions: int, tell: Tell) -> None:
         log.write_producer_snapshot(log.log_end_offset)
         log.close(clean=False)
     for count in sorted({min(1000, partitions), min(3000, partitions), partitions}):
-        files = OpenFiles(HostDisk(), limit=2000)
+        files = FileCache(HostDisk(), limit=2000)
         gc.collect()
         took = timed(partial(open_many, directory, count, files))
         tell(
@@ -156,7 +156,7 @@ def measure_opening(directory: str, partitions: int, tell: Tell) -> None:
     tell(measure_memory(directory, min(1000, partitions)))
 
 
-def open_many(directory: str, count: int, files: OpenFiles) -> list[PartitionLog]:
+def open_many(directory: str, count: int, files: FileCache) -> list[PartitionLog]:
     logs = []
     for number in range(count):
         partition = TopicPartition("t", number)
@@ -166,7 +166,7 @@ def open_many(directory: str, count: int, files: OpenFiles) -> list[PartitionLog
 
 
 def measure_memory(directory: str, count: int) -> str:
-    files = OpenFiles(HostDisk(), limit=50)
+    files = FileCache(HostDisk(), limit=50)
     tracemalloc.start()
     logs = open_many(directory, count, files)
     used = tracemalloc.get_traced_memory()[0]

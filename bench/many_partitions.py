@@ -17,9 +17,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from barnabas.client.accumulator import ProducerSettings
 from barnabas.client.admin import NewTopic
-from barnabas.client.cluster import TopicView
+from barnabas.client.network.cluster_metadata import TopicMetadata
+from barnabas.client.producers.record_accumulator import ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import Connected, connect
 from barnabas.host.main import LOG_LEVEL_VARIABLE
@@ -51,7 +51,7 @@ class Asker:
         self._client = client
         self.slowest_s = 0.0
 
-    def topics(self) -> list[TopicView]:
+    def topics(self) -> list[TopicMetadata]:
         began = time.monotonic()
         found = self._client.topics()
         self.slowest_s = max(self.slowest_s, time.monotonic() - began)

@@ -21,13 +21,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from barnabas.client.channels import Channels
-from barnabas.host.collector import Collector
-from barnabas.host.journal import Journal
+from barnabas.client.network.channels import Channels
+from barnabas.host.garbage_collector import GarbageCollector
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import StructuredLog
 from barnabas.raft import handlers
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
 from barnabas.types import Buffer, Endpoint, Uuid
@@ -96,7 +96,7 @@ class Load:
         self._measures_at_s = self._slice_begun_s = self._cpu_s = 0.0
         self._commits = 0
         """Of this slice."""
-        self.replica: QuorumReplica | None = None
+        self.replica: RaftNode | None = None
 
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
         say(at_s=time.monotonic(), leader=leader_id, epoch=epoch)
@@ -178,7 +178,7 @@ def run(
     """Until it is killed or has reported."""
     endpoints = {n: Endpoint("127.0.0.1", port) for n, port in enumerate(listen, 1)}
     loop = new_loop()
-    ports = HostPorts(loop, Journal(level="error"))
+    ports = HostPorts(loop, StructuredLog(level="error"))
     load = Load(node, directory, in_flight, seconds, Syncs(sync_s))
     settings = ReplicaSettings(
         cluster_id="bench",
@@ -189,11 +189,11 @@ def run(
         static_voters=endpoints,
     )
     channels = Channels(ports, f"bench-{node}")
-    replica = load.replica = QuorumReplica.open(ports, settings, directory, channels, load)
+    replica = load.replica = RaftNode.open(ports, settings, directory, channels, load)
     table = ApiTable()
     handlers.add_to(table, replica)
     ports.network.listen(endpoints[node], RequestServer(ports, "CONTROLLER", table).accept)
-    loop.housekeeper = collector = Collector()  # as every node
+    loop.housekeeper = collector = GarbageCollector()  # as every node
     collector.begin()
     replica.start()
     loop.run_forever()

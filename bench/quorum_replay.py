@@ -15,15 +15,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from barnabas.client.channels import Channels
-from barnabas.host.journal import Journal
+from barnabas.client.network.channels import Channels
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
-from barnabas.raft.batches import data_batch
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.replica_log import DIRECTORY, MetadataLog
+from barnabas.host.structured_log import StructuredLog
+from barnabas.raft.core.batches import data_batch
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
+from barnabas.raft.storage.replica_log import DIRECTORY, PartitionRaftLog
 from barnabas.types import Buffer, Endpoint, Uuid
 
 VALUE_BYTES = 100
@@ -64,10 +64,10 @@ class Counter:
 
 def write_log(directory: Path, records: int, per_batch: int) -> None:
     """A log of epoch 1 with `records` values, closed as a crash closes it."""
-    ports = HostPorts(new_loop(), Journal(level="error"))
+    ports = HostPorts(new_loop(), StructuredLog(level="error"))
     folder = directory / DIRECTORY
     folder.mkdir(parents=True)
-    log = MetadataLog.open(
+    log = PartitionRaftLog.open(
         ports.disk, str(folder), start_offset=0, segment_bytes=SEGMENT_BYTES, segment_ms=10**9
     )
     value, now_ms = b"v" * VALUE_BYTES, time.time_ns() // 1_000_000
@@ -87,7 +87,7 @@ def write_log(directory: Path, records: int, per_batch: int) -> None:
 def replay(directory: Path, records: int) -> Took:
     """Start the only voter of a quorum on that log; until it has applied everything."""
     loop = new_loop()
-    ports = HostPorts(loop, Journal(level="error"))
+    ports = HostPorts(loop, StructuredLog(level="error"))
     here = Endpoint("127.0.0.1", 1)
     settings = ReplicaSettings(
         cluster_id="bench",
@@ -101,7 +101,7 @@ def replay(directory: Path, records: int) -> Took:
     counter = Counter()
     begun_s, begun_cpu_s = time.monotonic(), time.process_time()
     channels = Channels(ports, "bench")
-    replica = QuorumReplica.open(ports, settings, str(directory), channels, counter)
+    replica = RaftNode.open(ports, settings, str(directory), channels, counter)
     opened_s, opened_cpu_s = time.monotonic(), time.process_time()
     replica.start()
 

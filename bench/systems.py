@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from barnabas.cli.free_ports import FreePorts
+from barnabas.cli.local.free_ports import FreePorts
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBS = ROOT / "peers" / "libs"

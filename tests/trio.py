@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
-from barnabas.client.channels import ChannelError
+from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
+from barnabas.client.network.channels import ChannelError
 from barnabas.host.client import connect
 from barnabas.wire.errors import KafkaError
 from tests.peers import CLASS_PATH

@@ -22,12 +22,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import StructuredLog
 from barnabas.ports import Connection, Ports
+from barnabas.raft.embedded import EmbeddedReplica
 from barnabas.raft.state_machine import CommittedBatch, NotLeaderError, SnapshotReader
-from barnabas.raft.wiring import Member
 from barnabas.types import Buffer, Endpoint
 
 SERVICE_PORT_OFFSET = 100
@@ -130,7 +130,7 @@ class Service:
     def __init__(self, ports: Ports, node: int, data: str, peers: dict[int, Endpoint]) -> None:
         self._peers = peers
         self.dictionary = Dictionary()
-        member = Member.open(
+        member = EmbeddedReplica.open(
             ports,
             data,
             cluster_id="kv-example",
@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--peers", type=_peers, required=True, metavar="1=HOST:PORT,...")
     arguments = parser.parse_args()
     loop = new_loop()
-    ports = HostPorts(loop, Journal(sys.stderr.fileno()))
+    ports = HostPorts(loop, StructuredLog(sys.stderr.fileno()))
     Service(ports, arguments.id, str(arguments.data.resolve()), arguments.peers)
     loop.run_forever()
 

@@ -13,9 +13,9 @@ import sys
 from functools import partial
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.producer import Producer
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.producer import Producer
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
 from barnabas.sim import History, SimCluster, Topology, World
 from barnabas.sim.workload import FinalRead
 
@@ -62,7 +62,7 @@ class Experiment:
             await self.client.tasks.sleep(1.0)  # the next one does not wait for this one
         await producer.flush()
 
-    def settled(self, value: bytes, began: float, outcome: Outcome[Delivery]) -> None:
+    def settled(self, value: bytes, began: float, outcome: TaskOutcome[Delivery]) -> None:
         self.history.on_acknowledged(TOPIC, 0, value, outcome.result().offset)
         self.longest_ms = max(self.longest_ms, self.world.now_ms - began)
 

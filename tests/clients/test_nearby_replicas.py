@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from barnabas.broker.replica_selector import RACK_AWARE_SELECTOR
-from barnabas.client.consumer import ConsumerSettings
-from barnabas.client.fetching import FetchSettings
+from barnabas.client.consumers.consumer import ConsumerSettings
+from barnabas.client.consumers.fetch_requests import FetchSettings
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 from barnabas.types import TopicPartition

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.accumulator import ProducerSettings
-from barnabas.client.channels import ChannelError
-from barnabas.client.consumer import ConsumerSettings
+from barnabas.client.consumers.consumer import ConsumerSettings
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.producers.record_accumulator import ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from barnabas.record.compression import Codec

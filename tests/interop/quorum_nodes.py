@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from barnabas.cli.free_ports import FreePorts
+from barnabas.cli.local.free_ports import FreePorts
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.messages.describe_quorum_request import (
     DescribeQuorumRequest,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.free_ports import FreePorts
+from barnabas.cli.local.free_ports import FreePorts
 from tests.peers import LIBS
 
 confluent_kafka = pytest.importorskip("confluent_kafka")

@@ -1,8 +1,9 @@
 """One directory of an only voter, opened in turn by Apache Kafka and by ours.
 
-Ours keeps a mark there of how far its log was synced (`recovery-point-offset-checkpoint`, raft/damage.py).
-Apache Kafka does not know it: it must not mind the file, and what it writes behind the mark, or the log and
-snapshots that it deletes before it, must neither keep ours from starting nor be cut.
+Ours keeps a mark there of how far its log was synced (`recovery-point-offset-checkpoint`,
+raft/storage/recovery_point.py). Apache Kafka does not know it: it must not mind the file, and what it writes
+behind the mark, or the log and snapshots that it deletes before it, must neither keep ours from starting nor
+be cut.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.host.disk import HostDisk
-from barnabas.raft.damage import marked_offset
+from barnabas.raft.storage.recovery_point import marked_offset
 from tests.interop.quorum_nodes import QuorumNodes
 
 pytestmark = [

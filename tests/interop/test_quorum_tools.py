@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.features import SAFE_DOWNGRADE, UPGRADE, update_features
+from barnabas.client.feature_levels import SAFE_DOWNGRADE, UPGRADE, update_features
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 from tests.peers import LIBS

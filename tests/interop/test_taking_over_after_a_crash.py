@@ -16,7 +16,7 @@ from typing import Any, Self
 import confluent_kafka
 import pytest
 
-from barnabas.client.channels import ChannelError
+from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
 from barnabas.client.offsets import commit as commit_offsets
 from barnabas.host.client import connect

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import confluent_kafka
 
-from barnabas.client.channels import ChannelError
+from barnabas.client.network.channels import ChannelError
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 from barnabas.types import TopicPartition

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.free_ports import HOST
+from barnabas.cli.local.free_ports import HOST
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import (
     UnsupportedFieldError,

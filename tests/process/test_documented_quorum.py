@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from barnabas.cli.free_ports import FreePorts
+from barnabas.cli.local.free_ports import FreePorts
 
 PAGE = Path(__file__).parents[2] / "docs" / "quorum.md"
 PATIENCE_S = 60.0

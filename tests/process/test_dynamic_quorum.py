@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.free_ports import FreePorts
+from barnabas.cli.local.free_ports import FreePorts
 from barnabas.host.network import machine_name
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import ApiVersionsResponse

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.free_ports import HOST, FreePorts
+from barnabas.cli.local.free_ports import HOST, FreePorts
 from barnabas.config.properties import format_properties, parse_properties
 from tests.process.launch import barnabas, wait_until
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.free_ports import FreePorts
+from barnabas.cli.local.free_ports import FreePorts
 from tests.process.launch import barnabas
 
 pytestmark = pytest.mark.process

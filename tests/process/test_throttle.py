@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
-from barnabas.client.accumulator import ProducerSettings
+from barnabas.client.producers.record_accumulator import ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster

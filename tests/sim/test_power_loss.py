@@ -6,14 +6,14 @@ from __future__ import annotations
 import pytest
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.channels import ChannelError
-from barnabas.client.producer import Producer
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.producer import Producer
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
 from barnabas.sim.cluster import SimCluster, SimNode, Topology
 from barnabas.sim.history import History
 from barnabas.sim.workload import FinalRead
-from barnabas.sim.world import World
+from barnabas.sim.world.world import World
 from barnabas.wire.errors import KafkaError
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
@@ -61,7 +61,7 @@ class Scene:
             )
             await self.client.tasks.sleep(3)
 
-    def _settle(self, value: bytes, outcome: Outcome[Delivery]) -> None:
+    def _settle(self, value: bytes, outcome: TaskOutcome[Delivery]) -> None:
         self.settled += 1
         try:
             self.history.on_acknowledged("t", 0, value, outcome.result().offset)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.sim.run import play_seed
-from barnabas.sim.world import World
+from barnabas.sim.world.world import World
 
 SEEDS = 500
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from barnabas.sim.report import command, numbers_of, ranges_text
 from barnabas.sim.run import Plan, play_seed
-from barnabas.sim.shrink import ddmin, shrink
+from barnabas.sim.runner.report import command, numbers_of, ranges_text
+from barnabas.sim.runner.shrink import ddmin, shrink
 from tests.sim.mutants import BY_NAME
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.sim.report import UNPLAYED
+from barnabas.sim.runner.report import UNPLAYED
 
 PLAYS = """
-from barnabas.sim.workers import in_order
+from barnabas.sim.runner.worker_pool import in_order
 
 def play_chunk(*_, **__):
     print("plays", flush=True)
@@ -58,7 +58,7 @@ def test_workers_end_with_whoever_is_killed(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal
-from barnabas.sim.workers import in_order
+from barnabas.sim.runner.worker_pool import in_order
 
 def play_chunk(seed):
     if seed == 3:

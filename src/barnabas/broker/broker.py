@@ -15,39 +15,43 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import cast
 
-from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.client_telemetry import ClientTelemetry
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.controller_channel import ControllerChannel, Sender
-from barnabas.broker.coordinator_log import begin_leading, end_leading
+from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
+from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from barnabas.broker.controller_client.controller_channel import ControllerChannel, Sender
+from barnabas.broker.controller_client.metadata_hold import MetadataHold
+from barnabas.broker.controller_client.producer_ids import ProducerIds
+from barnabas.broker.cooperative_jobs import CooperativeJobs
+from barnabas.broker.coordinator.coordinator_log import begin_leading, end_leading
+from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
 from barnabas.broker.deadlines import Deadlines
-from barnabas.broker.directory_assignments import DirectoryAssignments
-from barnabas.broker.dynamic import apply_dynamic, sound
-from barnabas.broker.fetch import FetchLimits, FetchService
-from barnabas.broker.fetcher import FetcherContext
-from barnabas.broker.fetcher_pool import FetcherPool
-from barnabas.broker.group_coordinator import GroupCoordinators
-from barnabas.broker.isr_changes import IsrChanges
-from barnabas.broker.leaders import add_fetch_leaders, add_produce_leaders
-from barnabas.broker.lifecycle import Identity, Lifecycle
-from barnabas.broker.log_dir_moves import LogDirMoves
-from barnabas.broker.lost_leaders import LostLeaders
-from barnabas.broker.partition import Partition
-from barnabas.broker.producer_ids import ProducerIds
-from barnabas.broker.repairs import Repairs
+from barnabas.broker.dynamic_config import apply_dynamic, valid_values
+from barnabas.broker.fetch.fetch_service import FetchLimits, FetchService
+from barnabas.broker.follower.fetcher import FetcherContext
+from barnabas.broker.follower.fetcher_pool import FetcherPool
+from barnabas.broker.follower.replication_throttle import ReplicationThrottle
+from barnabas.broker.leader_hints import add_fetch_leaders, add_produce_leaders
+from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
+from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.replica_selector import RackAwareReplicaSelector, replica_selector
-from barnabas.broker.replicas import ReplicaTable, tell_directories, tell_lost_directories
-from barnabas.broker.replication_throttle import ReplicationThrottle
-from barnabas.broker.slices import Slices
+from barnabas.broker.replicas.directory_assignments import DirectoryAssignments
+from barnabas.broker.replicas.log_dir_moves import LogDirMoves
+from barnabas.broker.replicas.log_repairs import LogRepairs
+from barnabas.broker.replicas.replica_table import (
+    ReplicaTable,
+    tell_directories,
+    tell_lost_directories,
+)
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
 from barnabas.log.checkpoints import HIGH_WATERMARK
-from barnabas.log.directories import LogDirectories
-from barnabas.log.directory import LogDirectory
-from barnabas.metadata.changes import Changes
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.metadata.features import DIRECTORIES_SINCE
-from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, MetadataImage
+from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.dispatch import ApiTable
@@ -86,8 +90,8 @@ class Broker:
 
         self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
         self.controller.look = self.on_controller_change
-        self.deadlines, self.slices = Deadlines(ports), Slices(ports)
-        self.lost_leaders = LostLeaders(self.node_id, ports.clock, self.deadlines, image)
+        self.deadlines, self.slices = Deadlines(ports), CooperativeJobs(ports)
+        self.metadata_hold = MetadataHold(self.node_id, ports.clock, self.deadlines, image)
         selector = replica_selector(config.replication.selector, image, self.node_id)
         self.replicas = ReplicaTable(
             ports,
@@ -105,26 +109,25 @@ class Broker:
             self._on_directory_offline,
         )
         self.throttle = ReplicationThrottle(ports.clock, self.node_id, image, self.broker_texts)
-        self.isr_changes = IsrChanges(ports, self.controller, self.node_id, self._broker_epoch)
+        epoch = self._broker_epoch
+        self.isr_changes = AlterPartitionSender(ports, self.controller, self.node_id, epoch)
         self.replicas.attach(
             self.logs,
             FetcherPool(self._fetcher_context(channels)),
             self.isr_changes,
-            Repairs(ports, channels, self.replicas, self.inter_broker_endpoint),
+            LogRepairs(ports, channels, self.replicas, self.inter_broker_endpoint),
         )
         self.fetches = _fetch_service(self, selector)
         self.replicas.wake = self.fetches.wake
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
-        self.auto_topics = AutoTopics(ports, self.controller, config, image)
-        self.assignments = DirectoryAssignments(
-            ports, self.controller, self.node_id, self._broker_epoch
-        )
+        self.auto_topics = AutoTopicCreation(ports, self.controller, config, image)
+        self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
         self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
-        self.lifecycle: Lifecycle
+        self.lifecycle: BrokerLifecycle
         self._incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
     def _fetcher_context(self, channels: Sender) -> FetcherContext:
@@ -135,8 +138,8 @@ class Broker:
             self.config.replication,
             self._fetching_epoch,
             self.inter_broker_endpoint,
-            self.lost_leaders.on_lost,
-            self.lost_leaders.on_reached,
+            self.metadata_hold.on_lost,
+            self.metadata_hold.on_reached,
             self.throttle,
         )
 
@@ -173,7 +176,7 @@ class Broker:
         where no log directory is usable."""
         self.logs.open()
         self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
-        self.lifecycle = Lifecycle(
+        self.lifecycle = BrokerLifecycle(
             self.ports,
             self.controller,
             self._identity(),
@@ -191,9 +194,9 @@ class Broker:
         self.on_controller_change()
         self.lifecycle.start()
 
-    def _identity(self) -> Identity:
+    def _identity(self) -> BrokerIdentity:
         protocols = {spec.name: PROTOCOLS.index(spec.protocol) for spec in self.config.listeners}
-        return Identity(
+        return BrokerIdentity(
             self.node_id,
             self.cluster_id,
             self._incarnation,
@@ -208,20 +211,20 @@ class Broker:
     def is_started(self) -> bool:
         return hasattr(self, "lifecycle")
 
-    def _maybe_admit(self) -> Changes:
+    def _maybe_admit(self) -> ImageChanges:
         """Take up roles once the image holds this incarnation's registration, and with it what the
         controller took away from the one before. What stands there earlier is the past: a leader that
         lost its log with the power would lead on in its old epoch (seed 41)."""
         known = self.image.brokers.get(self.node_id)
         if known is None or known.incarnation != self._incarnation:
-            return Changes()
+            return ImageChanges()
         self._admitted = True
         self.logs.begin_writing()
-        return Changes(everything=True)
+        return ImageChanges(everything=True)
 
     # -- what the node tells ---------------------------------------------------------------------
 
-    def on_metadata(self, image: MetadataImage, changes: Changes) -> None:
+    def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
         """The image moved by committed records."""
         if not self.is_started or (self._stopping and self._stopped is None):
             return
@@ -237,7 +240,7 @@ class Broker:
         if changes.everything:
             self.moves.ask_again()
             self.replicas.waiting.when_done(self.moves.resume)
-        self.lost_leaders.on_metadata(changes)
+        self.metadata_hold.on_metadata(changes)
         if changes.topics_deleted:
             self.groups.on_topics_deleted(changes.topics_deleted)
         self.auto_topics.on_metadata(changes)
@@ -287,8 +290,8 @@ class Broker:
             self._dynamic_version = self.image.config_version
             self._texts = {
                 **self.config.texts,
-                **sound(self.image.config(BROKER, CLUSTER_DEFAULT)),
-                **sound(self.image.config(BROKER, str(self.node_id))),
+                **valid_values(self.image.config(BROKER, CLUSTER_DEFAULT)),
+                **valid_values(self.image.config(BROKER, str(self.node_id))),
             }
         return self._texts
 
@@ -392,7 +395,7 @@ class Broker:
             "replicas": self.replicas.describe(),
             "fetch_sessions": len(self.fetches.sessions),
             "waiting": len(self.deadlines),
-            "lost_leaders": self.lost_leaders.describe(),
+            "metadata_hold": self.metadata_hold.describe(),
             "throttle": self.throttle.describe(),
             "moves": self.moves.describe(),
             "damaged": cast("object", self.replicas.repairs.describe()),
@@ -403,7 +406,7 @@ class Broker:
         return f"Broker({self.node_id}, {self.replicas!r})"
 
 
-def _somebody_leaves(image: MetadataImage, changes: Changes) -> bool:
+def _somebody_leaves(image: MetadataImage, changes: ImageChanges) -> bool:
     return any(
         broker_id in image.brokers and image.brokers[broker_id].in_controlled_shutdown
         for broker_id in changes.brokers

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import crc32c
 
 from barnabas.config.client_metrics import SUBSCRIPTION
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.ports import Ports, Rng
 from barnabas.record.compression import Codec, CompressionError, UnpacksTooFarError, decompress
 from barnabas.types import ZERO_UUID, Buffer, Uuid, uuid_text

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from barnabas.metadata.image import MetadataImage
-from barnabas.metadata.registrations import BrokerRegistration, ListenerEndpoint
-from barnabas.metadata.topic import Replicas, Topic
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.registrations import BrokerRegistration, ListenerEndpoint
+from barnabas.metadata.image.topic import Replicas, Topic
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
 

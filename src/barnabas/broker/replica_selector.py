@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.partition import Partition
-from barnabas.metadata.image import MetadataImage
+from barnabas.broker.partitions.partition import Partition
+from barnabas.metadata.image.image import MetadataImage
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 NO_REPLICA = -1

@@ -15,19 +15,19 @@ from barnabas.host.standard_streams import fill_standard_streams
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""
 COMMANDS: dict[str, str] = {
-    "up": "barnabas.cli.up",
-    "node": "barnabas.cli.node",
-    "storage": "barnabas.cli.storage",
-    "topics": "barnabas.cli.topics",
-    "produce": "barnabas.cli.produce",
-    "consume": "barnabas.cli.consume",
-    "groups": "barnabas.cli.groups",
-    "reassign": "barnabas.cli.reassign",
-    "cluster": "barnabas.cli.cluster",
-    "features": "barnabas.cli.features",
-    "quorum": "barnabas.cli.quorum",
-    "metadata": "barnabas.cli.metadata",
-    "log": "barnabas.cli.log",
+    "up": "barnabas.cli.commands.up",
+    "node": "barnabas.cli.commands.node",
+    "storage": "barnabas.cli.commands.storage",
+    "topics": "barnabas.cli.commands.topics",
+    "produce": "barnabas.cli.commands.produce",
+    "consume": "barnabas.cli.commands.consume",
+    "groups": "barnabas.cli.commands.groups",
+    "reassign": "barnabas.cli.commands.reassign",
+    "cluster": "barnabas.cli.commands.cluster",
+    "features": "barnabas.cli.commands.features",
+    "quorum": "barnabas.cli.commands.quorum",
+    "metadata": "barnabas.cli.commands.metadata",
+    "log": "barnabas.cli.commands.log",
 }
 """Name to module, in the order of the help."""
 

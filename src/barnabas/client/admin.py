@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.client.client import API_TIMEOUT_MS, ATTEMPT_TIMEOUT_MS, GROUP, Client, raise_for
-from barnabas.client.cluster import TopicView
+from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.types import METADATA_TOPIC, ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.create_partitions_request import (
@@ -96,7 +96,7 @@ class ClusterDescription:
 
 
 @dataclass(slots=True)
-class QuorumReplica:
+class QuorumReplicaState:
     """One voter or observer; timestamps are -1 where unknown."""
 
     node_id: int
@@ -110,8 +110,8 @@ class QuorumDescription:
     leader_id: int
     leader_epoch: int
     high_watermark: int
-    voters: list[QuorumReplica]
-    observers: list[QuorumReplica]
+    voters: list[QuorumReplicaState]
+    observers: list[QuorumReplicaState]
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class GroupListing:
 
 
 @dataclass(slots=True)
-class GroupMember:
+class MemberDescription:
     member_id: str
     instance_id: str | None
     client_id: str
@@ -138,7 +138,7 @@ class GroupDescription:
     state: str
     protocol_type: str
     protocol: str
-    members: list[GroupMember]
+    members: list[MemberDescription]
 
 
 @dataclass(slots=True)
@@ -246,7 +246,7 @@ class Admin:
 
         await self._client.ask_any(request, take, timeout_ms=timeout_ms)
 
-    async def list_topics(self, *, timeout_ms: float = API_TIMEOUT_MS) -> list[TopicView]:
+    async def list_topics(self, *, timeout_ms: float = API_TIMEOUT_MS) -> list[TopicMetadata]:
         """Every topic, by name."""
         cluster = self._client.cluster
         cluster.topics.clear()
@@ -255,7 +255,7 @@ class Admin:
 
     async def describe_topics(
         self, names: Iterable[str], *, timeout_ms: float = API_TIMEOUT_MS
-    ) -> list[TopicView]:
+    ) -> list[TopicMetadata]:
         """These topics, as metadata has them now. Raises `KafkaError` for one that is not there."""
         names = list(names)
         await self._client.cluster.refresh(names, timeout_ms=timeout_ms)
@@ -379,7 +379,7 @@ class Admin:
         )
         g = response.groups[0]
         members = [
-            GroupMember(
+            MemberDescription(
                 m.member_id, m.group_instance_id, m.client_id, m.client_host,
                 m.member_metadata, m.member_assignment,
             )
@@ -403,8 +403,8 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _quorum_replica(told: Any) -> QuorumReplica:
-    return QuorumReplica(
+def _quorum_replica(told: Any) -> QuorumReplicaState:
+    return QuorumReplicaState(
         told.replica_id,
         told.log_end_offset,
         told.last_fetch_timestamp,

@@ -2,7 +2,7 @@
 
 `Client` knows three ways to ask: one broker by id, any broker, and the coordinator of a group or
 transaction; each retries what may succeed later until a deadline. Producer, consumer, fetcher and
-admin are built on it. Results of coroutines come through :mod:`barnabas.client.tasks`.
+admin are built on it. Results of coroutines come through :mod:`barnabas.client.network.tasks`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from barnabas.client import cluster, older
-from barnabas.client.channels import ChannelError, Channels
-from barnabas.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, ClusterView
-from barnabas.client.connection import NO_BOUNDS
-from barnabas.client.older import Newest
-from barnabas.client.tasks import Outcome, Tasks
+from barnabas.client.network import cluster_metadata, legacy_requests
+from barnabas.client.network.channels import ChannelError, Channels
+from barnabas.client.network.cluster_metadata import BACKOFF_MS, BACKOFF_MS_MAX, ClusterMetadata
+from barnabas.client.network.connection import NO_BOUNDS
+from barnabas.client.network.legacy_requests import Newest
+from barnabas.client.network.tasks import TaskOutcome, Tasks
 from barnabas.ports import Ports
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS
@@ -64,7 +64,7 @@ class Client:
         self.tasks = Tasks(ports)
         self.newest = newest
         self.channels = Channels(ports, client_id, newest=newest)
-        self.cluster = ClusterView(ports, self.channels, bootstrap)
+        self.cluster = ClusterMetadata(ports, self.channels, bootstrap)
         self.fetching: set[str] = set()
         """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
         at a time, so that each consumer has its own."""
@@ -99,9 +99,9 @@ class Client:
         timeout_ms: float,
         purpose: str,
         version: int | None = None,
-    ) -> Outcome[Any]:
+    ) -> TaskOutcome[Any]:
         """The answer to come. (No coroutine: each fetch and produce request would be one within another.)"""
-        outcome: Outcome[Any] = Outcome()
+        outcome: TaskOutcome[Any] = TaskOutcome()
         self.channels.send(
             endpoint,
             request,
@@ -194,11 +194,11 @@ class Client:
 
         response: FindCoordinatorResponse = await self.send(
             self.cluster.candidates()[0],
-            older.find_coordinator(self.newest, kind, key),
-            timeout_ms=cluster.ATTEMPT_TIMEOUT_MS,
-            purpose=cluster.PURPOSE,
+            legacy_requests.find_coordinator(self.newest, kind, key),
+            timeout_ms=cluster_metadata.ATTEMPT_TIMEOUT_MS,
+            purpose=cluster_metadata.PURPOSE,
         )
-        for found in older.coordinators_of(response, key):
+        for found in legacy_requests.coordinators_of(response, key):
             if found.key == key:
                 raise_for(found.error_code, found.error_message)
                 self._coordinators[kind, key] = found.node_id

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client import older
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import (
     API_TIMEOUT_MS,
     ATTEMPT_TIMEOUT_MS,
@@ -18,6 +16,8 @@ from barnabas.client.client import (
     Client,
     raise_for,
 )
+from barnabas.client.network import legacy_requests
+from barnabas.client.network.channels import ChannelError
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.list_offsets_request import (
@@ -210,10 +210,10 @@ async def committed_offsets(
         group = OffsetFetchRequestGroup(group_id=group_id, topics=_topics(client, wanted))
         if who is not None:
             group.member_id, group.member_epoch = who.member_id, who.generation
-        return older.fetch_offsets(client.newest, group)
+        return legacy_requests.fetch_offsets(client.newest, group)
 
     def check(response: Any) -> None:
-        group = older.offsets_of(response, group_id)
+        group = legacy_requests.offsets_of(response, group_id)
         raise_for(group.error_code, f"offsets of group {group_id}")
         for topic in group.topics:
             for told in topic.partitions:
@@ -221,7 +221,7 @@ async def committed_offsets(
                 raise_for(told.error_code, f"offsets of group {group_id}")
 
     response = await client.ask_coordinator(GROUP, group_id, request, check, timeout_ms=timeout_ms)
-    topics = older.offsets_of(response, group_id).topics
+    topics = legacy_requests.offsets_of(response, group_id).topics
     await _learn_names(client, topics)
     found: dict[TopicPartition, CommittedOffset] = {}
     for topic in topics:

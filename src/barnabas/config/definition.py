@@ -20,7 +20,7 @@ from enum import IntEnum
 from math import isfinite, isnan
 from typing import NamedTuple, TypeAlias, cast
 
-from barnabas.config.allowed import Allowed, ListOf, parse_allowed
+from barnabas.config.validators import Allowed, ListOf, parse_allowed
 
 ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from barnabas.metadata.rows import Replayable
-from barnabas.metadata.shrinks import Shrinks
+from barnabas.metadata.image.bulk_isr_shrinks import Shrinks
+from barnabas.metadata.image.bulk_partition_records import Replayable
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.controller.cluster import Cluster
+    from barnabas.controller.decision_context import ControllerContext
 
 R = TypeVar("R")
 Record = Message | Shrinks
@@ -38,7 +38,7 @@ class Decision(Generic[R]):
     reason: str = ""
     work: Iterator[Decision[None]] | None = None
     """What remains to be done in slices once the records are applied."""
-    then: Callable[[Cluster], Decision[R]] | None = None
+    then: Callable[[ControllerContext], Decision[R]] | None = None
     """After the work: the decision that counts, whose response is the answer."""
     prepared: Prepared | None = None
     """In place of `records`, where there are thousands."""

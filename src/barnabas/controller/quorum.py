@@ -43,7 +43,7 @@ class Quorum(Protocol):
         said (`error`, `message`)."""
 
 
-class Batch(Protocol):
+class DecidedBatch(Protocol):
     """One committed batch of records."""
 
     @property

@@ -11,12 +11,12 @@ from pathlib import Path
 from barnabas.demo.flights import data_file
 from barnabas.demo.progress import progress_for, show_checks
 from barnabas.demo.spark_process import JobFailedError, missing_java
-from barnabas.demo.story import Settings, Story, StoryError
+from barnabas.demo.story import DemoSettings, DemoStory, StoryError
 from barnabas.pipeline.errors import PipelineError
 from barnabas.testing.cluster import ClusterError
 
 
-def settings_from(arguments: list[str]) -> Settings:
+def settings_from(arguments: list[str]) -> DemoSettings:
     parser = argparse.ArgumentParser(prog="python -m barnabas.demo", description=__doc__)
     parser.add_argument("--data", type=Path, help="keep everything in this new directory")
     parser.add_argument("--rate", type=float, default=12_000, help="flights per second at most")
@@ -25,7 +25,7 @@ def settings_from(arguments: list[str]) -> Settings:
         "--bootstrap", help="host:port of a running cluster; nothing is started or killed then"
     )
     given = parser.parse_args(arguments)
-    return Settings(
+    return DemoSettings(
         directory=given.data or Path(tempfile.mkdtemp(prefix="barnabas-demo-")),
         keep=given.data is not None,
         rate=given.rate,
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         data_file()
         progress = progress_for()
         try:
-            checks = Story(settings, progress).run()
+            checks = DemoStory(settings, progress).run()
         finally:
             progress.close()
         show_checks(checks)

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from barnabas.client.connection import ChannelError
-from barnabas.pipeline.cluster import Cluster, Patience
-from barnabas.pipeline.connection import BlockingConnection
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.broker_connection import BlockingConnection
+from barnabas.pipeline.cluster_client import ClusterClient, Patience
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_quorum_request import (
@@ -30,7 +30,7 @@ CONTROLLER_S = 60.0
 ASK_MS = 500.0
 
 
-def partitions_of(cluster: Cluster, topic: str) -> list[MetadataResponsePartition]:
+def partitions_of(cluster: ClusterClient, topic: str) -> list[MetadataResponsePartition]:
     """The partitions of `topic` as a broker sees them now."""
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
@@ -39,7 +39,7 @@ def partitions_of(cluster: Cluster, topic: str) -> list[MetadataResponsePartitio
     return [partition for each in response.topics for partition in each.partitions]
 
 
-def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
+def leader_of(cluster: ClusterClient, topic: str, partition: int) -> int:
     """Node id of the leader, -1 where there is none."""
     for each in partitions_of(cluster, topic):
         if each.partition_index == partition:
@@ -92,7 +92,7 @@ class ActiveController:
         self._thread.join(timeout_s)
 
 
-def wait_for_whole_isr(cluster: Cluster, topic: str, replicas: int, timeout_s: float) -> None:
+def wait_for_whole_isr(cluster: ClusterClient, topic: str, replicas: int, timeout_s: float) -> None:
     """Return when every partition has `replicas` in-sync replicas. Raises
     `ClusterUnreachableError` after `timeout_s`."""
     patience = Patience(timeout_s * 1000)
@@ -111,7 +111,9 @@ class NewLeader:
     def __init__(self, survivors: Sequence[Endpoint], topic: str, partition: int, old: int) -> None:
         self.leader = -1
         self.seen_at: float | None = None
-        self._cluster = Cluster(survivors, "barnabas-demo-watch", patience_ms=NEW_LEADER_S * 1000)
+        self._cluster = ClusterClient(
+            survivors, "barnabas-demo-watch", patience_ms=NEW_LEADER_S * 1000
+        )
         self._what = (topic, partition, old)
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()

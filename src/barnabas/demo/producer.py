@@ -19,7 +19,7 @@ FLUSH_S = 120.0
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedTopic:
     """The first acknowledgement, in one partition, of a row sent after `since_row`."""
 
     partition: int
@@ -36,7 +36,7 @@ class FlightProducer:
         self.acknowledged = 0
         self.errors: list[str] = []
         self.longest_pause_s = 0.0
-        self.watched: Watched | None = None
+        self.watched: WatchedTopic | None = None
         self._last_ack = 0.0
         self._began = 0.0
         self._producer = Producer(

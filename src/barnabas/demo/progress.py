@@ -28,7 +28,7 @@ class Step:
     failed: bool = False
 
 
-class Progress(Protocol):
+class JobProgress(Protocol):
     """Shows steps. `update` may be called as often as one likes."""
 
     def update(self, name: str, detail: str) -> None:
@@ -115,7 +115,7 @@ class LiveProgress:
         self._live.stop()
 
 
-def progress_for(stream: TextIO = sys.stdout) -> Progress:
+def progress_for(stream: TextIO = sys.stdout) -> JobProgress:
     """Live where `stream` is a terminal."""
     if stream.isatty():
         return LiveProgress(Console(file=stream))

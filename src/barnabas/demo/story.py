@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas.demo.failover import ActiveController, NewLeader, leader_of, wait_for_whole_isr
 from barnabas.demo.flights import Figures, Row, data_file, figures_of, read_rows, to_json
 from barnabas.demo.outcome import Check, compare, read_changelog, read_landed
-from barnabas.demo.producer import TOPIC, FlightProducer, Watched
-from barnabas.demo.progress import Progress
+from barnabas.demo.producer import TOPIC, FlightProducer, WatchedTopic
+from barnabas.demo.progress import JobProgress
 from barnabas.demo.spark_process import SparkProcess
-from barnabas.pipeline.cluster import Cluster as KafkaCluster
+from barnabas.pipeline.cluster_client import ClusterClient as KafkaCluster
 from barnabas.pipeline.options import endpoints
 from barnabas.testing.cluster import Cluster
 from barnabas.types import Endpoint
@@ -55,7 +55,7 @@ class StoryError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DemoSettings:
     """`bootstrap` is a cluster that runs already: nothing is started, nothing killed. `keep`: the
     directory is somebody's own."""
 
@@ -66,10 +66,10 @@ class Settings:
     keep: bool = False
 
 
-class Story:
+class DemoStory:
     """One run."""
 
-    def __init__(self, settings: Settings, progress: Progress) -> None:
+    def __init__(self, settings: DemoSettings, progress: JobProgress) -> None:
         self.settings = settings
         self.progress = progress
         self._cluster: Cluster | None = None
@@ -206,7 +206,7 @@ class Story:
             for each in endpoints(self._client_endpoint(node))
         ]
         self.progress.update("kill -9", f"node {leader}, leader of flights-0")
-        producer.watched = Watched(0, producer.sent)
+        producer.watched = WatchedTopic(0, producer.sent)
         self._cluster.kill(leader)
         self._killed = (leader, time.monotonic())
         self._new_leader = NewLeader(survivors, TOPIC, 0, leader)

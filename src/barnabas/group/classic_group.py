@@ -46,7 +46,7 @@ VALID_PREVIOUS: dict[GroupState, frozenset[GroupState]] = {
 }
 
 
-class Member:
+class ClassicGroupMember:
     """One member of a classic group."""
 
     __slots__ = (
@@ -157,7 +157,7 @@ class ClassicGroup:
         self.protocol_type = protocol_type
         self.protocol_name = protocol_name
         self.leader_id = leader_id
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
         self.pending_joins: dict[str, None] = {}
@@ -219,7 +219,7 @@ class ClassicGroup:
         self.previous_state, self.state = self.state, state
         self.state_wall_ms = wall_ms
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         """A member joined, or was loaded."""
         if member.instance_id is not None:
             assert member.instance_id not in self.static_members, f"{member!r} is there already"
@@ -243,11 +243,11 @@ class ClassicGroup:
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
 
-    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> Member:
+    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
         """Give the static member another id, everything else unchanged; the new member. The old one is
         returned to nobody: whoever waits under its id has to be fenced before."""
         old = self.members.pop(old_id)
-        new = Member(
+        new = ClassicGroupMember(
             new_id,
             instance_id,
             client_id=old.client_id,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from barnabas.config.settings import GroupSettings, OffsetsSettings
-from barnabas.group.classic_group import ClassicGroup, Member
+from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember
 from barnabas.group.outcome import Instant
-from barnabas.group.timeline import Journal, TimelineMap
+from barnabas.group.timeline import TimelineJournal, TimelineMap
 from barnabas.group.timers import Timers
 from barnabas.ports import Rng
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -26,7 +26,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """A member that is new may wait this long for its first generation, whatever its session time-out."""
 
 
-class Timer(IntEnum):
+class GroupTimer(IntEnum):
     """What a deadline is for."""
 
     SESSION = 0
@@ -39,7 +39,7 @@ class Timer(IntEnum):
     """Offsets are looked through."""
 
 
-TimerKey = tuple[Timer, str, str]
+TimerKey = tuple[GroupTimer, str, str]
 """Kind, group id, member id."""
 
 
@@ -60,7 +60,7 @@ class GroupTable:
         self.settings = settings
         self.offsets_settings = offsets
         self.rng = rng
-        self.journal = Journal()
+        self.journal = TimelineJournal()
         self.groups: TimelineMap[str, ClassicGroup] = TimelineMap(self.journal)
         self.timers: Timers[TimerKey] = Timers()
         self.replies: list[tuple[Parked, Message]] = []
@@ -102,13 +102,13 @@ class GroupTable:
         """Answer one who waits, now."""
         self.replies.append((parked, response))
 
-    def answer_join(self, member: Member, response: JoinGroupResponse) -> None:
+    def answer_join(self, member: ClassicGroupMember, response: JoinGroupResponse) -> None:
         """Answer the member's JoinGroup, if one waits."""
         if member.join is not None:
             self.answer(member.join, response)
             member.join = None
 
-    def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+    def answer_sync(self, member: ClassicGroupMember, response: SyncGroupResponse) -> bool:
         """Answer the member's SyncGroup, if one waits."""
         if member.sync is None:
             return False
@@ -117,16 +117,20 @@ class GroupTable:
         return True
 
     def keep_alive(
-        self, group: ClassicGroup, member: Member, at: Instant, timeout_ms: int | None = None
+        self,
+        group: ClassicGroup,
+        member: ClassicGroupMember,
+        at: Instant,
+        timeout_ms: int | None = None,
     ) -> None:
         """The member was heard of: its session lasts from now on."""
         lasts_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        key = (Timer.SESSION, group.group_id, member.member_id)
+        key = (GroupTimer.SESSION, group.group_id, member.member_id)
         self.timers.schedule(key, at.now_ms + lasts_ms)
 
     def forget(self, group: ClassicGroup, member_id: str) -> None:
         """The member's session matters no more."""
-        self.timers.cancel((Timer.SESSION, group.group_id, member_id))
+        self.timers.cancel((GroupTimer.SESSION, group.group_id, member_id))
 
 
 def _not_found(group_id: str) -> KafkaError:

@@ -1,6 +1,6 @@
 """JoinGroup of the classic protocol: new and known, dynamic and static members.
 
-Who is told to wait stays in the group (``Member.join``) until `rebalance` answers.
+Who is told to wait stays in the group (``ClassicGroupMember.join``) until `rebalance` answers.
 
 Source: ``GroupMetadataManager.classicGroupJoin*`` of Apache Kafka 4.3; KIP-345 (static members),
 KIP-394 (an id before the membership), KIP-814 (a static leader that returns need not assign).
@@ -8,8 +8,8 @@ KIP-394 (an id before the membership), KIP-814 (a static leader that returns nee
 
 from __future__ import annotations
 
-from barnabas.group.classic_group import ClassicGroup, GroupState, Member, Protocols
-from barnabas.group.group_table import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupTable, Timer
+from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState, Protocols
+from barnabas.group.group_table import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupTable, GroupTimer
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.rebalance import (
     join_refused,
@@ -108,7 +108,7 @@ def _join_unknown(table: GroupTable, group: ClassicGroup, joining: Joining) -> O
     if joining.caller.api_version < KNOWN_MEMBER_ID_VERSION:
         return _add(table, group, joining, member_id)
     group.pending_joins[member_id] = None
-    key = (Timer.SESSION, group.group_id, member_id)
+    key = (GroupTimer.SESSION, group.group_id, member_id)
     table.timers.schedule(key, joining.at.now_ms + joining.request.session_timeout_ms)
     return _refuse(table, joining, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
@@ -145,7 +145,7 @@ def _join_known(table: GroupTable, group: ClassicGroup, joining: Joining) -> Out
 
 def _add(table: GroupTable, group: ClassicGroup, joining: Joining, member_id: str) -> Outcome:
     request, at = joining.request, joining.at
-    member = Member(
+    member = ClassicGroupMember(
         member_id,
         joining.instance_id,
         client_id=joining.caller.client_id,
@@ -168,7 +168,7 @@ def _add(table: GroupTable, group: ClassicGroup, joining: Joining, member_id: st
     return rebalance_or_complete(table, group, at)
 
 
-def _update(table: GroupTable, member: Member, joining: Joining) -> None:
+def _update(table: GroupTable, member: ClassicGroupMember, joining: Joining) -> None:
     request = joining.request
     # A JoinGroup that waits already is superseded, not left to wait for ever.
     table.answer_join(member, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))

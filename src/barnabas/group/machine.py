@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 
 from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group import membership, offsets, queries, rebalance, sync
-from barnabas.group.classic_group import ClassicGroup, GroupState, Member
-from barnabas.group.group_table import GroupTable, InitialDelay, Timer
+from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState
+from barnabas.group.group_table import GroupTable, GroupTimer, InitialDelay
 from barnabas.group.join import Joining, join_group
-from barnabas.group.offset_table import CommittedOffset, OffsetTable
+from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import GroupRecord, decode_record, encode_record
 from barnabas.group.records.group_metadata_value import GroupMetadataValue
@@ -48,7 +48,7 @@ from barnabas.wire.messages.sync_group_request import SyncGroupRequest
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
-_EXPIRY = (Timer.EXPIRY, "", "")
+_EXPIRY = (GroupTimer.EXPIRY, "", "")
 
 
 class GroupMachine:
@@ -198,12 +198,12 @@ class GroupMachine:
         if due is None:
             return None
         (kind, group_id, member_id), payload = due
-        if kind is Timer.SESSION:
+        if kind is GroupTimer.SESSION:
             outcome = membership.on_session_deadline(self.table, group_id, member_id, at)
-        elif kind is Timer.JOIN:
+        elif kind is GroupTimer.JOIN:
             initial = payload if isinstance(payload, InitialDelay) else None
             outcome = rebalance.on_join_deadline(self.table, group_id, initial, at)
-        elif kind is Timer.SYNC:
+        elif kind is GroupTimer.SYNC:
             outcome = sync.on_sync_deadline(self.table, group_id, payload, at)
         else:
             interval_ms = self.table.offsets_settings.retention_check_interval_ms
@@ -235,7 +235,7 @@ class GroupMachine:
         if key.group not in self.table.groups:
             # It only commits: a group without members and protocol.
             self.table.groups.put(key.group, ClassicGroup(key.group, value.commit_timestamp))
-        committed = CommittedOffset(
+        committed = OffsetAndMetadata(
             value.offset,
             value.leader_epoch,
             value.metadata,
@@ -264,7 +264,7 @@ def _group_from(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     for item in value.members:
         rebalance_ms = item.rebalance_timeout
         group.add(
-            Member(
+            ClassicGroupMember(
                 item.member_id,
                 item.group_instance_id,
                 client_id=item.client_id,

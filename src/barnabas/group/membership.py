@@ -7,7 +7,7 @@ Source: ``GroupMetadataManager.classicGroupHeartbeat``, ``classicGroupLeave`` an
 
 from __future__ import annotations
 
-from barnabas.group.classic_group import ClassicGroup, GroupState, Member
+from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState
 from barnabas.group.group_table import GroupTable
 from barnabas.group.outcome import Instant, Outcome
 from barnabas.group.rebalance import (
@@ -113,7 +113,7 @@ def _leave_one(table: GroupTable, group: ClassicGroup, identity: MemberIdentity)
     return ErrorCode.NONE
 
 
-def _remove(table: GroupTable, group: ClassicGroup, member: Member) -> None:
+def _remove(table: GroupTable, group: ClassicGroup, member: ClassicGroupMember) -> None:
     table.forget(group, member.member_id)
     table.answer_join(member, join_refused(ErrorCode.UNKNOWN_MEMBER_ID))
     # Kafka leaves it unanswered; here it would hold up what follows on its connection.

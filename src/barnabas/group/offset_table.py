@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from barnabas.group.timeline import Journal, TimelineMap
+from barnabas.group.timeline import TimelineJournal, TimelineMap
 from barnabas.types import ZERO_UUID, Uuid
 
 Place = tuple[str, int]
 """Topic and partition."""
 
 
-class CommittedOffset(NamedTuple):
+class OffsetAndMetadata(NamedTuple):
     """One committed offset."""
 
     offset: int
@@ -39,37 +39,37 @@ class OffsetTable:
 
     __slots__ = ("_groups", "_journal", "_pending")
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: TimelineJournal) -> None:
         self._journal = journal
-        self._groups: dict[str, TimelineMap[Place, CommittedOffset]] = {}
-        self._pending: dict[int, TimelineMap[tuple[str, Place], CommittedOffset]] = {}
+        self._groups: dict[str, TimelineMap[Place, OffsetAndMetadata]] = {}
+        self._pending: dict[int, TimelineMap[tuple[str, Place], OffsetAndMetadata]] = {}
         """Offsets of open transactions, by producer id."""
 
     def __len__(self) -> int:
         """Offsets of all groups."""
         return sum(len(places) for places in self._groups.values())
 
-    def get(self, group_id: str, place: Place) -> CommittedOffset | None:
+    def get(self, group_id: str, place: Place) -> OffsetAndMetadata | None:
         places = self._groups.get(group_id)
         return None if places is None else places.get(place)
 
-    def committed(self, group_id: str, place: Place) -> CommittedOffset | None:
+    def committed(self, group_id: str, place: Place) -> OffsetAndMetadata | None:
         places = self._groups.get(group_id)
         return None if places is None else places.committed(place)
 
-    def items(self, group_id: str) -> list[tuple[Place, CommittedOffset]]:
+    def items(self, group_id: str) -> list[tuple[Place, OffsetAndMetadata]]:
         """The newest offsets of a group."""
         places = self._groups.get(group_id)
         return [] if places is None else places.items()
 
-    def committed_items(self, group_id: str) -> list[tuple[Place, CommittedOffset]]:
+    def committed_items(self, group_id: str) -> list[tuple[Place, OffsetAndMetadata]]:
         places = self._groups.get(group_id)
         return [] if places is None else list(places.committed_items())
 
     def group_ids(self) -> list[str]:
         return list(self._groups)
 
-    def put(self, group_id: str, place: Place, offset: CommittedOffset) -> None:
+    def put(self, group_id: str, place: Place, offset: OffsetAndMetadata) -> None:
         places = self._groups.get(group_id)
         if places is None:
             places = self._groups[group_id] = TimelineMap(self._journal)
@@ -86,7 +86,7 @@ class OffsetTable:
             pending.remove((group_id, place))
 
     def put_pending(
-        self, producer_id: int, group_id: str, place: Place, offset: CommittedOffset
+        self, producer_id: int, group_id: str, place: Place, offset: OffsetAndMetadata
     ) -> None:
         """An offset that a transaction will commit."""
         pending = self._pending.get(producer_id)

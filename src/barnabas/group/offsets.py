@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from barnabas.group.classic_group import ClassicGroup, GroupState
 from barnabas.group.group_table import GroupTable
-from barnabas.group.offset_table import CommittedOffset, OffsetTable, Place
+from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable, Place
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import (
     GroupRecord,
@@ -60,7 +60,7 @@ def commit_offsets(
             metadata = partition.committed_metadata or ""
             too_large = len(metadata) > limit
             if not too_large:
-                committed = CommittedOffset(
+                committed = OffsetAndMetadata(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
                     metadata,
@@ -187,7 +187,7 @@ def _other_topic(known: Uuid, asked: Uuid) -> bool:
 
 
 def _fetched(
-    partition: int, known: CommittedOffset | None, unstable: bool
+    partition: int, known: OffsetAndMetadata | None, unstable: bool
 ) -> fetch_out.OffsetFetchResponsePartitions:
     if unstable or known is None:
         return fetch_out.OffsetFetchResponsePartitions(

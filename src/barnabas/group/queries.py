@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.group.classic_group import ClassicGroup, GroupState, Member
+from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState
 from barnabas.group.group_table import GroupTable
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
@@ -62,7 +62,9 @@ def describe_group(table: GroupTable, group_id: str, api_version: int) -> Descri
     )
 
 
-def _describe_member(group: ClassicGroup, member: Member, stable: bool) -> DescribedGroupMember:
+def _describe_member(
+    group: ClassicGroup, member: ClassicGroupMember, stable: bool
+) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -16,7 +16,7 @@ from barnabas.group.classic_group import (
     ClassicGroup,
     GroupState,
 )
-from barnabas.group.group_table import GroupTable, InitialDelay, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer, InitialDelay
 from barnabas.group.outcome import Instant, Outcome
 from barnabas.group.record_codec import group_record
 from barnabas.wire.errors import ErrorCode
@@ -39,7 +39,7 @@ def prepare_rebalance(table: GroupTable, group: ClassicGroup, at: Instant) -> Ou
     if group.state is GroupState.COMPLETING_REBALANCE:
         withdraw_assignment(table, group, ErrorCode.REBALANCE_IN_PROGRESS, at)
     group.pending_syncs.clear()
-    table.timers.cancel((Timer.SYNC, group.group_id, ""))
+    table.timers.cancel((GroupTimer.SYNC, group.group_id, ""))
     is_initial = group.state is GroupState.EMPTY
     group.move_to(GroupState.PREPARING_REBALANCE, at.wall_ms)
     if is_initial:
@@ -82,7 +82,7 @@ def maybe_complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> 
 def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
     """Those who rejoined make the next generation. Dynamic members that did not are removed; static
     ones stay, and where nobody rejoined the group waits on."""
-    table.timers.cancel((Timer.JOIN, group.group_id, ""))
+    table.timers.cancel((GroupTimer.JOIN, group.group_id, ""))
     absent = [m for m in group.members.values() if m.join is None and not m.is_static]
     for member in absent:
         group.remove(member.member_id)
@@ -101,7 +101,7 @@ def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcom
         table.keep_alive(group, member, at)
         member.is_new = False
         group.pending_syncs[member.member_id] = None
-    key = (Timer.SYNC, group.group_id, "")
+    key = (GroupTimer.SYNC, group.group_id, "")
     table.timers.schedule(key, at.now_ms + group.rebalance_timeout_ms, group.generation)
     return Outcome()
 
@@ -174,4 +174,4 @@ def _wait(
     delay_ms: int,
     initial: InitialDelay | None = None,
 ) -> None:
-    table.timers.schedule((Timer.JOIN, group.group_id, ""), at.now_ms + delay_ms, initial)
+    table.timers.schedule((GroupTimer.JOIN, group.group_id, ""), at.now_ms + delay_ms, initial)

@@ -23,7 +23,7 @@ from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.group.classic_group import ClassicGroup
-    from barnabas.group.offset_table import CommittedOffset
+    from barnabas.group.offset_table import OffsetAndMetadata
 
 _INT16 = Struct(">h")
 KEY_VERSION = 0
@@ -93,7 +93,7 @@ def _version(value: bytes) -> int:
 
 
 def offset_record(
-    group_id: str, topic: str, partition: int, committed: CommittedOffset
+    group_id: str, topic: str, partition: int, committed: OffsetAndMetadata
 ) -> GroupRecord:
     """An offset was committed."""
     expires = committed.expire_ms != EXPIRY_NONE

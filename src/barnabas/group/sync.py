@@ -9,7 +9,7 @@ KIP-559.
 from __future__ import annotations
 
 from barnabas.group.classic_group import ClassicGroup, GroupState
-from barnabas.group.group_table import GroupTable, Timer
+from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Instant, Outcome
 from barnabas.group.rebalance import (
     prepare_rebalance,
@@ -108,7 +108,7 @@ def _check(group: ClassicGroup, request: SyncGroupRequest) -> None:
 def _has_synced(table: GroupTable, group: ClassicGroup, member_id: str) -> None:
     group.pending_syncs.pop(member_id, None)
     if not group.pending_syncs:
-        table.timers.cancel((Timer.SYNC, group.group_id, ""))
+        table.timers.cancel((GroupTimer.SYNC, group.group_id, ""))
 
 
 def _refuse(table: GroupTable, parked: Parked, code: ErrorCode) -> Outcome:

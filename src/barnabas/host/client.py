@@ -20,9 +20,11 @@ from typing import Any, Self, TypeVar
 
 from barnabas.client.admin import Admin, ClusterDescription, NewTopic, TopicOutcome
 from barnabas.client.client import Client, Trying
-from barnabas.client.cluster import TopicView
-from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.fetching import FetchedRun, FetchSettings, fetch
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.consumers.fetch_requests import FetchedRun, FetchSettings, fetch
+from barnabas.client.metadata_wait import until_known, until_unknown
+from barnabas.client.network.cluster_metadata import TopicMetadata
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import (
     EARLIEST,
     LATEST,
@@ -31,13 +33,11 @@ from barnabas.client.offsets import (
     committed_offsets,
     list_offsets,
 )
-from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ConsumerRecord, Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
-from barnabas.client.visibility import until_known, until_unknown
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import StructuredLog
 from barnabas.types import Endpoint, TopicPartition
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Connected:
 
     def __init__(self, bootstrap: Sequence[Endpoint], client_id: str, log_level: str) -> None:
         self._loop = new_loop()
-        self._ports = HostPorts(self._loop, Journal(level=log_level))
+        self._ports = HostPorts(self._loop, StructuredLog(level=log_level))
         self.client = Client(self._ports, bootstrap, client_id)
         self.admin = Admin(self.client)
         self.on_slow: Callable[[Trying, float], None] | None = None
@@ -102,7 +102,7 @@ class Connected:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def wait(self, outcome: Outcome[T]) -> T:
+    def wait(self, outcome: TaskOutcome[T]) -> T:
         """Run until `outcome` is there; its value, or its exception raised."""
         if not outcome.done:
             outcome.when_done(lambda _: self._loop.stop())
@@ -121,9 +121,9 @@ class Connected:
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run one of the client's coroutines, as ``call(client.admin.list_topics())``."""
-        outcome: Outcome[T] = Outcome()
+        outcome: TaskOutcome[T] = TaskOutcome()
 
-        def take(done: Outcome[T]) -> None:
+        def take(done: TaskOutcome[T]) -> None:
             try:
                 outcome.resolve(done.result())
             except BaseException as error:  # noqa: BLE001 - raised again where the caller waits
@@ -173,10 +173,10 @@ class Connected:
         self.call(self.admin.delete_topics([name]))[0].check()
         self.call(until_unknown(self.client, name))
 
-    def topics(self) -> list[TopicView]:
+    def topics(self) -> list[TopicMetadata]:
         return self.call(self.admin.list_topics())
 
-    def topic(self, name: str) -> TopicView:
+    def topic(self, name: str) -> TopicMetadata:
         """As it is now. Raises `KafkaError`."""
         return self.call(self.admin.describe_topics([name]))[0]
 
@@ -265,7 +265,7 @@ class BlockingProducer:
         if kind is None:
             self.flush()
 
-    def send(self, record: ProducerRecord) -> Outcome[Delivery]:
+    def send(self, record: ProducerRecord) -> TaskOutcome[Delivery]:
         outcome = self.inner.send(record)
         outcome.when_done(self._look_at)
         if self.inner.buffered_bytes > BUFFER_BYTES_MAX:
@@ -279,7 +279,7 @@ class BlockingProducer:
         if failures:
             raise failures[0]
 
-    def _look_at(self, outcome: Outcome[Delivery]) -> None:
+    def _look_at(self, outcome: TaskOutcome[Delivery]) -> None:
         try:
             outcome.result()
         except Exception as error:  # noqa: BLE001 - kept for `flush`

@@ -23,18 +23,18 @@ from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
-from barnabas.host.collector import Collector
 from barnabas.host.disk import HostDisk, sentence_of
-from barnabas.host.journal import Journal
+from barnabas.host.garbage_collector import GarbageCollector
 from barnabas.host.loop import end_signals, new_loop
+from barnabas.host.loop_watchdog import LoopWatchdog
 from barnabas.host.ports import HostPorts
 from barnabas.host.standard_streams import fill_standard_streams
-from barnabas.host.watch import LoopWatch
+from barnabas.host.structured_log import StructuredLog
 from barnabas.log.errors import CorruptLogError
-from barnabas.metadata.formatting import format_node
+from barnabas.metadata.storage_format import format_node
 from barnabas.node.node import Node
-from barnabas.raft.election_state import QuorumStateError
-from barnabas.raft.snapshots import CorruptSnapshotError
+from barnabas.raft.core.election_state import QuorumStateError
+from barnabas.raft.storage.snapshot_files import CorruptSnapshotError
 
 DAMAGES = (QuorumStateError, CorruptSnapshotError, CorruptLogError)
 """Files of the quorum without which this replica could break a promise."""
@@ -64,7 +64,7 @@ def load_config(path: str) -> NodeConfig:
 class NodeProcess:
     """One node on one loop, from start to exit status."""
 
-    def __init__(self, config: NodeConfig, journal: Journal) -> None:
+    def __init__(self, config: NodeConfig, journal: StructuredLog) -> None:
         self._began = time.monotonic()
         self._loop = new_loop()
         self._loop.set_exception_handler(self._on_unhandled)
@@ -73,8 +73,8 @@ class NodeProcess:
         self._node = Node(config, self.ports, journal.loggers)
         self._status = 0
         self._stopping = False
-        self._watch = LoopWatch(self._loop, self.ports.log)
-        self._collector = Collector()
+        self._watch = LoopWatchdog(self._loop, self.ports.log)
+        self._collector = GarbageCollector()
 
     def run(self) -> int:
         """Serve until told to end. Raises :class:`StartError`."""
@@ -187,10 +187,10 @@ def run_node(path: str, format_as: str | None = None) -> int:
         return 1
 
 
-def _journal() -> Journal:
+def _journal() -> StructuredLog:
     level = os.environ.get(LOG_LEVEL_VARIABLE, "info")
     try:
-        return Journal(2, level)
+        return StructuredLog(2, level)
     except ValueError as error:
         raise StartError(f"{LOG_LEVEL_VARIABLE}: {error}") from error
 

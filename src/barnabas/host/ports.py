@@ -16,7 +16,6 @@ from barnabas import limits
 from barnabas.host.background import HostBackground
 from barnabas.host.disk import HostDisk
 from barnabas.host.helper import HelperProcess
-from barnabas.host.journal import Journal
 from barnabas.host.loop import Loop, Timer
 from barnabas.host.network import (
     AS_THE_SYSTEM_SAYS,
@@ -25,6 +24,7 @@ from barnabas.host.network import (
     SocketOptions,
     addresses_of,
 )
+from barnabas.host.structured_log import StructuredLog
 from barnabas.ports import Rng
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class HostPorts:
     def __init__(
         self,
         loop: Loop,
-        journal: Journal,
+        journal: StructuredLog,
         config: NodeConfig | None = None,
     ) -> None:
         self.clock = HostClock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.config.meta_properties import BOOTSTRAP_CHECKPOINT, DirectoryError
-from barnabas.metadata.codec import decode_record
+from barnabas.metadata.image.codec import decode_record
 from barnabas.ports import Disk
 from barnabas.record.batch import CorruptBatchError
 from barnabas.record.decode import records_in

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from barnabas.config.broker import broker_id
 from barnabas.config.loggers import LEVELS, ROOT, Loggers
 from barnabas.controller.parking import then
-from barnabas.metadata.image import BROKER_LOGGER
+from barnabas.metadata.image.image import BROKER_LOGGER
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable, Handler
 from barnabas.wire.errors import ErrorCode, KafkaError

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from barnabas.broker.broker import Broker
-from barnabas.client.channels import Channels
+from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
 from barnabas.config.meta_properties import (
     MetaProperties,
@@ -21,17 +21,17 @@ from barnabas.config.meta_properties import (
 )
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers as controller_handlers
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.features import KRAFT_VERSION, supported
-from barnabas.metadata.formatting import directories_of
+from barnabas.metadata.storage_format import directories_of
 from barnabas.node.bootstrap import read_bootstrap
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
-from barnabas.node.metadata_log import MetadataLog
+from barnabas.node.metadata_loader import MetadataLoader
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.settings import settings_from_node
 from barnabas.types import Endpoint
 from barnabas.wire.api_versions import Features
@@ -50,10 +50,10 @@ class Node:
         self.ports = ports
         self.listeners = Listeners(ports, config, self._features)
         self.channels = Channels(ports, f"node-{config.node_id}")
-        self.metadata = MetadataLog(ports)
-        self.controller: ControllerRuntime | None = None
+        self.metadata = MetadataLoader(ports)
+        self.controller: QuorumController | None = None
         self.broker: Broker | None = None
-        self.quorum: QuorumReplica
+        self.quorum: RaftNode
         self._stopping = False
         self._own_loggers = OwnLoggers(int(config.node_id), loggers or Loggers())
         self._policies = NO_POLICIES
@@ -101,7 +101,7 @@ class Node:
         config, ports = self.config, self.ports
         meta = identities[config.metadata_log_dir]
         endpoints = self.listeners.advertised(config.controller_listeners)
-        self.quorum = QuorumReplica.open(
+        self.quorum = RaftNode.open(
             ports,
             settings_from_node(config, meta, endpoints),
             config.metadata_log_dir,
@@ -119,7 +119,7 @@ class Node:
 
     def _add_controller(self, meta: MetaProperties, endpoints: Mapping[str, Endpoint]) -> None:
         config = self.config
-        controller = ControllerRuntime(
+        controller = QuorumController(
             self.ports,
             config,
             self.quorum,

@@ -33,30 +33,30 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return "barnabas"
 
     def schema(self) -> StructType:
-        from barnabas.pipeline.source import record_schema
+        from barnabas.pipeline.read.source import record_schema
 
         headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
         return record_schema(include_headers=headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from barnabas.pipeline.source import BatchReader
+        from barnabas.pipeline.read.source import BatchReader
 
         return BatchReader(source_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from barnabas.pipeline.source import StreamReader
+        from barnabas.pipeline.read.source import StreamReader
 
         return StreamReader(source_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from barnabas.pipeline.sink import BatchWriter, check_columns
+        from barnabas.pipeline.write.sink import BatchWriter, check_columns
 
         options = sink_options(self.options)
         check_columns(schema, options, overwrite=overwrite)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from barnabas.pipeline.sink import StreamWriter, check_columns
+        from barnabas.pipeline.write.sink import StreamWriter, check_columns
 
         options = sink_options(self.options)
         check_columns(schema, options, overwrite=False)

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from barnabas.pipeline.cluster import (
+from barnabas.pipeline.cluster_client import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    Cluster,
+    ClusterClient,
 )
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.offsets import PartitionOffsets, parse_assignment, parse_offsets
@@ -71,9 +71,9 @@ class ClusterOptions:
     request_timeout_ms: int = 30_000
     patience_ms: int = 120_000
 
-    def connect(self) -> Cluster:
+    def connect(self) -> ClusterClient:
         """This process's cluster object."""
-        return Cluster.shared(
+        return ClusterClient.shared(
             self.bootstrap,
             self.client_id,
             request_timeout_ms=self.request_timeout_ms,

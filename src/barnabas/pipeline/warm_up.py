@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from barnabas.pipeline.encode import BatchEncoder
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
+from barnabas.pipeline.write.batch_encoder import BatchEncoder
 from barnabas.record.columnar import decode
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
-from barnabas.raft.machine import Machine
-from barnabas.raft.states import (
+from barnabas.raft.core.machine import Machine
+from barnabas.raft.core.states import (
     Candidate,
     Follower,
     Leader,

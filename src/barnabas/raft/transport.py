@@ -1,4 +1,4 @@
-"""How a replica reaches its peers: the part of :class:`barnabas.client.channels.Channels` it uses.
+"""How a replica reaches its peers: the part of :class:`barnabas.client.network.channels.Channels` it uses.
 
 `on_done` gets the response or an exception, later, exactly once. Requests of one (target, purpose)
 go out in the order given. The news that a peer's process is gone comes through `watch`.

@@ -63,7 +63,7 @@ class InvalidRecordsError(KafkaError):
         self.records = records
 
 
-class Rules(NamedTuple):
+class ValidationRules(NamedTuple):
     """What the topic's configuration demands of a batch."""
 
     max_message_bytes: int
@@ -83,7 +83,7 @@ class Validated(NamedTuple):
     data: memoryview
 
 
-def validate(records: memoryview, rules: Rules, wall_ms: int) -> Validated:
+def validate(records: memoryview, rules: ValidationRules, wall_ms: int) -> Validated:
     """One batch of a client. Raises :class:`InvalidRecordsError`, :class:`KafkaError`."""
     header = _one_batch(records)
     _check_size(header, rules)
@@ -107,7 +107,7 @@ def validate(records: memoryview, rules: Rules, wall_ms: int) -> Validated:
     return Validated(header, records)
 
 
-def _check_size(header: BatchHeader, rules: Rules) -> None:
+def _check_size(header: BatchHeader, rules: ValidationRules) -> None:
     if header.size > rules.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -179,13 +179,13 @@ def _check_header(header: BatchHeader) -> None:
         )
 
 
-def _target_codec(rules: Rules, header: BatchHeader) -> int:
+def _target_codec(rules: ValidationRules, header: BatchHeader) -> int:
     if rules.compression_type == "producer":
         return header.codec
     return CODEC_NAMES[rules.compression_type]
 
 
-def _timestamps_fit(header: BatchHeader, rules: Rules, wall_ms: int) -> bool:
+def _timestamps_fit(header: BatchHeader, rules: ValidationRules, wall_ms: int) -> bool:
     """Whether the header alone shows that every record's timestamp is allowed: where it cannot, the
     records are looked at."""
     if rules.log_append_time:
@@ -201,7 +201,7 @@ def _timestamps_fit(header: BatchHeader, rules: Rules, wall_ms: int) -> bool:
     )
 
 
-def _timestamp_fault(timestamp: int, rules: Rules, wall_ms: int) -> str | None:
+def _timestamp_fault(timestamp: int, rules: ValidationRules, wall_ms: int) -> str | None:
     if rules.log_append_time or timestamp == NO_TIMESTAMP:
         return None
     if wall_ms - timestamp > rules.before_max_ms:
@@ -214,7 +214,7 @@ def _timestamp_fault(timestamp: int, rules: Rules, wall_ms: int) -> str | None:
 
 
 def _walk(
-    header: BatchHeader, records: memoryview, rules: Rules, wall_ms: int
+    header: BatchHeader, records: memoryview, rules: ValidationRules, wall_ms: int
 ) -> tuple[memoryview, int]:
     """Look at every record; the records in plain, and the largest timestamp. Raises
     :class:`InvalidRecordsError` that names the bad ones."""
@@ -249,7 +249,7 @@ def _stamp(attributes: int, records: memoryview, latest: int) -> Validated:
 
 
 def _rewrite(
-    header: BatchHeader, records: memoryview, rules: Rules, wall_ms: int, codec: int
+    header: BatchHeader, records: memoryview, rules: ValidationRules, wall_ms: int, codec: int
 ) -> Validated:
     """The same records with the topic's codec."""
     section, latest = _walk(header, records, rules, wall_ms)

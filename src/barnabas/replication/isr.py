@@ -17,14 +17,14 @@ RECOVERING = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedIsr:
     """The ISR as the metadata log has it; nothing is asked for."""
 
     isr: tuple[int, ...]
     recovery: int = RECOVERED
 
     @property
-    def committed(self) -> Committed:
+    def committed(self) -> CommittedIsr:
         return self
 
     @property
@@ -44,7 +44,7 @@ class Committed:
 class PendingExpand:
     """The controller was asked to take `joining` in: it counts for the high watermark from now on."""
 
-    committed: Committed
+    committed: CommittedIsr
     joining: int
 
     @property
@@ -68,7 +68,7 @@ class PendingExpand:
 class PendingShrink:
     """The controller was asked to drop `leaving`: they count until it has said yes."""
 
-    committed: Committed
+    committed: CommittedIsr
     leaving: tuple[int, ...]
 
     @property
@@ -88,4 +88,4 @@ class PendingShrink:
         return True
 
 
-IsrState = Committed | PendingExpand | PendingShrink
+IsrState = CommittedIsr | PendingExpand | PendingShrink

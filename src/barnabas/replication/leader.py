@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from barnabas.replication.isr import RECOVERED, Committed, IsrState, PendingExpand, PendingShrink
+from barnabas.replication.isr import RECOVERED, CommittedIsr, IsrState, PendingExpand, PendingShrink
 
 UNKNOWN = -1
 NEVER = float("-inf")
@@ -101,7 +101,7 @@ class LeaderState:
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
         self.epoch_start_offset = epoch_start_offset
-        self.isr_state: IsrState = Committed(tuple(isr), recovery)
+        self.isr_state: IsrState = CommittedIsr(tuple(isr), recovery)
         self.followers = {
             broker: FollowerProgress(broker, now_ms if broker in isr else NEVER)
             for broker in self.replicas
@@ -263,7 +263,7 @@ class LeaderState:
         ):
             return False
         self.partition_epoch = partition_epoch
-        self._become(Committed(tuple(isr), recovery))
+        self._become(CommittedIsr(tuple(isr), recovery))
         return True
 
     def on_refused(self, proposal: IsrProposal) -> bool:
@@ -292,7 +292,7 @@ class LeaderState:
                 for broker in self.replicas
                 if broker != self.me
             }
-        self._become(Committed(tuple(isr), recovery))
+        self._become(CommittedIsr(tuple(isr), recovery))
         return True
 
     def describe(self) -> dict[str, object]:

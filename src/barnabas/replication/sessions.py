@@ -211,7 +211,7 @@ class SessionCache(Generic[P]):
         return self._sessions.values()
 
 
-class Wanted(NamedTuple):
+class WantedPartition(NamedTuple):
     """What a follower asks of one partition."""
 
     fetch_offset: int
@@ -220,10 +220,10 @@ class Wanted(NamedTuple):
     log_start_offset: int
 
 
-class Plan(NamedTuple):
+class SessionPlan(NamedTuple):
     """What a request names and forgets, and what the next one has to name."""
 
-    named: dict[PartitionKey, Wanted]
+    named: dict[PartitionKey, WantedPartition]
     forgotten: list[PartitionKey]
     left: dict[PartitionKey, None]
 
@@ -236,7 +236,7 @@ class ClientSession:
     def __init__(self) -> None:
         self.id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        self._known: dict[PartitionKey, Wanted] = {}
+        self._known: dict[PartitionKey, WantedPartition] = {}
         self._has_no_room = False
         """The leader keeps no session for this peer: every request has to name everything."""
 
@@ -247,14 +247,14 @@ class ClientSession:
 
     def plan(
         self,
-        wanted: dict[PartitionKey, Wanted],
+        wanted: dict[PartitionKey, WantedPartition],
         changed: Iterable[PartitionKey],
         most: int = 1 << 30,
-    ) -> Plan:
+    ) -> SessionPlan:
         """Given everything `wanted` and those of it, or gone from it, that may have changed since the
         last plan. At most `most` that the session does not know are named, the others with the next
         request; what it knows is named as soon as it moved, or the leader would tell it again."""
-        plan = Plan({}, [], {})
+        plan = SessionPlan({}, [], {})
         known = self._known
         if self.is_full:
             known.clear()
@@ -273,7 +273,7 @@ class ClientSession:
                     plan.left[key] = None
         return plan
 
-    def asked(self, key: PartitionKey) -> Wanted | None:
+    def asked(self, key: PartitionKey) -> WantedPartition | None:
         """What the leader was last asked of one partition."""
         return self._known.get(key)
 

@@ -1,7 +1,7 @@
 """A simulated world for whole nodes: virtual time, network and disks, all from one seed.
 
-:mod:`barnabas.sim.world` keeps time and chance, :mod:`barnabas.sim.process` gives a node its ports,
-:mod:`barnabas.sim.network` and :mod:`barnabas.sim.disk` misbehave as real ones do,
+:mod:`barnabas.sim.world.world` keeps time and chance, :mod:`barnabas.sim.world.process` gives a node its
+ports, :mod:`barnabas.sim.world.network` and :mod:`barnabas.sim.world.disk` misbehave as real ones do,
 :mod:`barnabas.sim.cluster` builds nodes on them, :mod:`barnabas.sim.run` plays a seed.
 
 For experiments of your own (docs/simulator.md): a `World`, a `SimCluster` of a `Topology`, and a `History`
@@ -10,6 +10,6 @@ of what clients saw, which raises `Violation`.
 
 from barnabas.sim.cluster import SimCluster, SimNode, Topology
 from barnabas.sim.history import History, Promise, Violation
-from barnabas.sim.world import World
+from barnabas.sim.world.world import World
 
 __all__ = ["History", "Promise", "SimCluster", "SimNode", "Topology", "Violation", "World"]

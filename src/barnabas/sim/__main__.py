@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from barnabas.sim.faults import KINDS
-from barnabas.sim.journal import CHUNK, Journal, JournalError, play_chunk
-from barnabas.sim.report import TRACE_LINES, failure_text, numbers_of, source
 from barnabas.sim.run import Plan, Result, play_seed
-from barnabas.sim.shrink import shrink
-from barnabas.sim.workers import SEEDS_EACH, WorkerLostError, as_played, in_order
+from barnabas.sim.runner.report import TRACE_LINES, failure_text, numbers_of, source
+from barnabas.sim.runner.run_journal import CHUNK, JournalError, RunJournal, play_chunk
+from barnabas.sim.runner.shrink import shrink
+from barnabas.sim.runner.worker_pool import SEEDS_EACH, WorkerLostError, as_played, in_order
 
 EXPECTED = (
     "elections", "leader changes", "ISR shrinks", "ISR expansions", "kills", "power losses",
@@ -120,7 +120,7 @@ def play_many(seeds: range, plan: Plan, lines: int, jobs: int = 1) -> int:
 def play_long(seeds: range, plan: Plan, lines: int, jobs: int, path: Path) -> int:
     """Play what is left of `seeds` by the journal, each to its end, failures too; prints totals and rates."""
     try:
-        journal = Journal(path, seeds, source())
+        journal = RunJournal(path, seeds, source())
     except JournalError as error:
         print(error, file=sys.stderr)
         return 2

@@ -12,65 +12,113 @@ from importlib import import_module
 from barnabas.ports import Rng
 
 SMALL: Mapping[str, tuple[Sequence[int], Sequence[str]]] = {
-    "answered partitions": ((1, 2), ("broker.fetch.ANSWERED_MAX", "broker.fetch.TIMED_FROM")),
-    "assigned directories": ((1, 2), ("broker.directory_assignments.PARTITIONS_MAX",)),
-    "cold reads": ((0, 1), ("broker.fetch.COLD_READS_MAX",)),
+    "answered partitions": (
+        (1, 2),
+        ("broker.fetch.fetch_service.ANSWERED_MAX", "broker.fetch.fetch_service.TIMED_FROM"),
+    ),
+    "assigned directories": ((1, 2), ("broker.replicas.directory_assignments.PARTITIONS_MAX",)),
+    "cold reads": ((0, 1), ("broker.fetch.fetch_service.COLD_READS_MAX",)),
     "controller at once": (
         (0, 1, 3),
         tuple(
-            f"controller.{module}.AT_ONCE"
-            for module in ("pieces", "fencing", "designated", "leaving", "gathering")
+            f"controller.{module}.DECIDED_INLINE_MAX"
+            for module in (
+                "slicing",
+                "active.broker_fencing",
+                "partitions.elect_leaders",
+                "brokers.controlled_shutdown",
+                "atomic_batch",
+            )
         ),
     ),
     "controller steps": (
         (1, 2),
         tuple(
-            f"controller.{module}.STEP"
-            for module in ("pieces", "isr", "designated", "gathering", "rebalance", "sweep")
+            f"controller.{module}.DECIDED_PER_SLICE"
+            for module in (
+                "slicing",
+                "partitions.leader_and_isr",
+                "partitions.elect_leaders",
+                "atomic_batch",
+                "active.leader_balance",
+                "partitions.failover_reconcile",
+            )
         ),
     ),
-    "controller turns": ((1, 2), ("controller.pieces.STEPS_MAX", "controller.runtime.STEPS_MAX")),
+    "controller turns": (
+        (1, 2),
+        (
+            "controller.slicing.SLICES_PER_TURN_MAX",
+            "controller.active.quorum_controller.SLICES_PER_TURN_MAX",
+        ),
+    ),
     "controller looks": (
         (1, 4),
         tuple(
-            f"controller.{module}.LOOKED" for module in ("pieces", "isr", "designated", "rebalance")
+            f"controller.{module}.SCANNED_PER_SLICE"
+            for module in (
+                "slicing",
+                "partitions.leader_and_isr",
+                "partitions.elect_leaders",
+                "active.leader_balance",
+            )
         ),
     ),
-    "leaders looked at": ((1, 4), ("controller.sweep.LEADERS_LOOKED",)),
-    "moves of a pass": ((1, 2), ("controller.rebalance.MOVES_MAX",)),
-    "fetched at once": ((1, 2), ("broker.fetch.AT_ONCE", "broker.fetch_sessions.STEP")),
-    "taken partitions": ((1, 2), ("broker.fetcher.TAKEN_MAX", "broker.fetcher.TIMED_FROM")),
-    "named partitions": ((1, 2), ("broker.fetch_plan.NAMED_MAX",)),
-    "new replicas": ((1, 2), ("broker.replica_changes.NEW_SLICE",)),
-    "known replicas": ((2, 4), ("broker.replica_changes.KNOWN_SLICE",)),
-    "changes of ISRs": ((1, 2), ("broker.isr_changes.CHANGES_MAX",)),
-    "copied bytes": ((200, 2000), ("broker.log_dir_moves.SLICE_BYTES",)),
-    "loaded records": ((1, 3), ("broker.coordinator_loader.RECORDS_PER_LOOK",)),
+    "leaders looked at": ((1, 4), ("controller.partitions.failover_reconcile.LEADERS_SCANNED",)),
+    "moves of a pass": ((1, 2), ("controller.active.leader_balance.MOVES_MAX",)),
+    "fetched at once": (
+        (1, 2),
+        (
+            "broker.fetch.fetch_service.FETCHED_INLINE_MAX",
+            "broker.fetch.fetch_sessions.FETCHED_PER_SLICE",
+        ),
+    ),
+    "taken partitions": (
+        (1, 2),
+        ("broker.follower.fetcher.TAKEN_MAX", "broker.follower.fetcher.TIMED_FROM"),
+    ),
+    "named partitions": ((1, 2), ("broker.follower.fetch_plan.NAMED_MAX",)),
+    "new replicas": ((1, 2), ("broker.replicas.metadata_apply_queue.NEW_SLICE",)),
+    "known replicas": ((2, 4), ("broker.replicas.metadata_apply_queue.KNOWN_SLICE",)),
+    "changes of ISRs": ((1, 2), ("broker.partitions.alter_partition_sender.CHANGES_MAX",)),
+    "copied bytes": ((200, 2000), ("broker.replicas.log_dir_moves.SLICE_BYTES",)),
+    "loaded records": ((1, 3), ("broker.coordinator.coordinator_loader.RECORDS_PER_LOOK",)),
     "produced at once": (
         (0, 1),
-        ("broker.handlers.produce.AT_ONCE", "broker.handlers.produce.STEP"),
+        (
+            "broker.handlers.produce.APPENDED_INLINE_MAX",
+            "broker.handlers.produce.APPENDED_PER_SLICE",
+        ),
     ),
     "described at once": (
         (0, 1),
-        ("broker.handlers.metadata.AT_ONCE", "broker.handlers.metadata.STEP"),
+        (
+            "broker.handlers.metadata.DESCRIBED_INLINE_MAX",
+            "broker.handlers.metadata.DESCRIBED_PER_SLICE",
+        ),
     ),
-    "applied bytes": ((1, 300), ("raft.applying.SLICE_BYTES",)),
-    "scanned bytes": ((100, 1000), ("raft.replica_log.SCAN_BYTES",)),
-    "bytes of the tail": ((0, 200), ("raft.replica_log.TAIL_BYTES_MAX",)),
-    "appends of the tail": ((1, 2), ("raft.replica_log.TAIL_APPENDS_MAX",)),
+    "applied bytes": ((1, 300), ("raft.runtime.applier.SLICE_BYTES",)),
+    "scanned bytes": ((100, 1000), ("raft.storage.replica_log.SCAN_BYTES",)),
+    "bytes of the tail": ((0, 200), ("raft.storage.replica_log.TAIL_BYTES_MAX",)),
+    "appends of the tail": ((1, 2), ("raft.storage.replica_log.TAIL_APPENDS_MAX",)),
     "staged records": (
         (1, 3),
-        tuple(f"node.metadata_log.{name}" for name in ("STAGE_SLICE", "AT_ONCE_MAX", "DROP_SLICE")),
+        tuple(
+            f"node.metadata_loader.{name}"
+            for name in ("STAGE_SLICE", "APPLIED_INLINE_MAX", "DROP_SLICE")
+        ),
     ),
     "sessions that go": ((600, 2000), ("replication.sessions.EVICTION_MS_MIN",)),
-    "snapshot values": ((1, 5), ("raft.snapshots.VALUES_MAX",)),
-    "snapshot bytes": ((100, 1000), ("raft.snapshots.READ_BYTES",)),
-    "rounds without helper": ((0, 500), ("log.cleaning.HELPED_FROM_BYTES",)),
-    "index tables": ((1, 3), ("log.files.LOADED_TABLES_MAX",)),
+    "snapshot values": ((1, 5), ("raft.storage.snapshot_files.VALUES_MAX",)),
+    "snapshot bytes": ((100, 1000), ("raft.storage.snapshot_files.READ_BYTES",)),
+    "rounds without helper": ((0, 500), ("log.directories.log_cleaner.HELPED_FROM_BYTES",)),
+    "index tables": ((1, 3), ("log.file_cache.LOADED_TABLES_MAX",)),
 }
 """What is bounded: the values to draw from, and where it stands (below ``barnabas``)."""
 STEPS = frozenset({
-    "broker.fetch_sessions.STEP", "broker.handlers.produce.STEP", "broker.handlers.metadata.STEP",
+    "broker.fetch.fetch_sessions.FETCHED_PER_SLICE",
+    "broker.handlers.produce.APPENDED_PER_SLICE",
+    "broker.handlers.metadata.DESCRIBED_PER_SLICE",
 })  # fmt: skip
 """At least 1: whoever takes no step never gets on."""
 

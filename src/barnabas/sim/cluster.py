@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
-from barnabas.client.connection import NO_BOUNDS
-from barnabas.client.older import Newest
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.connection import NO_BOUNDS
+from barnabas.client.network.legacy_requests import Newest
 from barnabas.config.meta_properties import FILE_NAME, MetaProperties
 from barnabas.config.node import NodeConfig
 from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
-from barnabas.metadata.formatting import format_node
+from barnabas.metadata.storage_format import format_node
 from barnabas.node import Node
 from barnabas.ports import Disk
-from barnabas.raft.formatting import write_first_snapshot
-from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import START_WALL_MS, Killed, World
+from barnabas.raft.bootstrap_snapshot import write_first_snapshot
+from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import SimMachine, SimProcess
+from barnabas.sim.world.world import START_WALL_MS, Killed, World
 from barnabas.types import Endpoint, NodeId, Uuid
 from barnabas.wire.errors import KafkaError
 
@@ -82,7 +82,7 @@ class Topology:
 class SimNode:
     """One node's machine, and its present life if it has one."""
 
-    def __init__(self, cluster: SimCluster, node_id: int, machine: Machine) -> None:
+    def __init__(self, cluster: SimCluster, node_id: int, machine: SimMachine) -> None:
         self.cluster = cluster
         self.id = node_id
         self.machine = machine
@@ -243,7 +243,7 @@ class SimCluster:
         self.world = world
         self.topology = topology
         self.network = SimNetwork(world)
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, SimMachine] = {}
         self.nodes: dict[int, SimNode] = {}
         self.on_halted: Callable[[SimNode], None] = lambda node: None
         """Told of a node whose process ended itself (a failed disk)."""
@@ -258,9 +258,9 @@ class SimCluster:
                 machine.disk.lives = world.rng(f"lives n{node_id}")
             self.nodes[node_id] = SimNode(self, node_id, machine)
 
-    def add_machine(self, host: str) -> Machine:
+    def add_machine(self, host: str) -> SimMachine:
         disk = SimDisk(self.world.rng(f"disk {host}"))
-        machine = Machine(self.world, self.network, host, disk)
+        machine = SimMachine(self.world, self.network, host, disk)
         machine.machines = self.machines
         self.machines[host] = machine
         return machine

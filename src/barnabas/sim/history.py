@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barnabas.sim.commits import Commits
+from barnabas.sim.offset_commits import Commits
 
 
 class Violation(AssertionError):

@@ -17,20 +17,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from barnabas.sim import gets_on, swarm
+from barnabas.sim import liveness_checks, swarm
 from barnabas.sim.bounds import bounded
 from barnabas.sim.checkers import all_checkers, checkers_after_loss
+from barnabas.sim.checkers.dispatch import Judges
 from barnabas.sim.checkers.high_watermark import led_partitions
-from barnabas.sim.checkers.judges import Judges
 from barnabas.sim.cluster import SimCluster
-from barnabas.sim.disk_names import Names
 from barnabas.sim.faults import LOSE_DATA, Struck
 from barnabas.sim.faults.schedule import FaultSchedule
 from barnabas.sim.history import History, Violation
-from barnabas.sim.standing import Standing
+from barnabas.sim.restart_equality import ClusterState
 from barnabas.sim.story import Story
 from barnabas.sim.workload import FinalRead, Workload
-from barnabas.sim.world import World
+from barnabas.sim.world.disk_names import Names
+from barnabas.sim.world.world import World
 
 TOMBSTONES = "log.cleaner.delete.retention.ms"
 READY_MS = 60_000.0
@@ -151,29 +151,35 @@ class Run:
         self._until(lambda: bool(preferred), "preferred leaders to be elected")
         self._until(self._agreed, "every node to know the same metadata")
         self._until(
-            partial(self._none, gets_on.silent_coordinator), "every coordinator to be active"
+            partial(self._none, liveness_checks.silent_coordinator),
+            "every coordinator to be active",
         )
         if self.swarm.reads_on:
-            self._until(partial(self._none, gets_on.late_group), "every group to read on")
-        self._until(partial(self._none, gets_on.late_reader), "every reader to read on")
-        self._until(partial(self._none, gets_on.late_on_remade), "readers of topics made anew")
+            self._until(partial(self._none, liveness_checks.late_group), "every group to read on")
+        self._until(partial(self._none, liveness_checks.late_reader), "every reader to read on")
+        self._until(
+            partial(self._none, liveness_checks.late_on_remade), "readers of topics made anew"
+        )
         if self.swarm.restarts:
             self._restart_cleanly()
-        if gets_on.untold(self):
-            self._until(partial(self._none, gets_on.untold), "what the controllers are not told")
+        if liveness_checks.untold(self):
+            self._until(
+                partial(self._none, liveness_checks.untold), "what the controllers are not told"
+            )
         self._read_everything()
         if self.swarm.cuts:
-            cuts = gets_on.Cuts(self)
+            cuts = liveness_checks.Cuts(self)
             self._until(partial(self._none, lambda run: cuts.hanging()), "records to be deleted")
             self._until(
-                partial(self._none, gets_on.late_start), "followers to know where logs begin"
+                partial(self._none, liveness_checks.late_start),
+                "followers to know where logs begin",
             )
         for checker in self.checkers:
             checker.finish(self.cluster)
 
     def _restart_cleanly(self) -> None:
         """Everything is shut down and started once more, with nothing broken: nothing may be forgotten."""
-        standing = Standing(self.cluster)
+        standing = ClusterState(self.cluster)
         self.world.totals["restarts at the end"] += 1
         left = {node.id for node in self.cluster.up()}
         for node in self.cluster.up():

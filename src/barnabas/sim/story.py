@@ -10,13 +10,13 @@ import re
 from collections import deque
 from typing import Any
 
+from barnabas.metadata.image.topic import PartitionState
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
-from barnabas.metadata.topic import PartitionState
-from barnabas.raft.replica_log import DIRECTORY
+from barnabas.raft.storage.replica_log import DIRECTORY
 from barnabas.sim.checkers.chains import Link
 from barnabas.sim.checkers.quorum_logs import QuorumLogs, QuorumMember, QuorumRule
 from barnabas.sim.checkers.replica_logs import Rule, Watched
-from barnabas.sim.world import World
+from barnabas.sim.world.world import World
 
 ENTRIES = 600
 """Kept of each partition; the oldest go first."""

@@ -29,7 +29,7 @@ from barnabas.sim.workload import (
     ReaderPlan,
     TopicPlan,
     WorkloadPlan,
-    speaking,
+    api_versions,
 )
 from barnabas.sim.workload.administration import NOT_OLD
 from barnabas.sim.workload.operator import HABITS
@@ -254,7 +254,7 @@ def draw_workload(rng_of: RngOf, interval_ms: float) -> WorkloadPlan:
         tuple(_readers(rng_of, tuple(topic.name for topic in topics))),
         tuple(_operators(rng_of)),
     )
-    return replace(plan, newest=speaking.draw(rng_of, plan))
+    return replace(plan, newest=api_versions.draw(rng_of, plan))
 
 
 def _others(rng_of: RngOf, pause: float) -> list[tuple[TopicPlan, ProducerPlan]]:

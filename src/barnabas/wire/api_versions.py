@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
-from barnabas.wire.dispatch import ApiTable, Entry
+from barnabas.wire.dispatch import ApiEntry, ApiTable
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import (
@@ -55,7 +55,7 @@ def _not_called(request: object, ctx: RequestContext, role: object) -> None:
 
 
 API = Api(ApiKey.API_VERSIONS, ApiVersionsRequest, _error_response)
-ENTRY = Entry(
+ENTRY = ApiEntry(
     API, _not_called, None,
     _SCHEMA.min_version, _SCHEMA.max_stable_version, _SCHEMA.first_flexible,
 )  # fmt: skip

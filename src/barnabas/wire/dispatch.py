@@ -48,7 +48,7 @@ class NoAnswerError(Exception):
     """A request without a response (Produce with acks=0) failed: only closing tells the client."""
 
 
-class Entry(NamedTuple):
+class ApiEntry(NamedTuple):
     """One API as a listener serves it."""
 
     api: Api
@@ -67,8 +67,8 @@ class Entry(NamedTuple):
 class ApiTable:
     """The APIs of one listener by key. ApiVersions is always there: the connection answers it."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self._entries: dict[int, Entry] = {}
+    def __init__(self, entries: Iterable[ApiEntry] = ()) -> None:
+        self._entries: dict[int, ApiEntry] = {}
         self.get = self._entries.get
         """What serves an API key, or None."""
         self.advertised: list[Any] = []
@@ -83,14 +83,14 @@ class ApiTable:
     def add_handler(self, api: Api, handle: Handler, role: Any) -> ApiTable:
         schema = API_SCHEMAS[api.key]
         self._put(
-            Entry(
+            ApiEntry(
                 api, handle, role,
                 schema.min_version, schema.max_stable_version, schema.first_flexible,
             )
         )  # fmt: skip
         return self
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: ApiEntry) -> None:
         if entry.api.key in self._entries:
             raise ValueError(f"{entry.api.key.name} has two handlers on one listener")
         self._entries[entry.api.key] = entry
@@ -100,7 +100,7 @@ class ApiTable:
         """Another handler for an API that is served, with the same role."""
         self._entries[key] = self._entries[key]._replace(handle=handle)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[ApiEntry]:
         """Entries by ascending key."""
         return iter(sorted(self._entries.values(), key=lambda entry: entry.api.key))
 
@@ -146,7 +146,7 @@ def parse_header(frame: memoryview) -> Header:
     return new_tuple(Header, (key, version, correlation_id, client_id, position))
 
 
-def decode_request(entry: Entry, header: Header, frame: memoryview) -> Message:
+def decode_request(entry: ApiEntry, header: Header, frame: memoryview) -> Message:
     """The body. Raises `MalformedError`."""
     api, version = entry.api, header.api_version
     # Bytes behind the body are passed over, as Apache Kafka does: librdkafka 2.x sends Metadata v13 with
@@ -156,7 +156,7 @@ def decode_request(entry: Entry, header: Header, frame: memoryview) -> Message:
 
 
 def encode_response(
-    entry: Entry, response: Message, version: int, correlation_id: int
+    entry: ApiEntry, response: Message, version: int, correlation_id: int
 ) -> list[Buffer]:
     """A whole response frame: size, header (version 1 where the body is flexible), body."""
     flexible = version >= entry.first_flexible and entry.api.key != _API_VERSIONS
@@ -171,7 +171,7 @@ def encode_response(
 
 
 def call(
-    entry: Entry, request: Message, ctx: RequestContext, on_fault: OnFault
+    entry: ApiEntry, request: Message, ctx: RequestContext, on_fault: OnFault
 ) -> Message | Parked | None:
     """The handler's answer; what it raises becomes the API's error response.
 
@@ -184,7 +184,7 @@ def call(
 
 
 def answer_to(
-    error: Exception, entry: Entry, request: Message, ctx: RequestContext, on_fault: OnFault
+    error: Exception, entry: ApiEntry, request: Message, ctx: RequestContext, on_fault: OnFault
 ) -> Message:
     """The response to a request whose handler raised `error`. Raises `NoAnswerError`."""
     if not isinstance(error, KafkaError):
@@ -194,7 +194,7 @@ def answer_to(
 
 
 def refuse(
-    entry: Entry, request: Message, error: KafkaError, ctx: RequestContext, on_fault: OnFault
+    entry: ApiEntry, request: Message, error: KafkaError, ctx: RequestContext, on_fault: OnFault
 ) -> Message:
     """The API's response that carries `error`. Raises `NoAnswerError`."""
     try:
@@ -208,7 +208,7 @@ def refuse(
 
 
 def encode_or_error(
-    entry: Entry, request: Message, response: Message, ctx: RequestContext, on_fault: OnFault
+    entry: ApiEntry, request: Message, response: Message, ctx: RequestContext, on_fault: OnFault
 ) -> list[Buffer] | None:
     """As `encode_response`; a response that its version cannot carry is the handler's fault and
     becomes an error response. None where that cannot be written either."""

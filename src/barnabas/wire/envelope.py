@@ -29,8 +29,8 @@ from barnabas.wire.codec import (
     write_into,
 )
 from barnabas.wire.dispatch import (
+    ApiEntry,
     ApiTable,
-    Entry,
     NoAnswerError,
     OnFault,
     call,
@@ -133,7 +133,7 @@ def open_envelope(
 
 
 def _seal(
-    entry: Entry,
+    entry: ApiEntry,
     request: Message,
     response: Message | None,
     ctx: RequestContext,

@@ -29,8 +29,8 @@ from barnabas.wire import api_versions
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.dispatch import (
+    ApiEntry,
     ApiTable,
-    Entry,
     Header,
     NoAnswerError,
     answer_to,
@@ -75,7 +75,7 @@ class Authenticator(Protocol):
     def principal(self) -> str | None:
         """``User:name`` once known; while it is None only `entry`'s APIs are served."""
 
-    def entry(self, api_key: int) -> Entry | None:
+    def entry(self, api_key: int) -> ApiEntry | None:
         """What serves `api_key` during and after authentication; None is for the table."""
 
 
@@ -84,7 +84,7 @@ class Anonymous:
 
     principal: str | None = "User:ANONYMOUS"
 
-    def entry(self, api_key: int) -> Entry | None:
+    def entry(self, api_key: int) -> ApiEntry | None:
         return None
 
 
@@ -223,7 +223,7 @@ class _Turn:
     __slots__ = ("_connection", "_ctx", "_entry", "_request", "done", "parked", "parts")
 
     def __init__(
-        self, connection: ServerConnection, entry: Entry, request: Message, ctx: RequestContext
+        self, connection: ServerConnection, entry: ApiEntry, request: Message, ctx: RequestContext
     ) -> None:
         self._connection = connection
         self._entry = entry
@@ -269,7 +269,7 @@ class ServerConnection:
         self._corked = False
         self._paused = False
         self._client_id: tuple[bytes | None, str | None] = (None, None)
-        self._last: Entry | None = None
+        self._last: ApiEntry | None = None
         self._fetch: _Turn | None = None
         """A fetch without an answer yet. The next one waits: what they give is as large as answers get,
         and all of it would be held until the first has its turn."""
@@ -455,7 +455,7 @@ class ServerConnection:
         if self._backlog and not self._corked:
             self.continue_reading()
 
-    def _entry_for(self, header: Header) -> Entry | None:
+    def _entry_for(self, header: Header) -> ApiEntry | None:
         """What serves this; None where the connection was ended instead."""
         key, version = header.api_key, header.api_version
         authenticator, entry = self._authenticator, None
@@ -520,7 +520,7 @@ class ServerConnection:
     # -- responses -------------------------------------------------------------------------------
 
     def _send_now(
-        self, entry: Entry, request: Message, ctx: RequestContext, response: Message | None
+        self, entry: ApiEntry, request: Message, ctx: RequestContext, response: Message | None
     ) -> None:
         if response is None:
             return
@@ -538,7 +538,7 @@ class ServerConnection:
     def answer(
         self,
         turn: _Turn,
-        entry: Entry,
+        entry: ApiEntry,
         request: Message,
         ctx: RequestContext,
         response: Message | None,

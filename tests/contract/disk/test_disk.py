@@ -11,8 +11,8 @@ import pytest
 
 from barnabas.host.disk import HostDisk
 from barnabas.ports import Disk
-from barnabas.raft.trial_disk import TrialDisk
-from barnabas.sim.disk import ProcessDisk, SimDisk
+from barnabas.raft.storage.overlay_disk import OverlayDisk
+from barnabas.sim.world.disk import ProcessDisk, SimDisk
 
 World = tuple[Disk, str]
 
@@ -28,7 +28,7 @@ def simulated(tmp_path: Path) -> World:
 
 
 def trial(tmp_path: Path) -> World:
-    return TrialDisk(HostDisk()), str(tmp_path)
+    return OverlayDisk(HostDisk()), str(tmp_path)
 
 
 @pytest.fixture(params=[real, simulated, trial], ids=["real", "simulated", "trial"])
@@ -210,7 +210,7 @@ def test_what_is_tried_is_not_done(tmp_path: Path) -> None:
     for name in ("d/e/f", "cut", "patched", "replaced", "moved"):
         disk.write_atomic(f"{root}/{name}", b"0123456789")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    trial = TrialDisk(disk)
+    trial = OverlayDisk(disk)
     cut, patched = trial.open(f"{root}/cut"), trial.open(f"{root}/patched")
     cut.truncate(6)
     cut.append([b"ab", b"c"])

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from barnabas.sim.disk import ProcessDisk, SimDisk
-from barnabas.sim.disk_pages import PAGE
+from barnabas.sim.world.disk import ProcessDisk, SimDisk
+from barnabas.sim.world.disk_pages import PAGE
 
 
 def device(seed: int = 1) -> tuple[SimDisk, ProcessDisk]:

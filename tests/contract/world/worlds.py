@@ -8,14 +8,14 @@ from typing import Protocol
 
 import pytest
 
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import StructuredLog
 from barnabas.ports import Connection, Listener, Ports, Receiver
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine
-from barnabas.sim.world import World as SimulatedWorld
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import SimMachine
+from barnabas.sim.world.world import World as SimulatedWorld
 from barnabas.types import Buffer, Endpoint
 from tests.unit.host.running import run_until
 
@@ -40,7 +40,7 @@ class RealWorld:
 
     def __init__(self) -> None:
         self._loop = new_loop()
-        self.ports: HostPorts = HostPorts(self._loop, Journal(level="error"))
+        self.ports: HostPorts = HostPorts(self._loop, StructuredLog(level="error"))
 
     def until(self, condition: Callable[[], bool]) -> None:
         run_until(self._loop, condition)
@@ -62,7 +62,7 @@ class SimWorld:
         self._world = SimulatedWorld(1)
         network = SimNetwork(self._world)
         disk = SimDisk(random.Random(1))
-        self.ports: Ports = Machine(self._world, network, self.host, disk).start_process()
+        self.ports: Ports = SimMachine(self._world, network, self.host, disk).start_process()
 
     def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(EVENTS_MAX):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from barnabas.host.disk import HostDisk
-from barnabas.log import cleaner
+from barnabas.log.compaction import cleaning_pass
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.types import TopicPartition
 from tests.interop.log.dump_tool import dump
@@ -35,7 +35,7 @@ def written(directory: Path, *, compact: bool = False) -> PartitionLog:
         cleanup_policy=("compact",) if compact else ("delete",),
     )
     log = open_log(
-        disk, OpenFiles(disk), f"{directory}/t-0", TopicPartition("t", 0), config, clean=False
+        disk, FileCache(disk), f"{directory}/t-0", TopicPartition("t", 0), config, clean=False
     ).log
     rng = random.Random(7)
     for at in range(60):
@@ -59,7 +59,7 @@ def written(directory: Path, *, compact: bool = False) -> PartitionLog:
             producer_epoch=0,
             coordinator_epoch=3,
         )
-        log.append_as_leader(marker, leader_epoch=4, wall_ms=NOW, origin=Origin.COORDINATOR)
+        log.append_as_leader(marker, leader_epoch=4, wall_ms=NOW, origin=AppendOrigin.COORDINATOR)
     return log
 
 
@@ -101,18 +101,18 @@ def test_kafka_reads_what_recovery_and_compaction_leave(tmp_path: Path) -> None:
     log.flush()
     log.checkpointed_recovery_point = log.compactable_to = log.recovery_point
     log.high_watermark = log.log_end_offset
-    plan = cleaner.make_plan(log, 0, NOW + 10)
-    keys = cleaner.build_map(plan, 1000)
-    trail = cleaner.trail_of(plan)
-    for group in cleaner.groups_of(plan, keys.end):
-        assert cleaner.swap(log, plan, cleaner.clean_group(plan, group, keys, trail))
+    plan = cleaning_pass.make_plan(log, 0, NOW + 10)
+    keys = cleaning_pass.build_map(plan, 1000)
+    trail = cleaning_pass.trail_of(plan)
+    for group in cleaning_pass.groups_of(plan, keys.end):
+        assert cleaning_pass.swap(log, plan, cleaning_pass.clean_group(plan, group, keys, trail))
     batch = build_batch([(b"k", b"v")], timestamp_ms=NOW)
     log.append_as_leader(batch, leader_epoch=5, wall_ms=NOW)
     log.close(clean=False)
     disk = HostDisk()
     again = open_log(
         disk,
-        OpenFiles(disk),
+        FileCache(disk),
         log.directory,
         log.partition,
         log.config,

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.free_ports import FreePorts
+from barnabas.cli.local.free_ports import FreePorts
 from barnabas.host.disk import HostDisk
 from barnabas.log import checkpoints
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.record.decode import records_of
@@ -155,7 +155,7 @@ def open_here(kafka: Kafka, *, clean: bool = True) -> PartitionLog:
     partition = TopicPartition("t", 0)
     opened = open_log(
         disk,
-        OpenFiles(disk),
+        FileCache(disk),
         f"{kafka.data}/t-0",
         partition,
         LogConfig(segment_bytes=1 << 20, index_interval_bytes=500),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from barnabas.group.classic_group import GroupState
-from barnabas.group.group_table import Timer
+from barnabas.group.group_table import GroupTimer
 from barnabas.group.machine import GroupMachine
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
@@ -320,7 +320,7 @@ class Groups(RuleBasedStateMachine):
         assert (group.state is GroupState.EMPTY) <= (not members)
         for member in members.values():
             waits = member.join is not None or member.sync is not None
-            session = table.timers.pending((Timer.SESSION, "g", member.member_id))
+            session = table.timers.pending((GroupTimer.SESSION, "g", member.member_id))
             assert waits or session is not None, f"{member!r} would never be missed"
 
     def teardown(self) -> None:

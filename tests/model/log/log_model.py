@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog, ReadResult
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog, ReadResult
 from barnabas.record.batch import BatchHeader, CorruptBatchError, iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.decode import records_of
-from barnabas.sim.disk import SimDisk
+from barnabas.sim.world.disk import SimDisk
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 
@@ -69,7 +69,7 @@ class LogModel:
     def _open(self, *, clean: bool) -> PartitionLog:
         self.disk = self.device.open_for_process()
         self.disk.make_dirs(ROOT)
-        self.files = OpenFiles(self.disk, limit=5)
+        self.files = FileCache(self.disk, limit=5)
         opened = open_log(
             self.disk,
             self.files,
@@ -142,7 +142,7 @@ class LogModel:
             coordinator_epoch=1,
         )
         info = self.log.append_as_leader(
-            marker, leader_epoch=self.epoch, wall_ms=self.now, origin=Origin.COORDINATOR
+            marker, leader_epoch=self.epoch, wall_ms=self.now, origin=AppendOrigin.COORDINATOR
         )
         self._took(self.log.read(info.first_offset, 1))
 

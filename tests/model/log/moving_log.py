@@ -7,8 +7,8 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 
-from barnabas.log.copying import align, append_run
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.directories.future_log_copy import align, append_run
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.record.decode import records_of

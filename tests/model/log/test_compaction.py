@@ -13,15 +13,15 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from barnabas.log import cleaner
+from barnabas.log.compaction import cleaning_pass
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.decode import Record, records_of
-from barnabas.sim.disk import SimDisk
+from barnabas.sim.world.disk import SimDisk
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 from tests.effort import examples
@@ -57,7 +57,7 @@ class Compacted:
         self.disk.make_dirs("/data")
         opened = open_log(
             self.disk,
-            OpenFiles(self.disk, 6),
+            FileCache(self.disk, 6),
             f"/data/{PARTITION}",
             PARTITION,
             self.config,
@@ -118,7 +118,7 @@ class Compacted:
             coordinator_epoch=1,
         )
         self.log.append_as_leader(
-            marker, leader_epoch=1, wall_ms=self.now, origin=Origin.COORDINATOR
+            marker, leader_epoch=1, wall_ms=self.now, origin=AppendOrigin.COORDINATOR
         )
         offsets = self.waiting.pop(producer, [])
         if commit:
@@ -134,11 +134,13 @@ class Compacted:
         self.log.roll()
         self.sync()
         self.log.high_watermark = self.log.log_end_offset
-        plan = cleaner.make_plan(self.log, self.first_dirty, self.now)
-        keys = cleaner.build_map(plan, keys_max)
-        trail = cleaner.trail_of(plan)
-        for group in cleaner.groups_of(plan, keys.end)[:groups_max]:
-            assert cleaner.swap(self.log, plan, cleaner.clean_group(plan, group, keys, trail))
+        plan = cleaning_pass.make_plan(self.log, self.first_dirty, self.now)
+        keys = cleaning_pass.build_map(plan, keys_max)
+        trail = cleaning_pass.trail_of(plan)
+        for group in cleaning_pass.groups_of(plan, keys.end)[:groups_max]:
+            assert cleaning_pass.swap(
+                self.log, plan, cleaning_pass.clean_group(plan, group, keys, trail)
+            )
         if groups_max > 50:
             self.first_dirty = keys.end
 

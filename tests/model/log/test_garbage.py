@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.batch import iterate
-from barnabas.sim.disk import SimDisk
+from barnabas.sim.world.disk import SimDisk
 from tests.effort import examples
 from tests.model.log.log_model import DIRECTORY
 from tests.model.log.moving_log import PARTITION, MovingPlainLog
 from tests.unit.log.directories_world import PATHS
-from tests.unit.log.test_rot import hundred, opened
+from tests.unit.log.partition.test_rot import hundred, opened
 
 EXAMPLES = examples(int(os.environ.get("BARNABAS_MODEL_EXAMPLES", "2000")) // 10)
 SECTORS = [1, 4, 64, 512]

@@ -13,8 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from barnabas.sim.report import commit, failure_text
-from barnabas.sim.shrink import shrink
+from barnabas.sim.runner.report import commit, failure_text
+from barnabas.sim.runner.shrink import shrink
 from tests.sim.mutants import BY_NAME, MUTANTS
 from tests.sim.mutants.hunting import SEEDS_MAX, Found, hunt_all
 

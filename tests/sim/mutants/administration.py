@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker import fetch_sessions
-from barnabas.broker.lifecycle import Lifecycle
-from barnabas.broker.partition import Partition
-from barnabas.broker.replication_throttle import ReplicationThrottle
-from barnabas.controller import features, gathering, producer_ids, topics
-from barnabas.controller.cluster import Cluster
+from barnabas.broker.controller_client.broker_lifecycle import BrokerLifecycle
+from barnabas.broker.fetch import fetch_sessions
+from barnabas.broker.follower.replication_throttle import ReplicationThrottle
+from barnabas.broker.partitions.partition import Partition
+from barnabas.controller import atomic_batch
+from barnabas.controller.configs import producer_ids, update_features
+from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.handlers import allocate_producer_ids
+from barnabas.controller.topics import create_topics
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from tests.sim.mutants.planting import Mutant, Patch
 
@@ -18,7 +20,7 @@ from tests.sim.mutants.planting import Mutant, Patch
 def producer_ids_overlap() -> list[Patch]:
     honest = producer_ids.allocate
 
-    def nothing_is_taken(cluster: Cluster, request: Any) -> Any:
+    def nothing_is_taken(cluster: ControllerContext, request: Any) -> Any:
         decision = honest(cluster, request)
         for record in decision.records:
             assert isinstance(record, ProducerIdsRecord)
@@ -41,24 +43,24 @@ def throttle_holds_everybody() -> list[Patch]:
 
 
 def cordon_overlooked() -> list[Patch]:
-    return [(topics, "is_cordoned", lambda cluster, broker: False)]
+    return [(create_topics, "is_cordoned", lambda cluster, broker: False)]
 
 
 def validation_writes() -> list[Patch]:
-    honest = gathering.Gathering.__init__
+    honest = atomic_batch.AtomicBatchBuilder.__init__
 
     def always_writes(self: Any, *arguments: Any, validate_only: bool) -> None:
         honest(self, *arguments, validate_only=False)
 
-    return [(gathering.Gathering, "__init__", always_writes)]
+    return [(atomic_batch.AtomicBatchBuilder, "__init__", always_writes)]
 
 
 def downgrade_loses_metadata() -> list[Patch]:
-    return [(features, "_check_metadata_version", lambda present, level, kind: None)]
+    return [(update_features, "_check_metadata_version", lambda present, level, kind: None)]
 
 
 def directories_not_named() -> list[Patch]:
-    return [(Lifecycle, "register_again", lambda self: None)]
+    return [(BrokerLifecycle, "register_again", lambda self: None)]
 
 
 def idle_places_forgotten() -> list[Patch]:

@@ -6,21 +6,23 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from barnabas.controller import brokers, isr, partitions
-from barnabas.controller.cluster import Cluster, TopicRules
-from barnabas.controller.runtime import ControllerRuntime
-from barnabas.metadata import codec, replay, snapshot
-from barnabas.metadata.image import MetadataImage
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.brokers import broker_registration
+from barnabas.controller.decision_context import ControllerContext, TopicRules
+from barnabas.controller.partitions import leader_and_isr as isr
+from barnabas.controller.partitions import partition_change
+from barnabas.metadata.image import codec, replay, snapshot
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.wire.request import Parked
 from tests.sim.mutants.planting import Mutant, Patch
 
 
 def fenced_broker_elected() -> list[Patch]:
-    def anybody(self: Cluster, broker: int, directory: Any) -> bool:
+    def anybody(self: ControllerContext, broker: int, directory: Any) -> bool:
         return broker in self.image.brokers
 
-    return [(Cluster, "may_lead", anybody)]
+    return [(ControllerContext, "may_lead", anybody)]
 
 
 def leader_epoch_not_bumped() -> list[Patch]:
@@ -61,15 +63,15 @@ def replay_out_of_order() -> list[Patch]:
 
 
 def answered_before_committed() -> list[Patch]:
-    honest = ControllerRuntime.decide
+    honest = QuorumController.decide
 
-    def at_once(self: ControllerRuntime, *arguments: Any, **named: Any) -> Any:
+    def at_once(self: QuorumController, *arguments: Any, **named: Any) -> Any:
         answer = honest(self, *arguments, **named)
         if isinstance(answer, Parked) and self._waiting and self._waiting[-1].parked is answer:
             return self._waiting.pop().response
         return answer
 
-    return [(ControllerRuntime, "decide", at_once)]
+    return [(QuorumController, "decide", at_once)]
 
 
 def unclean_leader() -> list[Patch]:
@@ -82,18 +84,18 @@ def unclean_shutdown_overlooked() -> list[Patch]:
     def forgives(*arguments: Any, unclean_shutdown: int | None = None, **named: Any) -> Any:
         return honest(*arguments, unclean_shutdown=None, **named)
 
-    return [(brokers, "isr_updates", forgives)]
+    return [(broker_registration, "isr_updates", forgives)]
 
 
 def reassignment_completes_early() -> list[Patch]:
-    def at_once(self: partitions.PartitionChange) -> None:
+    def at_once(self: partition_change.PartitionChangeBuilder) -> None:
         if self.adding or self.removing:
             replicas = tuple(r for r in self.replicas if r not in self.removing)
             isr = tuple(r for r in self.isr if r in replicas)
             if isr:
                 self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
-    return [(partitions.PartitionChange, "_complete_reassignment", at_once)]
+    return [(partition_change.PartitionChangeBuilder, "_complete_reassignment", at_once)]
 
 
 MUTANTS = (

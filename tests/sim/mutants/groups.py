@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from barnabas.broker.coordinator_shard import Shard
+from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
 from barnabas.group import offsets
 from barnabas.group.classic_group import ClassicGroup
 from tests.sim.mutants.planting import Mutant, Patch
@@ -22,7 +22,7 @@ def generation_not_bumped() -> list[Patch]:
 
 
 def answers_before_the_log() -> list[Patch]:
-    honest = Shard.take
+    honest = CoordinatorShard.take
 
     def at_once(self: Any, outcome: Any, done: Any, at: Any) -> None:
         if done is not None and outcome.records and outcome.reply is not None:
@@ -32,12 +32,12 @@ def answers_before_the_log() -> list[Patch]:
         else:
             honest(self, outcome, done, at)
 
-    return [(Shard, "take", at_once)]
+    return [(CoordinatorShard, "take", at_once)]
 
 
 def coordinator_starts_empty() -> list[Patch]:
     """It begins to serve what it has loaded of the log before the last record."""
-    honest = Shard.on_loaded
+    honest = CoordinatorShard.on_loaded
 
     def forgets(self: Any, at: Any) -> None:
         for group_id in self.machine.offsets.group_ids():
@@ -45,7 +45,7 @@ def coordinator_starts_empty() -> list[Patch]:
                 self.machine.offsets.put(group_id, place, value._replace(offset=0))
         honest(self, at)
 
-    return [(Shard, "on_loaded", forgets)]
+    return [(CoordinatorShard, "on_loaded", forgets)]
 
 
 def offsets_expire_early() -> list[Patch]:

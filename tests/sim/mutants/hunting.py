@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.sim.run import play_seed
-from barnabas.sim.workers import in_order
+from barnabas.sim.runner.worker_pool import in_order
 from tests.sim.mutants import BY_NAME
 
 SEEDS_MAX = 300

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from barnabas.broker import fetch, fetch_answers, fetcher
-from barnabas.broker.fetch_sessions import FetchSessions
+from barnabas.broker.fetch import fetch_read, fetch_service
+from barnabas.broker.fetch.fetch_sessions import FetchSessions
+from barnabas.broker.follower import fetcher
 from barnabas.broker.handlers import produce
-from barnabas.broker.partition import Partition
-from barnabas.broker.replica import Replica
+from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.partitions.replica import Replica
 from barnabas.record.batch import CorruptBatchError
 from barnabas.replication import isr
 from barnabas.replication.leader import IsrProposal, LeaderState
@@ -134,7 +135,7 @@ def consumers_session_is_not_told() -> list[Patch]:
 
 
 def reads_past_the_high_watermark() -> list[Patch]:
-    honest = fetch_answers._read
+    honest = fetch_read._read
 
     def reads_everything(
         look: Any, watched: Any, partition: Any, log: Any, left: int, first: bool, up_to: Any
@@ -142,9 +143,9 @@ def reads_past_the_high_watermark() -> list[Patch]:
         return honest(look, watched, partition, log, left, first, None)
 
     return [
-        (fetch_answers, "_read", reads_everything),
-        (fetch_answers, "has_more", _more_anywhere),
-        (fetch, "has_more", _more_anywhere),
+        (fetch_read, "_read", reads_everything),
+        (fetch_read, "has_more", _more_anywhere),
+        (fetch_service, "has_more", _more_anywhere),
     ]
 
 

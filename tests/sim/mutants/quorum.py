@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from barnabas.raft import board, effects, following, leading, machine, performing
-from barnabas.raft import events as on
-from barnabas.raft.log_shape import VALID, LogShape, Verdict
-from barnabas.raft.machine import Machine
-from barnabas.raft.quorum_math import committed_offset
-from barnabas.raft.replica_log import MetadataLog
-from barnabas.raft.states import Leader
+from barnabas.raft.core import effects, following, leading, machine, progress
+from barnabas.raft.core import events as on
+from barnabas.raft.core.log_metadata import VALID, FetchCheck, LogMetadata
+from barnabas.raft.core.machine import Machine
+from barnabas.raft.core.quorum_math import committed_offset
+from barnabas.raft.core.states import Leader
+from barnabas.raft.runtime import effect_executor
+from barnabas.raft.storage.replica_log import PartitionRaftLog
 from tests.sim.mutants.planting import Mutant, Patch
 
 
 def vote_not_persisted() -> list[Patch]:
-    save = performing.Performer._save_election
+    save = effect_executor.EffectExecutor._save_election
 
     def forgets_the_vote(self: Any, effect: effects.SaveElection) -> None:
         election = effect.election
@@ -24,23 +25,25 @@ def vote_not_persisted() -> list[Patch]:
             effect = effect._replace(election=election._replace(voted=None))
         save(self, effect)
 
-    return [(performing._PERFORM, "SaveElection", forgets_the_vote)]
+    return [(effect_executor._PERFORM, "SaveElection", forgets_the_vote)]
 
 
 def high_watermark_counts_old_epochs() -> list[Patch]:
     def of_any_epoch(ends: Iterable[int], epoch_start_offset: int, present: int) -> int:
         return max(committed_offset(ends), present)
 
-    return [(board, "high_watermark", of_any_epoch)]
+    return [(progress, "high_watermark", of_any_epoch)]
 
 
 def leader_counts_what_it_has_not_synced() -> list[Patch]:
-    honest = board.Board.high_watermark
+    honest = progress.ReplicaProgressTable.high_watermark
 
-    def counts_too_much(self: board.Board, own_end: int, start_offset: int, present: int) -> int:
+    def counts_too_much(
+        self: progress.ReplicaProgressTable, own_end: int, start_offset: int, present: int
+    ) -> int:
         return honest(self, 1 << 40, start_offset, present)
 
-    return [(board.Board, "high_watermark", counts_too_much)]
+    return [(progress.ReplicaProgressTable, "high_watermark", counts_too_much)]
 
 
 def follower_fetches_before_its_sync() -> list[Patch]:
@@ -54,27 +57,27 @@ def follower_fetches_before_its_sync() -> list[Patch]:
 
 
 def votes_for_an_incomplete_log() -> list[Patch]:
-    return [(LogShape, "is_behind", lambda self, other: True)]
+    return [(LogMetadata, "is_behind", lambda self, other: True)]
 
 
 def divergence_overlooked() -> list[Patch]:
-    honest = LogShape.check
+    honest = LogMetadata.check
 
-    def trusting(self: LogShape, offset: int, epoch: int) -> Verdict:
+    def trusting(self: LogMetadata, offset: int, epoch: int) -> FetchCheck:
         verdict = honest(self, offset, epoch)
         return VALID if verdict.at is not None and offset <= self.end_offset else verdict
 
-    return [(LogShape, "check", trusting)]
+    return [(LogMetadata, "check", trusting)]
 
 
 def log_not_synced() -> list[Patch]:
-    honest = MetadataLog.sync_job
+    honest = PartitionRaftLog.sync_job
 
-    def does_nothing(self: MetadataLog) -> tuple[Callable[[], None], Callable[[], None]]:
+    def does_nothing(self: PartitionRaftLog) -> tuple[Callable[[], None], Callable[[], None]]:
         _, on_synced = honest(self)
         return (lambda: None), on_synced
 
-    return [(MetadataLog, "sync_job", does_nothing)]
+    return [(PartitionRaftLog, "sync_job", does_nothing)]
 
 
 def restarted_voter_silent() -> list[Patch]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.log import cutting, recovery
-from barnabas.log.compaction import KeyMap, Staying, staying_of
-from barnabas.log.epoch_cache import EpochCache
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.producer_state import ProducerStates
+from barnabas.log.compaction.compaction_rules import OffsetMap, Retained, retained_of
+from barnabas.log.partition import log_loader, truncation
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.state.leader_epoch_cache import LeaderEpochCache
+from barnabas.log.state.producer_state import ProducerStates
 from barnabas.record.spans import spans_of
 from tests.sim.mutants.planting import Mutant, Patch
 
@@ -17,7 +17,7 @@ def producer_state_not_rebuilt() -> list[Patch]:
     def forgets(log: PartitionLog, *_: Any) -> None:
         log.producers.clear(log.log_end_offset)
 
-    return [(cutting, "rebuild_producers", forgets)]
+    return [(truncation, "rebuild_producers", forgets)]
 
 
 def duplicate_sequence_accepted() -> list[Patch]:
@@ -38,30 +38,32 @@ def followers_keep_no_producer_state() -> list[Patch]:
 
 
 def epochs_not_cut() -> list[Patch]:
-    return [(EpochCache, "truncate_from_end", lambda self, offset: None)]
+    return [(LeaderEpochCache, "truncate_from_end", lambda self, offset: None)]
 
 
 def log_not_recovered() -> list[Patch]:
     """After a crash a log is taken as it is found: nothing is checked, nothing is read for what it says."""
-    return [(recovery, "_recover", lambda log, seen, before_cut: recovery.Cut())]
+    return [(log_loader, "_recover", lambda log, seen, before_cut: log_loader.Cut())]
 
 
 def compaction_keeps_the_oldest() -> list[Patch]:
-    def notes_the_first(self: KeyMap, section: memoryview, header: Any, from_offset: int) -> None:
+    def notes_the_first(
+        self: OffsetMap, section: memoryview, header: Any, from_offset: int
+    ) -> None:
         for span in spans_of(section, header):
             if span[4] is not None and header.base_offset + span[2] >= from_offset:
                 self.offsets.setdefault(span[4], header.base_offset + span[2])
 
-    def stays(self: KeyMap, section: memoryview, header: Any, keep_deletes: bool) -> Staying:
+    def stays(self: OffsetMap, section: memoryview, header: Any, keep_deletes: bool) -> Retained:
         kept = [
             span
             for span in spans_of(section, header)
             if header.base_offset + span[2] >= self.end
             or header.base_offset + span[2] <= self.offsets.get(span[4] or b"", -1)
         ]
-        return staying_of(section, kept)
+        return retained_of(section, kept)
 
-    return [(KeyMap, "note", notes_the_first), (KeyMap, "staying", stays)]
+    return [(OffsetMap, "note", notes_the_first), (OffsetMap, "staying", stays)]
 
 
 MUTANTS = (

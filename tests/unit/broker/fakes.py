@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from barnabas.client.connection import ChannelError
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import World
+from barnabas.client.network.connection import ChannelError
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import SimMachine, SimProcess
+from barnabas.sim.world.world import World
 from barnabas.types import Endpoint
 from barnabas.wire.schema import Message
 
@@ -18,7 +18,7 @@ def process(seed: int = 1) -> SimProcess:
     """A process alone in its world."""
     world = World(seed)
     disk = SimDisk(world.rng("disk"))
-    return Machine(world, SimNetwork(world), "n1", disk).start_process()
+    return SimMachine(world, SimNetwork(world), "n1", disk).start_process()
 
 
 def advance(ports: SimProcess, ms: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.coordinators import java_string_hash
+from barnabas.broker.coordinator.coordinators import java_string_hash
 from barnabas.broker.handlers.find_coordinator import NO_TRANSACTIONS, TRANSACTION
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

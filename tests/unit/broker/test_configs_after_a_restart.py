@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.replica_changes import NEW_SLICE
+from barnabas.broker.replicas.metadata_apply_queue import NEW_SLICE
 from barnabas.types import TopicPartition
 from tests.unit.broker.world import Cluster
 

@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.controller_channel import ControllerChannel
-from barnabas.broker.forwarding import forward
-from barnabas.broker.lifecycle import Identity, Lifecycle, Phase
-from barnabas.broker.producer_ids import ProducerIds
-from barnabas.client.channels import Channels
+from barnabas.broker.controller_client.broker_lifecycle import (
+    BrokerIdentity,
+    BrokerLifecycle,
+    LifecyclePhase,
+)
+from barnabas.broker.controller_client.controller_channel import ControllerChannel
+from barnabas.broker.controller_client.forwarding import forward
+from barnabas.broker.controller_client.producer_ids import ProducerIds
+from barnabas.client.network.channels import Channels
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
 from barnabas.controller.handlers.envelope import API as ENVELOPE
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.envelope import open_envelope
@@ -263,12 +267,12 @@ class TestProducerIds:
 
 class TestLifecycle:
     @pytest.fixture
-    def life(self, ports: SimProcess, line: ControllerChannel) -> Lifecycle:
+    def life(self, ports: SimProcess, line: ControllerChannel) -> BrokerLifecycle:
         self.offset = 0
-        identity = Identity(
+        identity = BrokerIdentity(
             1, "cluster", Uuid(b"i" * 16), {"PLAINTEXT": (ONE, 0)}, None, [Uuid(b"d" * 16)], 3
         )
-        life = Lifecycle(
+        life = BrokerLifecycle(
             ports, line, identity, heartbeat_interval_ms=2000, registration_timeout_ms=60_000,
             metadata_offset=lambda: self.offset,
         )  # fmt: skip
@@ -281,7 +285,7 @@ class TestLifecycle:
         assert sent.request.previous_broker_epoch == 3
         sent.answer(BrokerRegistrationResponse(broker_epoch=8))
 
-    def running(self, hand: Hand, life: Lifecycle) -> None:
+    def running(self, hand: Hand, life: BrokerLifecycle) -> None:
         self.registered(hand)
         hand.take().answer(BrokerHeartbeatResponse(is_fenced=True))
         self.offset = 8
@@ -289,13 +293,15 @@ class TestLifecycle:
         beat = hand.take()
         assert beat.request.current_metadata_offset == 8
         beat.answer(BrokerHeartbeatResponse(is_fenced=False, is_caught_up=True))
-        assert life.phase is Phase.RUNNING
+        assert life.phase is LifecyclePhase.RUNNING
 
-    def test_it_is_unfenced_as_soon_as_it_has_caught_up(self, hand: Hand, life: Lifecycle) -> None:
+    def test_it_is_unfenced_as_soon_as_it_has_caught_up(
+        self, hand: Hand, life: BrokerLifecycle
+    ) -> None:
         self.running(hand, life)
 
     def test_heartbeats_follow_each_other_at_the_interval(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         advance(ports, 1990)
@@ -307,7 +313,7 @@ class TestLifecycle:
         assert not beat.request.want_shut_down
 
     def test_a_code_of_a_later_version_is_not_the_end_of_it(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         hand.take().answer(BrokerRegistrationResponse(error_code=9_999))
         advance(ports, 1000)
@@ -318,7 +324,7 @@ class TestLifecycle:
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
 
     def test_a_fault_when_it_is_unfenced_is_not_the_end_of_it(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         def fail() -> None:
             raise RuntimeError("a fault of the program")
@@ -330,20 +336,20 @@ class TestLifecycle:
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
 
     def test_a_new_controller_hears_of_it_at_once(
-        self, hand: Hand, life: Lifecycle, line: ControllerChannel
+        self, hand: Hand, life: BrokerLifecycle, line: ControllerChannel
     ) -> None:
         self.running(hand, life)
         line.on_controller_change(2, TWO)
         life.on_controller_change()
         assert hand.take().target == TWO
 
-    def test_a_failed_directory_is_told_at_once(self, hand: Hand, life: Lifecycle) -> None:
+    def test_a_failed_directory_is_told_at_once(self, hand: Hand, life: BrokerLifecycle) -> None:
         self.running(hand, life)
         life.on_directory_offline(Uuid(b"d" * 16))
         assert hand.take().request.offline_log_dirs == [b"d" * 16]
 
     def test_a_lost_registration_is_made_anew(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         advance(ports, 2010)
@@ -353,7 +359,7 @@ class TestLifecycle:
         self.registered(hand)
 
     def test_what_a_registration_lacked_is_said_when_nobody_heard_it_first(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle, line: ControllerChannel
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle, line: ControllerChannel
     ) -> None:
         """Of a broker whose level comes to know of log directories while no controller answers."""
         self.running(hand, life)
@@ -367,10 +373,10 @@ class TestLifecycle:
             advance(ports, 200)
         sent.answer(BrokerRegistrationResponse(broker_epoch=8))
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
-        assert life.phase is Phase.RUNNING
+        assert life.phase is LifecyclePhase.RUNNING
 
     def test_what_a_registration_lacks_is_said_when_that_is_answered(
-        self, hand: Hand, life: Lifecycle
+        self, hand: Hand, life: BrokerLifecycle
     ) -> None:
         """The metadata may show it before its answer is here."""
         life.register_again()
@@ -379,7 +385,7 @@ class TestLifecycle:
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
 
     def test_it_leaves_when_the_controller_says_so(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         left: list[bool] = []
@@ -392,7 +398,7 @@ class TestLifecycle:
         assert left == [True]
 
     def test_it_leaves_without_a_controller_too(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         left: list[bool] = []
@@ -405,7 +411,7 @@ class TestLifecycle:
         assert ports.world.now_ms - began < 1000
 
     def test_it_leaves_a_controller_that_never_says_so(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         left: list[bool] = []
@@ -418,7 +424,7 @@ class TestLifecycle:
         assert 2400 < ports.world.now_ms - began < 2700
 
     def test_it_leaves_a_controller_that_does_not_answer(
-        self, ports: SimProcess, hand: Hand, life: Lifecycle
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         left: list[bool] = []
@@ -429,7 +435,7 @@ class TestLifecycle:
         assert left
 
     def test_it_tells_at_once_that_it_has_seen_another_one_leave(
-        self, hand: Hand, life: Lifecycle
+        self, hand: Hand, life: BrokerLifecycle
     ) -> None:
         self.running(hand, life)
         self.offset = 12

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from barnabas.broker.coordinator_loader import Loader, _replay
+from barnabas.broker.coordinator.coordinator_loader import CoordinatorLoader, _replay
 from barnabas.record.batch import CorruptBatchError
 from barnabas.record.builder import build_batch
 from tests.unit.log.directories_world import DirectoriesWorld
@@ -31,7 +31,9 @@ def shard(log: EmptyLog) -> Any:
 
 def test_a_coordinator_that_cannot_be_loaded_for_an_unknown_reason_is_tried_again_later() -> None:
     world, loaded = DirectoriesWorld(), list[Any]()
-    loader: Loader[Any] = Loader(world.process, 1000, object, lambda shard: True, loaded.append)
+    loader: CoordinatorLoader[Any] = CoordinatorLoader(
+        world.process, 1000, object, lambda shard: True, loaded.append
+    )
     odd, sound = shard(EmptyLog(KeyError("a member that never joined"))), shard(EmptyLog())
     loader.add(odd)
     loader.add(sound)

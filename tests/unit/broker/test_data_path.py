@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.connection import ChannelError
+from barnabas.client.network.connection import ChannelError
 from barnabas.record.builder import build_batch
 from barnabas.record.compression import Codec
 from barnabas.types import Uuid
@@ -151,7 +151,7 @@ class TestFetch:
         name = topic(shared, "pressed")
         for _ in range(4):
             shared.produce([b"x" * 500], topic=name)
-        monkeypatch.setattr("barnabas.broker.fetch.UNSENT_BYTES_TOTAL", -1)
+        monkeypatch.setattr("barnabas.broker.fetch.fetch_service.UNSENT_BYTES_TOTAL", -1)
         assert len(values_of(shared.fetch(topic=name))) == 1
 
     def test_epochs_are_checked(self, shared: Cluster) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.fetcher_pool import EXPRESS_MAX
+from barnabas.broker.follower.fetcher_pool import EXPRESS_MAX
 from tests.unit.broker.test_fetcher import World, data
 
 

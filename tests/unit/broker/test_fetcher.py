@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.fetch_plan import NAMED_MAX
-from barnabas.broker.fetcher import TAKEN_MAX, FetcherContext
-from barnabas.broker.fetcher_pool import FetcherPool
-from barnabas.broker.partition import Partition
-from barnabas.client.connection import ChannelError
+from barnabas.broker.follower.fetch_plan import NAMED_MAX
+from barnabas.broker.follower.fetcher import TAKEN_MAX, FetcherContext
+from barnabas.broker.follower.fetcher_pool import FetcherPool
+from barnabas.broker.partitions.partition import Partition
+from barnabas.client.network.connection import ChannelError
 from barnabas.config.node import NodeConfig
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.recovery import open_log
-from barnabas.metadata.topic import PartitionState
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.metadata.image.topic import PartitionState
 from barnabas.record.builder import build_batch
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchPartition
@@ -104,7 +104,7 @@ class World:
         disk = self.ports.disk
         path = f"/data/{name}"
         disk.make_dirs(path)
-        opened = open_log(disk, OpenFiles(disk), path, name, LogConfig(), clean=True)
+        opened = open_log(disk, FileCache(disk), path, name, LogConfig(), clean=True)
         return Partition(self.host, "t", TOPIC_ID, index, opened.log)
 
     def follow(self, epoch: int = 0) -> None:

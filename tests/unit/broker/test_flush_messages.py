@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.log.directories import LogDirectories
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.decode import records_in
 from tests.unit.broker.world import Cluster, name
 

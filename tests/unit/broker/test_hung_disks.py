@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinator_loader import Loader
+from barnabas.broker.coordinator.coordinator_loader import CoordinatorLoader
 from barnabas.ports import Ports
 from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -97,7 +97,9 @@ def test_a_coordinator_is_loaded_while_the_disk_of_another_hangs(
     world = DirectoriesWorld()
     hung, sound = (SimpleNamespace(log=ColdLog(path)) for path in ("/hung", "/sound"))
     loaded: list[Any] = []
-    loader: Loader[Any] = Loader(world.process, 1000, object, lambda shard: True, loaded.append)
+    loader: CoordinatorLoader[Any] = CoordinatorLoader(
+        world.process, 1000, object, lambda shard: True, loaded.append
+    )
     hanging = Hanging(monkeypatch, world.process, "coordinators")
     loader.add(hung)  # type: ignore[arg-type]
     world.run_ms(100)

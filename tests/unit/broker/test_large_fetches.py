@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.broker.fetch_answers import NO_DIVERGENCE, remember
-from barnabas.broker.partition import Partition
-from barnabas.broker.slices import Failed, Slices
-from barnabas.client.connection import ChannelError
+from barnabas.broker.cooperative_jobs import CooperativeJobs, Failed
+from barnabas.broker.fetch.fetch_read import NO_DIVERGENCE, remember
+from barnabas.broker.partitions.partition import Partition
+from barnabas.client.network.connection import ChannelError
 from barnabas.replication.sessions import FetchSession, SessionPartition
 from barnabas.sim.cluster import CLIENT_PORT
 from barnabas.types import Endpoint
@@ -277,15 +277,15 @@ def test_partitions_that_are_not_here_have_their_error(shared: Cluster) -> None:
 
 def test_followers_of_hundreds_of_partitions_keep_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their requests are followed in parts on the leader's side: places are noted all the same."""
-    monkeypatch.setattr("barnabas.broker.fetch.AT_ONCE", 5)
+    monkeypatch.setattr("barnabas.broker.fetch.fetch_service.FETCHED_INLINE_MAX", 5)
     jobs: list[object] = []
-    run = Slices.run
+    run = CooperativeJobs.run
 
-    def counted(slices: Slices, steps: Iterator[object], failed: Failed) -> None:
+    def counted(slices: CooperativeJobs, steps: Iterator[object], failed: Failed) -> None:
         jobs.append(steps)
         run(slices, steps, failed)
 
-    monkeypatch.setattr(Slices, "run", counted)
+    monkeypatch.setattr(CooperativeJobs, "run", counted)
     cluster = Cluster(3)
     cluster.create_topic("t", 300, 3)
     cluster.until(lambda: all(not len(cluster.broker(n).replicas.waiting) for n in cluster.ids))

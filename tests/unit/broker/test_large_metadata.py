@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.handlers import metadata
-from barnabas.client.connection import ChannelError
+from barnabas.client.network.connection import ChannelError
 from barnabas.sim.cluster import CLIENT_PORT
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
@@ -84,10 +84,10 @@ def test_who_closes_its_connection_is_not_worked_for(cluster: Cluster) -> None:
 
 def test_what_waits_for_a_successor_is_told_in_parts(cluster: Cluster) -> None:
     broker = cluster.broker()
-    broker.lost_leaders.on_lost(1)
+    broker.metadata_hold.on_lost(1)
     answer = cluster.ask_later(everything())
     cluster.run(100)
-    assert not answer.is_there and broker.lost_leaders.describe()["waiting"] == 1
-    broker.lost_leaders.on_reached(1)
+    assert not answer.is_there and broker.metadata_hold.describe()["waiting"] == 1
+    broker.metadata_hold.on_reached(1)
     cluster.until(lambda: answer.is_there)
     assert sizes(answer.value) == SIZES

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.broker.handlers.produce import AT_ONCE
-from barnabas.metadata.topic import Topic
+from barnabas.broker.handlers.produce import APPENDED_INLINE_MAX
+from barnabas.metadata.image.topic import Topic
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.produce_request import (
     PartitionProduceData,
@@ -46,7 +46,7 @@ def test_who_leads_now_is_told_where_all_that_waited_is_lost_before_the_last_par
     lost, *rest = (part for t in response.responses for part in t.partition_responses)
     assert code(lost.error_code) == "NOT_LEADER_OR_FOLLOWER"
     assert lost.current_leader.leader_id == state.leader and len(response.node_endpoints) == 1
-    assert {part.error_code for part in rest} == {0} and len(rest) == len(led) > AT_ONCE
+    assert {part.error_code for part in rest} == {0} and len(rest) == len(led) > APPENDED_INLINE_MAX
 
 
 def topic(cluster: Cluster, name: str) -> Topic:

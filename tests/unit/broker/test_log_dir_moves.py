@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.partition import Partition
-from barnabas.log.directory import LogDirectory
+from barnabas.broker.partitions.partition import Partition
+from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from barnabas.broker.directory_assignments import DirectoryAssignments
-from barnabas.log.directories import UNREADABLE
+from barnabas.broker.replicas.directory_assignments import DirectoryAssignments
+from barnabas.log.directories.log_directories import UNREADABLE
 from barnabas.metadata.features import DIRECTORIES_SINCE, ELR_SINCE, METADATA_VERSION
-from barnabas.metadata.topic import PartitionState
+from barnabas.metadata.image.topic import PartitionState
 from barnabas.types import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, TopicPartition
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.handlers import fetch, produce
-from barnabas.metadata.registrations import ListenerEndpoint
+from barnabas.metadata.image.registrations import ListenerEndpoint
 from barnabas.record.batch import MAGIC_AT
 from barnabas.types import DEBUGGING_REPLICA
 from barnabas.wire.api_table import ApiKey

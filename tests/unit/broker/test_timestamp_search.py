@@ -6,9 +6,9 @@ import errno
 
 import pytest
 
-from barnabas.broker.timestamp_search import Search, _outcome
-from barnabas.log import cleaner
-from barnabas.log.compactor import LocalCompactor
+from barnabas.broker.replicas.timestamp_search import Search, _outcome
+from barnabas.log.compaction import cleaning_pass
+from barnabas.log.compaction.compactor import LocalCompactor
 from barnabas.record.batch import seal
 from barnabas.record.builder import build_batch
 from barnabas.wire.messages.list_offsets_request import (
@@ -183,10 +183,10 @@ def test_a_log_that_is_compacted_meanwhile_is_searched_again(timestamp: int | No
     log.compactable_to = log.recovery_point
     settled = list[object]()
     search = Search(cluster.partition(1), timestamp, settled.append)
-    plan = cleaner.make_plan(log, 0, START)
+    plan = cleaning_pass.make_plan(log, 0, START)
     compactor = LocalCompactor()
-    for group in cleaner.groups_of(plan, compactor.begin(plan, 1000)):
-        assert cleaner.swap(log, plan, compactor.clean(group))
+    for group in cleaning_pass.groups_of(plan, compactor.begin(plan, 1000)):
+        assert cleaning_pass.swap(log, plan, compactor.clean(group))
     assert not search.on_result(_outcome(search.job)) and search.try_again()
     assert search.on_result(_outcome(search.job))
     assert settled == [log.search_job(timestamp)()] != [None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.partition import Partition
-from barnabas.log.partition_log import PartitionLog
+from barnabas.broker.partitions.partition import Partition
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments_request import (

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.partition import Partition
-from barnabas.client.channels import Channels
-from barnabas.client.connection import ChannelError
+from barnabas.broker.partitions.partition import Partition
+from barnabas.client.network.channels import Channels
+from barnabas.client.network.connection import ChannelError
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.record.builder import build_batch
 from barnabas.sim.cluster import CLIENT_PORT, SimCluster, Topology
-from barnabas.sim.world import World
+from barnabas.sim.world.world import World
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_topics_request import (

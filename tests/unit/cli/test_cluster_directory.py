@@ -10,14 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.cluster_directory import (
-    ClusterDirectory,
-    bootstrap,
-    owner_of,
-)
+from barnabas.cli.commands.up import cluster_id_of
 from barnabas.cli.failure import Failure
-from barnabas.cli.free_ports import HOST, PORT_MAX, PORT_MIN, FreePorts
-from barnabas.cli.up import cluster_id_of
+from barnabas.cli.local.cluster_directory import ClusterDirectory, bootstrap, owner_of
+from barnabas.cli.local.free_ports import HOST, PORT_MAX, PORT_MIN, FreePorts
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 

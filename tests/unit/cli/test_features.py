@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.cli.commands.features import changes, level_of, levels_of_release
 from barnabas.cli.failure import Failure
-from barnabas.cli.features import changes, level_of, levels_of_release
-from barnabas.client.features import Feature
+from barnabas.client.feature_levels import Feature
 from barnabas.metadata.features import KRAFT_VERSION, METADATA_VERSION, METADATA_VERSION_NAMES
 
 KNOWN = {

@@ -13,7 +13,7 @@ from barnabas.cli.main import main
 from barnabas.group.record_codec import GroupRecord, encode_record
 from barnabas.group.records.offset_commit_key import OffsetCommitKey
 from barnabas.group.records.offset_commit_value import OffsetCommitValue
-from barnabas.metadata.codec import encode_record as encode_metadata
+from barnabas.metadata.image.codec import encode_record as encode_metadata
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.cli.quorum_view import metrics_of, view_of
+from barnabas.cli.reports.quorum_view import metrics_of, view_of
 from barnabas.types import ZERO_UUID, Uuid, uuid_text
 from barnabas.wire.messages.describe_quorum_response import (
     DescribeQuorumResponse,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from barnabas.cli.commands.storage import app
 from barnabas.cli.failure import Failure
-from barnabas.cli.storage import app
 from barnabas.config.meta_properties import read_meta_properties
 from barnabas.host.disk import HostDisk
-from barnabas.raft.formatting import first_snapshot_path
+from barnabas.raft.bootstrap_snapshot import first_snapshot_path
 
 CLUSTER_ID = "c3RvcmFnZS1mb3JtYXQtdA"
 DIRECTORY_ID = "JEXY6aqzQY-32P5TStzaFg"
@@ -55,7 +55,7 @@ def test_a_metadata_directory_counts_as_formatted_when_it_says_who_votes(
     file.write_text(f"{CONTROLLER}log.dirs={directory}\n")
     words = ["format", "--cluster-id", CLUSTER_ID, "--standalone", str(file)]
     with monkeypatch.context() as patched:
-        patched.setattr("barnabas.cli.first_voters.write_first_snapshot", fail)
+        patched.setattr("barnabas.cli.connection.first_voters.write_first_snapshot", fail)
         assert CliRunner().invoke(app, words).exit_code == 1
     disk = HostDisk()
     assert read_meta_properties(disk, str(directory)) is None

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli import supervisor as module
-from barnabas.cli.cluster_directory import ClusterDirectory, NodeFiles
-from barnabas.cli.supervisor import Supervisor
+from barnabas.cli.local import supervisor as module
+from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles
+from barnabas.cli.local.supervisor import Supervisor
 from barnabas.host.loop import Loop
 from tests.unit.host.running import run_until
 

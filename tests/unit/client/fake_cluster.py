@@ -11,10 +11,10 @@ from collections import deque
 from typing import Any
 
 from barnabas.client.client import Client
-from barnabas.client.consumer import Consumer
-from barnabas.client.producer import Producer
+from barnabas.client.consumers.consumer import Consumer
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.producer import Producer
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
 from barnabas.ports import Ports
 from barnabas.record.batch import CRC_FROM, HEADER, HEADER_SIZE, BatchHeader
 from barnabas.types import Endpoint, TopicPartition, Uuid
@@ -377,7 +377,7 @@ class FakeCluster:
 
 def write(
     cluster: FakeCluster, producer: Producer, count: int, partition: int | None = None
-) -> list[Outcome[Delivery]]:
+) -> list[TaskOutcome[Delivery]]:
     return [
         producer.send(ProducerRecord("t", b"%d" % i, partition=partition)) for i in range(count)
     ]

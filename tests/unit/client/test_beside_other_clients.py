@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.assignors import assign_range, assign_round_robin, in_turn
 from barnabas.client.client import Client
-from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.consumers.assignors import assign_range, assign_round_robin, in_turn
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ProducerRecord, partition_for
 from barnabas.record.batch import HEADER, BatchHeader
 from barnabas.types import TopicPartition

@@ -9,16 +9,16 @@ from threading import Event, Thread
 
 import pytest
 
-from barnabas.cli.groups import progress
+from barnabas.cli.commands.groups import progress
 from barnabas.cli.main import main
-from barnabas.client.admin import GroupDescription, GroupMember
-from barnabas.client.assignors import write_assignment
-from barnabas.client.consumer import ConsumerSettings
+from barnabas.client.admin import GroupDescription, MemberDescription
+from barnabas.client.consumers.assignors import write_assignment
+from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect, parse_bootstrap
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import StructuredLog
 from barnabas.types import Endpoint, TopicPartition
 from barnabas.wire.errors import KafkaError
 from tests.unit.client.fake_cluster import FakeCluster
@@ -33,7 +33,7 @@ def bootstrap() -> Iterator[str]:
     where: list[str] = []
 
     def serve() -> None:
-        cluster = FakeCluster(ports=HostPorts(loop, Journal(level="error")))
+        cluster = FakeCluster(ports=HostPorts(loop, StructuredLog(level="error")))
         where.append(",".join(map(str, cluster.endpoints.values())))
         loop.call_soon(started.set)
         loop.run_forever()
@@ -88,7 +88,7 @@ def test_who_stops_reading_before_the_end_fetches_no_more(bootstrap: str) -> Non
 
 def test_a_group_is_described_though_nobody_leads_a_partition_of_it(bootstrap: str) -> None:
     held = write_assignment([TopicPartition("gone", 0), TopicPartition("t", 0)])
-    member = GroupMember("m", None, "c", "/host", b"", held)
+    member = MemberDescription("m", None, "c", "/host", b"", held)
     described = GroupDescription("g", "Stable", "consumer", "range", [member])
     with connect(bootstrap) as client:
         rows = progress(client, described)

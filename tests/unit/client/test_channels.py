@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.channels import ChannelError, Channels
+from barnabas.client.network.channels import ChannelError, Channels
 from barnabas.types import Endpoint
 from barnabas.wire import api_versions
 from barnabas.wire.api_table import ApiKey

@@ -8,8 +8,8 @@ import pytest
 
 from barnabas.client import offsets
 from barnabas.client.client import Client
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
-from barnabas.client.tasks import Outcome
 from barnabas.sim.cluster import CLIENT_PORT
 from barnabas.types import Endpoint, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -20,8 +20,8 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 LONG = "x" * 5_000
 
 
-def begun(client: Client, wanted: dict[TopicPartition, CommittedOffset]) -> list[Outcome[Any]]:
-    done: list[Outcome[Any]] = []
+def begun(client: Client, wanted: dict[TopicPartition, CommittedOffset]) -> list[TaskOutcome[Any]]:
+    done: list[TaskOutcome[Any]] = []
     client.tasks.start(offsets.commit(client, GroupIdentity("g"), wanted), done.append)
     return done
 
@@ -56,7 +56,7 @@ def test_what_is_committed_is_not_committed_again_while_another_is_refused(
         both[0].result()
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
     assert refused.value.code in unknown
-    found: list[Outcome[Any]] = []
+    found: list[TaskOutcome[Any]] = []
     client.tasks.start(offsets.committed_offsets(client, "g", [A]), found.append)
     cluster.until(lambda: found)
     assert found[0].result()[A].offset == 7

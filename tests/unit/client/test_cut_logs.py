@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey

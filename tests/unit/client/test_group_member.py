@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.assignors import (
+from barnabas.client.client import Client
+from barnabas.client.consumers.assignors import (
     assign_range,
     assign_round_robin,
     read_assignment,
@@ -15,10 +16,9 @@ from barnabas.client.assignors import (
     write_assignment,
     write_subscription,
 )
-from barnabas.client.client import Client
-from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.group_member import GroupSettings
-from barnabas.client.producer import Producer
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.consumers.group_member import GroupMemberSettings
+from barnabas.client.producers.producer import Producer
 from barnabas.client.records import ProducerRecord
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
@@ -206,7 +206,7 @@ def test_who_is_told_no_partitions_that_can_be_read_gives_none_up() -> None:
 
 def test_a_static_member_that_closes_may_come_back() -> None:
     group = Group()
-    settings = ConsumerSettings(group=GroupSettings(instance_id="one"))
+    settings = ConsumerSettings(group=GroupMemberSettings(instance_id="one"))
     consumer = Consumer(group.cluster.client(), "g", settings)
     consumer.subscribe(["t"])
     group.run(100)

@@ -7,8 +7,8 @@ import pytest
 from barnabas.client import offsets
 from barnabas.client.admin import Admin, GroupListing
 from barnabas.client.client import Client
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
-from barnabas.client.tasks import Outcome
 from barnabas.sim.cluster import CLIENT_PORT
 from barnabas.types import Endpoint, TopicPartition
 from tests.unit.broker.world import Cluster
@@ -29,7 +29,7 @@ def test_the_groups_of_a_broker_that_died_are_listed_by_who_has_them_now(hangs: 
             committed = {TopicPartition("t", 0): CommittedOffset(1)}
             await offsets.commit(client, GroupIdentity(group), committed)
 
-    done: list[Outcome[None]] = []
+    done: list[TaskOutcome[None]] = []
     client.tasks.start(commit(), done.append)
     cluster.until(lambda: done)
     done[0].result()
@@ -42,7 +42,7 @@ def test_the_groups_of_a_broker_that_died_are_listed_by_who_has_them_now(hangs: 
             cluster.sim.network.cut(dead.machine.host, host)
     else:
         dead.kill()
-    listed: list[Outcome[list[GroupListing]]] = []
+    listed: list[TaskOutcome[list[GroupListing]]] = []
     began = cluster.world.now_ms
     client.tasks.start(Admin(client).list_groups(), listed.append)
     cluster.until(lambda: listed, 70_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.fetching import FetchedRun
+from barnabas.client.consumers.fetch_requests import FetchedRun
 from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, seal
 from barnabas.record.builder import build_batch
 from barnabas.record.compression import Codec

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.channels import ChannelError
-from barnabas.client.consumer import Consumer, ConsumerSettings
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import EARLIEST
-from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord, murmur2, partition_for
-from barnabas.client.tasks import Outcome
 from barnabas.record import decode
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
@@ -258,7 +258,7 @@ def stubborn(producer: Producer, topic: str, partitions: list[int | None]) -> li
     """Send a record to each in turn, the next one as soon as one failed; the codes of those that did."""
     left, codes = iter(partitions), list[Any]()
 
-    def go_on(outcome: Outcome[Delivery] | None) -> None:
+    def go_on(outcome: TaskOutcome[Delivery] | None) -> None:
         try:
             if outcome is not None:
                 outcome.result()
@@ -295,12 +295,12 @@ def test_a_producer_that_gets_no_id_fails_what_it_has_and_nothing_that_comes_of_
     producer = Producer(cluster.client(), ProducerSettings(delivery_timeout_ms=500))
     failed: list[Any] = []
 
-    def again(outcome: Outcome[Delivery]) -> None:
+    def again(outcome: TaskOutcome[Delivery]) -> None:
         failed.append(outcome)
         assert len(failed) < 100
         producer.send(ProducerRecord("t", b"x", partition=0)).when_done(again)
 
-    again(Outcome())
+    again(TaskOutcome())
     cluster.world.run(5000)
     assert 2 <= len(failed) < 20
 
@@ -365,12 +365,12 @@ def test_a_flush_ends_though_others_go_on_sending() -> None:
     cluster = FakeCluster(partitions=1)
     producer = Producer(cluster.client())
 
-    def send_again(outcome: Outcome[Delivery]) -> None:
+    def send_again(outcome: TaskOutcome[Delivery]) -> None:
         if len(acknowledged) < 1000:
             acknowledged.append(outcome)
             producer.send(ProducerRecord("t", b"more")).when_done(send_again)
 
-    acknowledged: list[Outcome[Delivery]] = []
+    acknowledged: list[TaskOutcome[Delivery]] = []
     producer.send(ProducerRecord("t", b"first")).when_done(send_again)
     before: list[int] = []
     producer._client.tasks.start(producer.flush(), lambda _: before.append(len(acknowledged)))
@@ -382,7 +382,7 @@ def test_what_comes_while_a_producer_closes_is_refused_and_what_it_took_is_writt
     cluster = FakeCluster(partitions=1)
     producer = Producer(cluster.client())
     outcomes = write(cluster, producer, 3)
-    late: list[Outcome[Delivery]] = []
+    late: list[TaskOutcome[Delivery]] = []
 
     async def flush_and_send() -> None:
         await producer.flush()
@@ -400,7 +400,7 @@ def test_whoever_raises_when_he_is_told_costs_nobody_else_anything() -> None:
     cluster = FakeCluster()
     producer = Producer(cluster.client())
 
-    def fail(outcome: Outcome[Delivery]) -> None:
+    def fail(outcome: TaskOutcome[Delivery]) -> None:
         raise ValueError("of the program around it")
 
     producer.send(ProducerRecord("nowhere", b"1")).when_done(fail)

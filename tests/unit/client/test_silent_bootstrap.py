@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import committed_offsets
-from barnabas.client.tasks import Outcome
 from barnabas.ports import Connection
 from barnabas.types import Endpoint
 from tests.unit.client.fake_cluster import FakeCluster
@@ -32,9 +32,9 @@ class Silence:
         pass
 
 
-def refresh(client: Client) -> list[Outcome[None]]:
+def refresh(client: Client) -> list[TaskOutcome[None]]:
     """What becomes of it, once it is done."""
-    done: list[Outcome[None]] = []
+    done: list[TaskOutcome[None]] = []
     client.tasks.start(client.cluster.refresh(timeout_ms=TIMEOUT_MS), done.append)
     return done
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.tasks import Cancelled, Outcome, Tasks
+from barnabas.client.network.tasks import Cancelled, TaskOutcome, Tasks
 from tests.unit.client.loopback import World
 
 
 def test_steps_run_as_outcomes_come() -> None:
     world = World()
     tasks = Tasks(world)
-    first: Outcome[int] = Outcome()
+    first: TaskOutcome[int] = TaskOutcome()
     seen: list[str] = []
 
     async def steps() -> int:

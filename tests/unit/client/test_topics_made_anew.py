@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.client.client import Client
-from barnabas.client.consumer import Consumer
-from barnabas.client.producer import Producer
+from barnabas.client.consumers.consumer import Consumer
+from barnabas.client.producers.producer import Producer
 from barnabas.types import TopicPartition, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.metadata_response import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cli.reaching import say_what_is_tried
-from barnabas.client.channels import ChannelError
+from barnabas.cli.connection.connect import say_what_is_tried
 from barnabas.client.client import API_TIMEOUT_MS, Client, Trying
-from barnabas.client.tasks import Outcome
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import TaskOutcome
 from barnabas.host import client as host_client
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -21,9 +21,9 @@ def test_who_is_asked_until_the_time_is_up_is_given_up_then() -> None:
     cluster.world.listen(SILENT, Silence)
     client = Client(cluster.world, [SILENT])
     ended: list[float] = []
-    outcomes: list[Outcome[object]] = []
+    outcomes: list[TaskOutcome[object]] = []
 
-    def done(outcome: Outcome[object]) -> None:
+    def done(outcome: TaskOutcome[object]) -> None:
         ended.append(client.now_ms())
         outcomes.append(outcome)
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from barnabas.config.node import NodeConfig
 from barnabas.controller import handlers
-from barnabas.controller.runtime import ControllerRuntime
-from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.features import supported
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.policy import load_policies
 from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.errors import KafkaError
@@ -160,7 +160,7 @@ class FakeQuorum:
         self.kraft_version = 0
         self.records = 0
         """Counted by benchmarks that do not keep the log."""
-        self.listeners: list[ControllerRuntime] = []
+        self.listeners: list[QuorumController] = []
 
     @property
     def log_end_offset(self) -> int:
@@ -215,8 +215,8 @@ class World:
         self.settle()
         self.epochs: dict[int, int] = {}
 
-    def new_controller(self) -> ControllerRuntime:
-        controller = ControllerRuntime(
+    def new_controller(self) -> QuorumController:
+        controller = QuorumController(
             self.ports,
             self.config,
             self.quorum,

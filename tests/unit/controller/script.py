@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from barnabas.metadata.bootstrap import bootstrap_records
-from barnabas.metadata.codec import decode_record
+from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.features import LATEST_METADATA_VERSION
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.codec import decode_record
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.controller import elections
-from barnabas.controller.elections import Elected, Electorate
+from barnabas.controller.partitions import elections
+from barnabas.controller.partitions.elections import Elected, Electorate
 from tests.unit.controller.harness import World
 
 

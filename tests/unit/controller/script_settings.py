@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.config.definition import ConfigType
-from barnabas.metadata import tree
-from barnabas.metadata.events import EventReader
+from barnabas.metadata.views import metadata_tree
+from barnabas.metadata.views.cluster_events import EventReader
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs_request as legacy
@@ -281,8 +281,8 @@ def _heard(answer: Any) -> str:
 def cat(world: World, path: str) -> str:
     """What stands at a path of the metadata tree; of a directory the names below."""
     try:
-        node = tree.at(world.image, path)
-    except tree.NoSuchPathError as error:
+        node = metadata_tree.at(world.image, path)
+    except metadata_tree.NoSuchPathError as error:
         return str(error)
     if callable(node):
         return " ".join(node())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from barnabas.metadata import partition_states
+from barnabas.metadata.image import partition_states
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_partitions_request import (
     CreatePartitionsRequest,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.controller.pieces import AT_ONCE
+from barnabas.controller.slicing import DECIDED_INLINE_MAX
 from barnabas.types import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -198,7 +198,7 @@ def test_the_ids_that_say_something_of_a_directory_are_kafkas() -> None:
     assert uuid(2) == DIRECTORY_LOST
 
 
-@pytest.mark.parametrize("partitions", [1, 2 * AT_ONCE])
+@pytest.mark.parametrize("partitions", [1, 2 * DECIDED_INLINE_MAX])
 def test_who_comes_back_without_a_directory_leads_nothing_that_was_in_it(partitions: int) -> None:
     """It failed after the registration, and the heartbeat upon which the broker is unfenced says so."""
     world, both = World(), (uuid(2001), uuid(2011))

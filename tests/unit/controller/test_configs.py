@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.features import supported
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs_request as legacy
@@ -192,7 +192,7 @@ def test_an_election_follows_when_unclean_election_is_allowed(world: World) -> N
 
 
 def enter(world: World, name: str, isr: list[int]) -> None:
-    from tests.unit.controller.test_runtime import enter as request
+    from tests.unit.controller.test_quorum_controller import enter as request
 
     request(world, world.image.topics_by_name[name], 0, isr)
 

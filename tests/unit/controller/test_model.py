@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import Endpoint
 from barnabas.wire.messages import alter_partition_reassignments_request as reassign
 from barnabas.wire.messages import alter_partition_request as alter

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from barnabas.config.node import NodeConfig
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
-from barnabas.controller.runtime import ControllerRuntime
-from barnabas.metadata.bootstrap import bootstrap_records
+from barnabas.metadata.bootstrap_records import bootstrap_records
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.node.metadata_log import MetadataLog
+from barnabas.node.metadata_loader import MetadataLoader
 from barnabas.raft.state_machine import StateMachine
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint, Uuid
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
 
@@ -24,12 +24,12 @@ class Controllers(Quorum):
     def __init__(self, voters: int, *, quick_disks: bool = False, **settings: int) -> None:
         super().__init__(3, voters=voters, **settings)
         self.quick_disks = quick_disks
-        self.logs: dict[int, MetadataLog] = {}
+        self.logs: dict[int, MetadataLoader] = {}
 
     def state_machine(self, node: QuorumNode, process: SimProcess) -> StateMachine:
         if self.quick_disks:
             process.background._brief_rate = 1.0
-        self.logs[node.id] = MetadataLog(process)
+        self.logs[node.id] = MetadataLoader(process)
         return self.logs[node.id]
 
     def opened(self, node: QuorumNode) -> None:
@@ -45,7 +45,7 @@ class Controllers(Quorum):
             }
         )
         assert node.process is not None and node.replica is not None
-        self.logs[node.id].controller = ControllerRuntime(
+        self.logs[node.id].controller = QuorumController(
             node.process,
             config,
             node.replica,
@@ -54,7 +54,7 @@ class Controllers(Quorum):
             bootstrap=bootstrap_records(),
         )
 
-    def controller(self, node: int) -> ControllerRuntime:
+    def controller(self, node: int) -> QuorumController:
         found = self.logs[node].controller
         assert found is not None
         return found

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.controller.placement import UsableBroker, place
+from barnabas.controller.partitions.placement import UsableBroker, place
 from barnabas.wire.errors import ErrorCode, KafkaError
 from tests.effort import examples
 

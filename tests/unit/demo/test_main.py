@@ -9,14 +9,14 @@ import pytest
 
 from barnabas.demo import __main__ as demo
 from barnabas.demo.outcome import Check
-from barnabas.demo.story import Story
+from barnabas.demo.story import DemoStory
 
 
 @pytest.fixture(autouse=True)
 def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A demo that is over at once, and well."""
     monkeypatch.setattr(demo, "missing_java", lambda: None)
-    monkeypatch.setattr(Story, "run", lambda _: [Check("claim", "1", "1")])
+    monkeypatch.setattr(DemoStory, "run", lambda _: [Check("claim", "1", "1")])
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 

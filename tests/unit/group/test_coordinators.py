@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinator_loader import RECORDS_PER_LOOK, RETRY_MS, RETRY_MS_MAX
+from barnabas.broker.coordinator.coordinator_loader import RECORDS_PER_LOOK, RETRY_MS, RETRY_MS_MAX
 from barnabas.group.machine import GroupMachine
 from barnabas.group.offsets import expire_offsets
 from barnabas.group.outcome import Caller, Instant, Outcome

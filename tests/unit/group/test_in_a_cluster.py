@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.client.connection import ChannelError
-from barnabas.log import cleaner
-from barnabas.log.compactor import LocalCompactor
-from barnabas.log.partition_log import PartitionLog
-from barnabas.metadata.image import TOPIC
+from barnabas.client.network.connection import ChannelError
+from barnabas.log.compaction import cleaning_pass
+from barnabas.log.compaction.compactor import LocalCompactor
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.metadata.image.image import TOPIC
 from barnabas.types import OFFSETS_TOPIC, Buffer, TopicPartition
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -234,9 +234,9 @@ def log_on(cluster: Cluster, node: int) -> PartitionLog:
 
 def compact(log: PartitionLog) -> None:
     """One round of the cleaner."""
-    plan, compactor = cleaner.make_plan(log, 0, 0), LocalCompactor()
-    for group in cleaner.groups_of(plan, compactor.begin(plan, 1 << 20)):
-        assert cleaner.swap(log, plan, compactor.clean(group))
+    plan, compactor = cleaning_pass.make_plan(log, 0, 0), LocalCompactor()
+    for group in cleaning_pass.groups_of(plan, compactor.begin(plan, 1 << 20)):
+        assert cleaning_pass.swap(log, plan, compactor.clean(group))
 
 
 @pytest.mark.parametrize("cold", [False, True])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.coordinators import java_string_hash, partition_of
-from barnabas.group.offset_table import CommittedOffset
+from barnabas.broker.coordinator.coordinators import java_string_hash, partition_of
+from barnabas.group.offset_table import OffsetAndMetadata
 from barnabas.group.record_codec import (
     GroupRecord,
     decode_record,
@@ -46,7 +46,7 @@ EMPTY = GroupMetadataValue(
 
 GOLDEN = [
     (
-        offset_record("g", "topic", 3, CommittedOffset(17, 5, "note", DATE, -1, TOPIC_ID)),
+        offset_record("g", "topic", 3, OffsetAndMetadata(17, 5, "note", DATE, -1, TOPIC_ID)),
         OFFSET_KEY,
         (
             "0004000000000000001100000005056e6f74650000018bcfe56800"
@@ -54,12 +54,12 @@ GOLDEN = [
         ),
     ),
     (
-        offset_record("g", "topic", 3, CommittedOffset(17, -1, "", DATE)),
+        offset_record("g", "topic", 3, OffsetAndMetadata(17, -1, "", DATE)),
         OFFSET_KEY,
         "00040000000000000011ffffffff010000018bcfe5680000",
     ),
     (
-        offset_record("g", "topic", 3, CommittedOffset(17, 5, "note", DATE, DATE + 60000)),
+        offset_record("g", "topic", 3, OffsetAndMetadata(17, 5, "note", DATE, DATE + 60000)),
         OFFSET_KEY,
         "0001000000000000001100046e6f74650000018bcfe568000000018bcfe65260",
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.group.offset_table import CommittedOffset, OffsetTable
-from barnabas.group.timeline import Journal, TimelineMap
+from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable
+from barnabas.group.timeline import TimelineJournal, TimelineMap
 from tests.effort import examples
 
 KEYS = st.sampled_from("abc")
@@ -26,7 +26,7 @@ STEPS = st.lists(
 def test_committed_and_newest_are_what_copies_would_say(
     steps: list[tuple[str, str, int]],
 ) -> None:
-    journal = Journal()
+    journal = TimelineJournal()
     table: TimelineMap[str, int] = TimelineMap(journal)
     states: list[dict[str, int]] = [{}]
     committed = 0
@@ -54,7 +54,7 @@ def test_committed_and_newest_are_what_copies_would_say(
 
 
 def test_what_is_replayed_below_the_committed_offset_leaves_no_notes() -> None:
-    journal = Journal()
+    journal = TimelineJournal()
     table: TimelineMap[str, int] = TimelineMap(journal)
     journal.commit_to(10)
     for offset in range(10):
@@ -65,33 +65,33 @@ def test_what_is_replayed_below_the_committed_offset_leaves_no_notes() -> None:
 
 
 def test_offsets_of_a_transaction_appear_when_it_is_committed() -> None:
-    journal = Journal()
+    journal = TimelineJournal()
     offsets = OffsetTable(journal)
     place = ("t", 0)
-    offsets.put("g", place, CommittedOffset(1, record_offset=0))
-    offsets.put_pending(7, "g", place, CommittedOffset(5, record_offset=1))
-    offsets.put_pending(8, "g", place, CommittedOffset(6, record_offset=2))
-    assert offsets.get("g", place) == CommittedOffset(1, record_offset=0)
+    offsets.put("g", place, OffsetAndMetadata(1, record_offset=0))
+    offsets.put_pending(7, "g", place, OffsetAndMetadata(5, record_offset=1))
+    offsets.put_pending(8, "g", place, OffsetAndMetadata(6, record_offset=2))
+    assert offsets.get("g", place) == OffsetAndMetadata(1, record_offset=0)
     assert offsets.is_pending("g", place)
     offsets.end_transaction(7, True)
-    assert offsets.get("g", place) == CommittedOffset(5, record_offset=1)
+    assert offsets.get("g", place) == OffsetAndMetadata(5, record_offset=1)
     offsets.end_transaction(8, False)
-    assert offsets.get("g", place) == CommittedOffset(5, record_offset=1)
+    assert offsets.get("g", place) == OffsetAndMetadata(5, record_offset=1)
     assert not offsets.is_pending("g", place)
 
 
 def test_a_transaction_does_not_take_a_younger_offset_back() -> None:
-    journal = Journal()
+    journal = TimelineJournal()
     offsets = OffsetTable(journal)
-    offsets.put_pending(7, "g", ("t", 0), CommittedOffset(5, record_offset=1))
-    offsets.put("g", ("t", 0), CommittedOffset(9, record_offset=2))
+    offsets.put_pending(7, "g", ("t", 0), OffsetAndMetadata(5, record_offset=1))
+    offsets.put("g", ("t", 0), OffsetAndMetadata(9, record_offset=2))
     offsets.end_transaction(7, True)
-    assert offsets.get("g", ("t", 0)) == CommittedOffset(9, record_offset=2)
+    assert offsets.get("g", ("t", 0)) == OffsetAndMetadata(9, record_offset=2)
 
 
 def test_a_deleted_offset_is_deleted_from_transactions_too() -> None:
-    offsets = OffsetTable(Journal())
-    offsets.put_pending(7, "g", ("t", 0), CommittedOffset(5, record_offset=1))
+    offsets = OffsetTable(TimelineJournal())
+    offsets.put_pending(7, "g", ("t", 0), OffsetAndMetadata(5, record_offset=1))
     offsets.remove("g", ("t", 0))
     offsets.end_transaction(7, True)
     assert offsets.get("g", ("t", 0)) is None

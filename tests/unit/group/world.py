@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.broker.group_coordinator import GroupCoordinators
+from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
 from barnabas.broker.handlers import (
     delete_groups,
     describe_groups,
@@ -24,7 +24,7 @@ from barnabas.broker.handlers import (
     sync_group,
 )
 from barnabas.config.node import NodeConfig
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.record.batch import iterate

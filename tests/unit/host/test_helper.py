@@ -15,13 +15,13 @@ import pytest
 
 from barnabas.host.disk import HostDisk
 from barnabas.host.helper import HelperProcess
-from barnabas.log import cleaner
-from barnabas.log.compactor import Compactor, HelpedCompactor, LocalCompactor
+from barnabas.log.compaction import cleaning_pass
+from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalCompactor
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import HelperDied
 from barnabas.record.builder import build_batch
 from barnabas.record.compression import Codec
@@ -47,7 +47,7 @@ def serve(disk, secret):
 
 def open_at(path: Path) -> PartitionLog:
     disk, partition = HostDisk(), TopicPartition("t", 0)
-    return open_log(disk, OpenFiles(disk), str(path), partition, CONFIG, clean=False).log
+    return open_log(disk, FileCache(disk), str(path), partition, CONFIG, clean=False).log
 
 
 def written(path: Path) -> PartitionLog:
@@ -65,10 +65,10 @@ def written(path: Path) -> PartitionLog:
 
 
 def compact(log: PartitionLog, compactor: Compactor) -> None:
-    plan = cleaner.make_plan(log, 0, NOW)
+    plan = cleaning_pass.make_plan(log, 0, NOW)
     end = compactor.begin(plan, 1000)
-    for group in cleaner.groups_of(plan, end):
-        assert cleaner.swap(log, plan, compactor.clean(group))
+    for group in cleaning_pass.groups_of(plan, end):
+        assert cleaning_pass.swap(log, plan, compactor.clean(group))
     for path in log.deleted_paths:
         os.unlink(path)
     log.close(clean=False)
@@ -93,7 +93,7 @@ def test_it_leaves_the_same_files(tmp_path: Path) -> None:
 
 def test_what_it_cannot_read_is_told_as_here(tmp_path: Path) -> None:
     log = written(tmp_path / "t")
-    plan = cleaner.make_plan(log, 0, NOW)
+    plan = cleaning_pass.make_plan(log, 0, NOW)
     path = Path(log.segments[0].path)
     data = bytearray(path.read_bytes())
     data[100] ^= 1

@@ -17,10 +17,10 @@ from barnabas import limits
 from barnabas.config.node import NodeConfig
 from barnabas.host import network
 from barnabas.host.background import HostBackground
-from barnabas.host.journal import Journal
 from barnabas.host.loop import new_loop
 from barnabas.host.network import AS_THE_SYSTEM_SAYS, HostNetwork, SocketOptions
 from barnabas.host.ports import HostPorts, connections_that_fit, socket_options
+from barnabas.host.structured_log import StructuredLog
 from barnabas.ports import Connection
 from barnabas.types import Buffer, Endpoint
 from tests.unit.host.running import PATIENCE_S, run_until
@@ -288,7 +288,7 @@ def test_names_that_nobody_resolves_keep_no_job_from_a_thread(
         return []
 
     monkeypatch.setattr(network, "_resolve", resolve)
-    ports = HostPorts(world.loop, Journal(level="error"))
+    ports = HostPorts(world.loop, StructuredLog(level="error"))
     for number in range(2 * limits.BACKGROUND_THREADS_MAX):
         ports.network.connect(Endpoint(f"broker{number}.invalid", 9), Recorder())
     ports.background.run("raft-log", lambda: "synced", done.append)

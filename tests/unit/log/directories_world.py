@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from barnabas.config.meta_properties import MetaProperties
 from barnabas.config.node import NodeConfig
 from barnabas.log.config import LogConfig
-from barnabas.log.directories import LogDirectories
-from barnabas.log.directory import LogDirectory
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine
-from barnabas.sim.world import World
+from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import SimMachine
+from barnabas.sim.world.world import World
 from barnabas.types import NodeId, TopicPartition, Uuid
 
 PATHS = ("/disk1/logs", "/disk2/logs")
@@ -25,7 +25,7 @@ class DirectoriesWorld:
     def __init__(self, seed: int = 1, settings: Mapping[str, str] | None = None) -> None:
         self.world = World(seed)
         self.disk = SimDisk(random.Random(seed))
-        self.machine = Machine(self.world, SimNetwork(self.world), "a", self.disk)
+        self.machine = SimMachine(self.world, SimNetwork(self.world), "a", self.disk)
         self.config = LogConfig(segment_bytes=2000, file_delete_delay_ms=5000)
         self.settings = NodeConfig.from_properties(
             {

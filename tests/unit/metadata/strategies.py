@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.metadata import counts
-from barnabas.metadata.counts import Counts, count, count_in_slices
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.metadata.views import counts
+from barnabas.metadata.views.counts import Counts, count, count_in_slices
 from barnabas.types import Uuid
 
 TOPIC = Uuid(bytes(15) + b"\x07")

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.metadata.codec import decode_record, encode_record, encode_records, record_version
-from barnabas.metadata.hot import reason_tag
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.bulk_isr_shrinks import Shrink, Shrinks
+from barnabas.metadata.image.bulk_partition_records import Replayable, RowReader, Rows
+from barnabas.metadata.image.codec import (
+    decode_record,
+    encode_record,
+    encode_records,
+    record_version,
+)
+from barnabas.metadata.image.fast_encode import reason_tag
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.snapshot import image_records, load_records, snapshot_values
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.metadata.records.begin_transaction_record import BeginTransactionRecord
 from barnabas.metadata.records.config_record import ConfigRecord
@@ -18,9 +26,6 @@ from barnabas.metadata.records.partition_change_record import PartitionChangeRec
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.metadata.rows import Replayable, RowReader, Rows
-from barnabas.metadata.shrinks import Shrink, Shrinks
-from barnabas.metadata.snapshot import image_records, load_records, snapshot_values
 from barnabas.types import DIRECTORY_MIGRATING, Uuid
 from barnabas.wire.codec import MalformedError
 from barnabas.wire.schema import Message

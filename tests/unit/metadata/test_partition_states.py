@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from barnabas.metadata.codec import encode_records
-from barnabas.metadata.image import MetadataImage
-from barnabas.metadata.partition_moves import StateReader
-from barnabas.metadata.partition_states import NEW, OFFLINE, ONLINE, count_states, state_of
+from barnabas.metadata.image.codec import encode_records
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.partition_states import NEW, OFFLINE, ONLINE, count_states, state_of
+from barnabas.metadata.image.snapshot import image_records
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.metadata.snapshot import image_records
+from barnabas.metadata.views.partition_moves import StateReader
 from barnabas.types import Uuid
 from barnabas.wire.schema import Message
 

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from barnabas.metadata.codec import encode_records
-from barnabas.metadata.events import EventReader
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.codec import encode_records
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )
@@ -20,7 +19,8 @@ from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.metadata.tree import NoSuchPathError, cat, children
+from barnabas.metadata.views.cluster_events import EventReader
+from barnabas.metadata.views.metadata_tree import NoSuchPathError, cat, children
 from barnabas.types import Uuid
 from barnabas.wire.schema import Message
 

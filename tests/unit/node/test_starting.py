@@ -8,9 +8,9 @@ from barnabas.broker.broker import Broker
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.node.node import Node
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.sim.cluster import CLIENT_PORT, CONTROLLER_PORT, SimCluster
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.server import RequestServer
@@ -48,17 +48,17 @@ def test_a_port_that_is_taken_leaves_the_other_free(sim: SimCluster, taken: int)
 def test_a_broker_that_cannot_be_made_or_started_leaves_nothing_open(
     sim: SimCluster, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed: list[QuorumReplica] = []
-    close = QuorumReplica.close
+    closed: list[RaftNode] = []
+    close = RaftNode.close
 
-    def recorded(replica: QuorumReplica, *, clean: bool = False) -> None:
+    def recorded(replica: RaftNode, *, clean: bool = False) -> None:
         closed.append(replica)
         close(replica, clean=clean)
 
     def fail(*arguments: object, **named: object) -> None:
         raise OSError("no")
 
-    monkeypatch.setattr(QuorumReplica, "close", recorded)
+    monkeypatch.setattr(RaftNode, "close", recorded)
     monkeypatch.setattr(Broker, step, fail)
     process = sim.nodes[1].machine.start_process()
     node = Node(sim.nodes[1].config(), process)

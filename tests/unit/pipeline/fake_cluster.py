@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barnabas.client.connection import ChannelError
-from barnabas.pipeline.cluster import EARLIEST, Leader, OffsetAt, Topic
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.cluster_client import EARLIEST, OffsetAt, PartitionLeader, TopicPartitions
 from barnabas.record.batch import HEADER_SIZE, BatchHeader, iterate
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode
@@ -65,26 +65,26 @@ class FakeCluster:
         self._next_producer = 100
         self._answers: dict[int, Any] = {}
 
-    # -- what barnabas.pipeline.cluster.Cluster offers -------------------------------------------
+    # -- what barnabas.pipeline.cluster_client.ClusterClient offers --------------------------------
 
-    def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicPartitions]:
         known = {each.topic for each in self.logs}
         wanted = known if names is None else known & set(names)
         found = {}
         for name in sorted(wanted):
             indexes = tuple(each.partition for each in self.logs if each.topic == name)
-            leaders = dict.fromkeys(indexes, Leader(BROKER, 1))
-            found[name] = Topic(name, TOPIC_ID, indexes, leaders)
+            leaders = dict.fromkeys(indexes, PartitionLeader(BROKER, 1))
+            found[name] = TopicPartitions(name, TOPIC_ID, indexes, leaders)
         return found
 
-    def topic(self, name: str, *, create: bool = False) -> Topic | None:
+    def topic(self, name: str, *, create: bool = False) -> TopicPartitions | None:
         return self.topics([name]).get(name)
 
     def partition_count(self, name: str) -> int:
         return len(self.logs)
 
-    def leader(self, partition: TopicPartition) -> Leader:
-        return Leader(BROKER, 1)
+    def leader(self, partition: TopicPartition) -> PartitionLeader:
+        return PartitionLeader(BROKER, 1)
 
     def forget(self, topic: str) -> None:
         """There is nothing to learn anew."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.connection import ChannelError
-from barnabas.pipeline.cluster import Cluster, Topic
-from barnabas.pipeline.connection import BlockingConnection
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.broker_connection import BlockingConnection
+from barnabas.pipeline.cluster_client import ClusterClient, TopicPartitions
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.messages.metadata_request import MetadataRequest
 
@@ -64,11 +64,11 @@ def test_a_request_has_its_own_time_to_be_sent(fake: FakeSocket) -> None:
 
 def test_a_writer_counts_partitions_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker lives for many tasks: what it remembers may have grown, or been made anew."""
-    cluster = Cluster([HERE])
+    cluster = ClusterClient([HERE])
     counts = iter((2, 3))
 
-    def topics(names: list[str], *, create: bool) -> dict[str, Topic]:
-        found = Topic("t", Uuid(bytes(16)), tuple(range(next(counts))), {})
+    def topics(names: list[str], *, create: bool) -> dict[str, TopicPartitions]:
+        found = TopicPartitions("t", Uuid(bytes(16)), tuple(range(next(counts))), {})
         cluster._topics["t"] = found
         return {"t": found}
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
-from barnabas.pipeline.encode import BatchEncoder
 from barnabas.pipeline.errors import OptionError, StagingError, WriteRefusedError
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
-from barnabas.pipeline.sink import check_columns
-from barnabas.pipeline.staging import ArrowStore, DirectoryStore, open_store
+from barnabas.pipeline.write.batch_encoder import BatchEncoder
+from barnabas.pipeline.write.sink import check_columns
+from barnabas.pipeline.write.staging import ArrowStore, DirectoryStore, open_store
 from barnabas.record.decode import records_in
 from tests.effort import examples
 from tests.unit.pipeline.fake_cluster import BROKER

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barnabas.pipeline import sink
-from barnabas.pipeline.cluster import Cluster
-from barnabas.pipeline.ledger import Ledger
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
-from barnabas.pipeline.staging import DirectoryStore, open_store
+from barnabas.pipeline.write import sink
+from barnabas.pipeline.write.commit_log import CommitLog
+from barnabas.pipeline.write.staging import DirectoryStore, open_store
 from barnabas.record.columnar import decode
 from tests.unit.pipeline.fake_cluster import BROKER, Countdown, Crash, FakeCluster
 
@@ -22,7 +22,7 @@ from tests.unit.pipeline.fake_cluster import BROKER, Countdown, Crash, FakeClust
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster()
-    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: fake)
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: fake)
     return fake
 
 
@@ -170,7 +170,7 @@ def test_of_two_drivers_with_the_same_batch_one_manifest_stands(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     settings = options(tmp_path)
-    ledger = Ledger(open_store(str(tmp_path)), "app")
+    ledger = CommitLog(open_store(str(tmp_path)), "app")
     committed = ledger.committed()
     connected = settings.cluster.connect()
     mine, my_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from barnabas.pipeline.cluster import EARLIEST, LATEST, READ_COMMITTED
+from barnabas.pipeline.cluster_client import EARLIEST, LATEST, READ_COMMITTED
 from barnabas.pipeline.errors import OptionError
 from barnabas.pipeline.options import (
     AtOffsets,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipeline.cluster import Cluster, OffsetAt
+from barnabas.pipeline.cluster_client import ClusterClient, OffsetAt
 from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import ClusterOptions, SourceOptions
-from barnabas.pipeline.reader import RangeReader
+from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
@@ -38,7 +38,7 @@ class Moving(FakeCluster):
                 bytes(build_batch([(None, b"v")], timestamp_ms=1, base_offset=each))
             )
         self.ends[WHERE] = records
-        monkeypatch.setattr(Cluster, "shared", lambda *_, **__: self)
+        monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: self)
 
     def forget(self, topic: str) -> None:
         self.stale = False

@@ -12,11 +12,11 @@ from stat import S_ISDIR
 import pyarrow.fs as pafs
 import pytest
 
-from barnabas.pipeline import sink
-from barnabas.pipeline.cluster import Cluster
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import StagingError
-from barnabas.pipeline.ledger import Ledger
-from barnabas.pipeline.staging import ArrowStore, DirectoryStore
+from barnabas.pipeline.write import sink
+from barnabas.pipeline.write.commit_log import CommitLog
+from barnabas.pipeline.write.staging import ArrowStore, DirectoryStore
 from barnabas.types import Buffer
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster
 from tests.unit.pipeline.test_exactly_once import expected, options, rows, stage, values
@@ -84,7 +84,7 @@ def test_what_a_killed_driver_was_writing_goes_with_its_batch(tmp_path: Path) ->
     for name in ("1.manifest.ab.tmp", "staged/1-0-x.ab.tmp", *(each[4:] for each in live)):
         (tmp_path / "app" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "app" / name).write_bytes(b"half")
-    Ledger(DirectoryStore(str(tmp_path)), "app").clear(1)
+    CommitLog(DirectoryStore(str(tmp_path)), "app").clear(1)
     assert files(tmp_path) == live
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_was_cut_off_by_a_kill_is_told_from_a_whole_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, inline: int
 ) -> None:
     cluster, countdown = FakeCluster(), Countdown()
-    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: cluster)
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: cluster)
     store = CutOff(tmp_path, countdown, kept)
     monkeypatch.setattr(sink, "open_store", lambda _: store)
     settings = options(tmp_path, inline_bytes_max=inline)
@@ -132,4 +132,4 @@ def test_a_ledger_that_nobody_can_read_is_not_taken_for_a_new_one(tmp_path: Path
     store = DirectoryStore(str(tmp_path))
     store.write("app/committed.json", [b""])
     with pytest.raises(StagingError, match=r"app/committed.json cannot be read"):
-        Ledger(store, "app").committed()
+        CommitLog(store, "app").committed()

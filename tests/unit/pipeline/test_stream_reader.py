@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
-from barnabas.pipeline import places, source
-from barnabas.pipeline.cluster import LATEST, Cluster, OffsetAt
+from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt
 from barnabas.pipeline.errors import DataLossError, OptionError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json
 from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions, Subscription
-from barnabas.pipeline.source import BatchReader, StreamReader, record_schema
+from barnabas.pipeline.read import offset_resolution, source
+from barnabas.pipeline.read.source import BatchReader, StreamReader, record_schema
 from barnabas.types import TopicPartition
 from tests.unit.pipeline.fake_cluster import BROKER, FakeCluster
 
@@ -40,7 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster(2)
     fake.patience_ms = 30.0
-    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: fake)
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: fake)
     return fake
 
 
@@ -161,7 +161,7 @@ def test_a_broker_that_lags_is_no_data_loss(
     cluster.patience_ms = 60_000.0
     monkeypatch.setattr(source, "SETTLED_MS", 60_000.0)
     has(cluster, 10, 20)
-    true, answers = places.latest, [at(10), at(9, 20), at(10, 4)]
+    true, answers = offset_resolution.latest, [at(10), at(9, 20), at(10, 4)]
 
     def lagging(*arguments: Any) -> PartitionOffsets:
         return from_json(answers.pop(0)) if answers else true(*arguments)
@@ -224,7 +224,7 @@ def test_a_partition_whose_leader_has_not_heard_of_it_is_not_left_out(
 ) -> None:
     """Left out of the first offsets it would be read from its beginning later, or by a batch never."""
     cluster.patience_ms = 60_000.0
-    monkeypatch.setattr(places, "KNOWN_MS", 60_000.0)
+    monkeypatch.setattr(offset_resolution, "KNOWN_MS", 60_000.0)
     has(cluster, 10, 20)
     true, silent = cluster.list_offsets, [2]
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from barnabas.pipeline import sink
-from barnabas.pipeline.cluster import LATEST, Cluster, OffsetAt, offsets_of_all
+from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt, offsets_of_all
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     UnknownPartitionError,
     WriteRefusedError,
 )
-from barnabas.pipeline.ledger import Ledger
 from barnabas.pipeline.options import SinkOptions
-from barnabas.pipeline.publish import Outgoing, Publisher
-from barnabas.pipeline.staging import open_store
+from barnabas.pipeline.write import sink
+from barnabas.pipeline.write.commit_log import CommitLog
+from barnabas.pipeline.write.publisher import Outgoing, Publisher
+from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster, header_of
@@ -29,7 +29,7 @@ from tests.unit.pipeline.test_exactly_once import expected, options, rows, stage
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster()
-    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: fake)
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: fake)
     return fake
 
 
@@ -100,8 +100,10 @@ def test_what_is_under_way_when_an_identity_is_lost_is_not_sent_under_another(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cluster = Replicating()
-    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: cluster)
-    monkeypatch.setattr("barnabas.pipeline.publish.REQUEST_BYTES_MAX", 1)  # a request for each
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: cluster)
+    monkeypatch.setattr(
+        "barnabas.pipeline.write.publisher.REQUEST_BYTES_MAX", 1
+    )  # a request for each
     settings = options(tmp_path, batch_bytes_max=100_000)
     sink.publish_once(settings, [stage(settings, rows(0, 60))], 0)
     cluster.lose_sequence(TopicPartition("t", 0))
@@ -112,7 +114,7 @@ def test_what_is_under_way_when_an_identity_is_lost_is_not_sent_under_another(
 def test_a_driver_thought_dead_takes_nothing_back(cluster: FakeCluster, tmp_path: Path) -> None:
     settings = options(tmp_path, batch_bytes_max=100_000)
     sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
-    ledger = Ledger(open_store(str(tmp_path)), "app")
+    ledger = CommitLog(open_store(str(tmp_path)), "app")
     before = ledger.committed()
     plan = sink.plan(settings.cluster.connect(), before, [stage(settings, rows(30, 30))], 1)
     late = ledger.prepare(*plan)
@@ -192,7 +194,7 @@ def test_the_search_for_what_has_landed_ends_with_the_last_of_it(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = options(tmp_path, batch_bytes_max=100_000)
-    connected, ledger = settings.cluster.connect(), Ledger(open_store(str(tmp_path)), "app")
+    connected, ledger = settings.cluster.connect(), CommitLog(open_store(str(tmp_path)), "app")
     manifest = ledger.prepare(
         *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 30))], 0)
     )
@@ -246,7 +248,7 @@ def test_of_two_drivers_that_publish_at_once_the_slower_takes_no_identity(
 ) -> None:
     """The one that was thought dead is ahead by more batches than a broker remembers."""
     settings = options(tmp_path, batch_bytes_max=100)
-    connected, ledger = settings.cluster.connect(), Ledger(open_store(str(tmp_path)), "app")
+    connected, ledger = settings.cluster.connect(), CommitLog(open_store(str(tmp_path)), "app")
     manifest = ledger.prepare(
         *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 900))], 0)
     )
@@ -279,7 +281,7 @@ def test_identities_that_are_never_taken_are_not_taken_for_ever(
     with pytest.raises(ClusterUnreachableError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
         sink.publish_once(settings, [stage(settings, rows(0, 10))], 0)
     monkeypatch.undo()
-    monkeypatch.setattr(Cluster, "shared", lambda *_, **__: cluster)
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: cluster)
     sink.publish_once(settings, [stage(settings, rows(0, 10))], 0)
     assert values(cluster) == expected(0, 10)
 
@@ -290,7 +292,7 @@ def test_of_two_drivers_that_publish_at_once_the_second_to_commit_is_content(
 ) -> None:
     """The first has cleared the manifest and the files."""
     settings = options(tmp_path, inline_bytes_max=inline)
-    connected, ledger = settings.cluster.connect(), Ledger(open_store(str(tmp_path)), "app")
+    connected, ledger = settings.cluster.connect(), CommitLog(open_store(str(tmp_path)), "app")
     before = ledger.committed()
     manifest = ledger.prepare(*sink.plan(connected, before, [stage(settings, rows(0, 90))], 0))
     batches = list(manifest.outgoing(ledger.store))

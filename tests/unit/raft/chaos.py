@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from barnabas.raft import messages
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.states import Leader
+from barnabas.raft.core import messages
+from barnabas.raft.core.states import Leader
+from barnabas.raft.raft_node import RaftNode
 from barnabas.record.batch import HEADER, HEADER_SIZE, LENGTH_PREFIX
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_response import VoteResponse
@@ -114,7 +114,7 @@ class Chaos:
             if node.replica is not None and node.replica.is_active:
                 self._propose_on(node, node.replica)
 
-    def _propose_on(self, node: QuorumNode, replica: QuorumReplica) -> None:
+    def _propose_on(self, node: QuorumNode, replica: RaftNode) -> None:
         values = [b"%d.%d" % (self.proposed, part) for part in range(self.rng.randrange(1, 4))]
         self.proposed += 1
         try:

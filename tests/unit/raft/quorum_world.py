@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
-from barnabas.client.channels import Channels
-from barnabas.raft import handlers, messages
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.formatting import write_first_snapshot
-from barnabas.raft.replica_log import DIRECTORY
+from barnabas.client.network.channels import Channels
+from barnabas.raft import handlers
+from barnabas.raft.bootstrap_snapshot import write_first_snapshot
+from barnabas.raft.core import messages
+from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import (
     CommittedBatch,
@@ -18,11 +19,11 @@ from barnabas.raft.state_machine import (
     SnapshotReader,
     StateMachine,
 )
-from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import START_WALL_MS, World
+from barnabas.raft.storage.replica_log import DIRECTORY
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import SimMachine, SimProcess
+from barnabas.sim.world.world import START_WALL_MS, World
 from barnabas.types import Buffer, Endpoint, Uuid
 from barnabas.wire.api_versions import Features
 from barnabas.wire.dispatch import ApiTable
@@ -81,9 +82,9 @@ class QuorumNode:
         self.port = PORT
         world = quorum.world
         disk = SimDisk(world.rng(f"disk-{self.id}"))
-        self.machine = Machine(world, quorum.network, f"n{self.id}", disk)
+        self.machine = SimMachine(world, quorum.network, f"n{self.id}", disk)
         self.process: SimProcess | None = None
-        self.replica: QuorumReplica | None = None
+        self.replica: RaftNode | None = None
         self.journal = Journal()
 
     @property
@@ -98,7 +99,7 @@ class QuorumNode:
         self.journal = Journal()
         channels = Channels(process, f"node-{self.id}")
         machine = self.quorum.state_machine(self, process)
-        replica = QuorumReplica.open(process, self.settings, "/data", channels, machine)
+        replica = RaftNode.open(process, self.settings, "/data", channels, machine)
         self.replica = replica
         self.quorum.opened(self)
         if self.settings.listeners:

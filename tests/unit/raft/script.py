@@ -28,19 +28,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from barnabas.raft import events as on
-from barnabas.raft.batches import control_records, data_batch, iter_runs
-from barnabas.raft.election_state import ElectionState
-from barnabas.raft.log_shape import LogShape
-from barnabas.raft.machine import Machine
-from barnabas.raft.messages import (
-    AddVoterRequest,
-    EndEpochRequest,
-    RemoveVoterRequest,
-)
+from barnabas.raft.core import events as on
+from barnabas.raft.core.batches import control_records, data_batch, iter_runs
+from barnabas.raft.core.election_state import ElectionState
+from barnabas.raft.core.log_metadata import LogMetadata
+from barnabas.raft.core.machine import Machine
+from barnabas.raft.core.messages import AddVoterRequest, EndEpochRequest, RemoveVoterRequest
+from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterHistory, VoterNode, VoterSet
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.voters import KRAFT_VERSIONS, ReplicaKey, VoterHistory, VoterNode, VoterSet
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.wire.messages.voters_record import VotersRecord
@@ -88,7 +84,7 @@ class Script(Machines):
     def _do_wipe(self, name: str) -> None:
         node = self.nodes[int(name)]
         assert node.machine is None
-        node.shape, node.batches, node.saved = LogShape(), [], ElectionState()
+        node.shape, node.batches, node.saved = LogMetadata(), [], ElectionState()
 
     def _do_log(self, name: str, *runs: str) -> None:
         node = self.nodes[int(name)]
@@ -265,7 +261,7 @@ def _history(node: Node) -> VoterHistory:
     return history
 
 
-def _epochs(shape: LogShape) -> str:
+def _epochs(shape: LogMetadata) -> str:
     runs = []
     for index, (epoch, start) in enumerate(shape.epochs):
         end = shape.epochs[index + 1][1] if index + 1 < len(shape.epochs) else shape.end_offset

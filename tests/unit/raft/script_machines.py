@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from barnabas.raft import effects as do
-from barnabas.raft import events as on
-from barnabas.raft.batches import control_batch, iter_runs
-from barnabas.raft.election_state import ElectionState
-from barnabas.raft.log_shape import LogShape
-from barnabas.raft.machine import Machine
-from barnabas.raft.messages import (
+from barnabas.raft.core import effects as do
+from barnabas.raft.core import events as on
+from barnabas.raft.core.batches import control_batch, iter_runs
+from barnabas.raft.core.election_state import ElectionState
+from barnabas.raft.core.log_metadata import LogMetadata
+from barnabas.raft.core.machine import Machine
+from barnabas.raft.core.messages import (
     BeginEpochRequest,
     ChangeVoterResponse,
     EndEpochRequest,
@@ -29,8 +29,8 @@ from barnabas.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from barnabas.raft.core.voters import KRAFT_VERSIONS, VoterSet
 from barnabas.raft.settings import ReplicaSettings
-from barnabas.raft.voters import KRAFT_VERSIONS, VoterSet
 from barnabas.wire.errors import ErrorCode
 
 
@@ -54,7 +54,7 @@ class Node:
     settings: ReplicaSettings
     first_voters: VoterSet | None = None
     """What its bootstrap snapshot says in a dynamic quorum."""
-    shape: LogShape = field(default_factory=LogShape)
+    shape: LogMetadata = field(default_factory=LogMetadata)
     batches: list[tuple[int, bytes]] = field(default_factory=list)
     saved: ElectionState = field(default_factory=ElectionState)
     machine: Machine | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.raft.recipes import Session, Store
 from barnabas.raft.state_machine import StateMachine
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Endpoint
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.raft import events as on
-from barnabas.raft import messages
-from barnabas.raft.membership import CAUGHT_UP_WITHIN_MS, on_own_change_answer
-from barnabas.raft.outbox import Pending
-from barnabas.raft.voters import ReplicaKey
+from barnabas.raft.core import events as on
+from barnabas.raft.core import messages
+from barnabas.raft.core.inflight import Pending
+from barnabas.raft.core.membership_change import CAUGHT_UP_WITHIN_MS, on_own_change_answer
+from barnabas.raft.core.voters import ReplicaKey
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
 from tests.unit.raft.quorum_world import LISTENER, Quorum, QuorumNode
@@ -139,14 +139,14 @@ def test_a_leader_that_remembers_nothing_of_static_voters_is_told_once(
     leader = quorum.elect().replica
     follower = next(n.replica for n in quorum.up() if n.replica is not leader)
     assert leader is not None and follower is not None
-    quorum.run_until(lambda: follower.machine.told_static == leader.epoch)
+    quorum.run_until(lambda: follower.machine.announced_static_voter == leader.epoch)
     machine, at = follower.machine, leader.leader_endpoint
     assert at is not None
-    machine.told_static = -1
+    machine.announced_static_voter = -1
     sent = messages.UpdateVoterRequest(machine.epoch, machine.me, {}, (0, 1))
     answer = messages.ChangeVoterResponse(error, machine.epoch, leader.node_id, at)
     on_own_change_answer(machine, Pending(leader.node_id, at, sent), answer)
-    assert (machine.told_static != machine.epoch) is again
+    assert (machine.announced_static_voter != machine.epoch) is again
 
 
 def test_a_static_quorum_becomes_dynamic() -> None:

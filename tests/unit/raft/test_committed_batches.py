@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from barnabas.ports import Disk
-from barnabas.raft import batches
-from barnabas.raft.applying import Applier
-from barnabas.raft.batches import committed_batches, data_batch
-from barnabas.raft.log_shape import LogShape
-from barnabas.raft.messages import FetchResponse, ReadLog
-from barnabas.raft.reading import AnswerReader
+from barnabas.raft.core import batches
+from barnabas.raft.core.batches import committed_batches, data_batch
+from barnabas.raft.core.log_metadata import LogMetadata
+from barnabas.raft.core.messages import FetchResponse, ReadLog
+from barnabas.raft.runtime.applier import Applier
+from barnabas.raft.runtime.response_reader import ResponseReader
 from barnabas.raft.state_machine import CommittedBatch, StateMachine
 from barnabas.record.batch import HEADER_SIZE, CorruptBatchError
 from barnabas.wire.errors import ErrorCode
@@ -85,7 +85,7 @@ def test_offsets_lengths_and_epochs_that_rotted_behind_a_running_node_are_damage
     data[at] ^= 1
     machine, errors, turns = Values(), list[Exception](), list[Callable[[], None]]()
     log: Any = Bytes(bytes(first + data), False)
-    shape = LogShape(0, 2, [(1, 0)])
+    shape = LogMetadata(0, 2, [(1, 0)])
     applier = Applier(log, shape, cast(StateMachine, machine), 1, turns.append, errors.append)
     applier.on_commit(2)
     applier.run()
@@ -105,7 +105,7 @@ def test_what_rotted_behind_a_running_node_is_not_applied(is_kept: bool) -> None
         data[data.index(b"sound")] ^= 1
     machine, errors = Values(), list[Exception]()
     log: Any = Bytes(bytes(data), is_kept)
-    shape = LogShape(0, 1, [(1, 0)])
+    shape = LogMetadata(0, 1, [(1, 0)])
     applier = Applier(log, shape, cast(StateMachine, machine), 1, lambda _: None, errors.append)
     applier.on_commit(1)
     applier.run()
@@ -122,8 +122,8 @@ def test_an_offset_or_an_epoch_that_rotted_is_not_handed_on(at: int) -> None:
         if rotten:
             data[at] ^= 4
         log: Any = Bytes(bytes(first + data), False)
-        reader = AnswerReader(
-            cast(Disk, None), "", log, LogShape(0, 2, [(1, 0)]), lambda from_, _: damaged.append(from_),
+        reader = ResponseReader(
+            cast(Disk, None), "", log, LogMetadata(0, 2, [(1, 0)]), lambda from_, _: damaged.append(from_),
             lambda _: None,
         )  # fmt: skip
         answer = FetchResponse(ErrorCode.NONE, 1, 1, None, records=ReadLog(0, 2, 10_000))

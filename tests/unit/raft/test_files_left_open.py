@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.channels import Channels
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.wiring import Member
-from barnabas.sim.disk import ProcessDisk, SimDisk, SimFile
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import World
+from barnabas.client.network.channels import Channels
+from barnabas.raft.embedded import EmbeddedReplica
+from barnabas.raft.raft_node import RaftNode
+from barnabas.sim.world.disk import ProcessDisk, SimDisk, SimFile
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import SimMachine, SimProcess
+from barnabas.sim.world.world import World
 from barnabas.types import Endpoint
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.server import RequestServer
@@ -38,15 +38,15 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     return files
 
 
-def open_member(process: SimProcess) -> Member:
-    return Member.open(
+def open_member(process: SimProcess) -> EmbeddedReplica:
+    return EmbeddedReplica.open(
         process, "/data", cluster_id="c", node_id=1, peers=PEERS, state_machine=Journal()
     )
 
 
 def test_a_member_whose_port_is_taken(opened: Opened) -> None:
     world = World(1)
-    process = Machine(world, SimNetwork(world), "n1", SimDisk(world.rng("disk"))).start_process()
+    process = SimMachine(world, SimNetwork(world), "n1", SimDisk(world.rng("disk"))).start_process()
     taken = process.network.listen(PEERS[1], RequestServer(process, "L", ApiTable()).accept)
     with pytest.raises(OSError):
         open_member(process)
@@ -75,7 +75,7 @@ def test_a_replica_whose_disk_refuses_a_call(opened: Opened) -> None:
         node.machine.disk.fail_call(number)
         channels = Channels(process, "test")
         try:
-            QuorumReplica.open(process, node.settings, "/data", channels, Journal()).close()
+            RaftNode.open(process, node.settings, "/data", channels, Journal()).close()
         except OSError:
             failures += 1
         assert opened.left == [], number

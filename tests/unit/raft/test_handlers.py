@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.connection import response_class
-from barnabas.raft import board, handlers
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.messages import VoteRequest
+from barnabas.client.network.connection import response_class
+from barnabas.raft import handlers
+from barnabas.raft.core import progress
+from barnabas.raft.core.messages import VoteRequest
+from barnabas.raft.core.states import Leader
+from barnabas.raft.core.voters import ReplicaKey
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.states import Leader
-from barnabas.raft.voters import ReplicaKey
 from barnabas.types import METADATA_TOPIC, METADATA_TOPIC_ID, Uuid
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import decode, encode_bytes
@@ -39,13 +40,13 @@ def quorum() -> Quorum:
     return quorum
 
 
-def leader(quorum: Quorum) -> QuorumReplica:
+def leader(quorum: Quorum) -> RaftNode:
     replica = quorum.elect().replica
     assert replica is not None
     return replica
 
 
-def ask(replica: QuorumReplica, request: Message, version: int) -> Any:
+def ask(replica: RaftNode, request: Message, version: int) -> Any:
     """`request` as bytes to the handler, its response as bytes back."""
     module = next(m for m in handlers.HANDLERS if m.API.key == request.API_KEY)
     read = decode(module.API.request, version, encode_bytes(request, version))
@@ -60,7 +61,7 @@ def versions(key: ApiKey) -> range:
     return range(schema.min_version, schema.max_stable_version + 1)
 
 
-def vote_request(replica: QuorumReplica, **fields: Any) -> vote.VoteRequest:
+def vote_request(replica: RaftNode, **fields: Any) -> vote.VoteRequest:
     part = vote.PartitionData(replica_epoch=replica.epoch, replica_id=9, **fields)
     topic = vote.TopicData(topic_name=METADATA_TOPIC, partitions=[part])
     return vote.VoteRequest(cluster_id=CLUSTER, topics=[topic])
@@ -144,7 +145,7 @@ def test_an_end_of_an_older_epoch_is_fenced(quorum: Quorum, version: int) -> Non
     assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def fetch_request(replica: QuorumReplica, version: int, **fields: Any) -> fetch.FetchRequest:
+def fetch_request(replica: RaftNode, version: int, **fields: Any) -> fetch.FetchRequest:
     where = {"current_leader_epoch": replica.epoch, "partition_max_bytes": 10_000, **fields}
     part = fetch.FetchPartition(**where)
     topic = fetch.FetchTopic(partitions=[part])
@@ -332,7 +333,7 @@ def test_an_absurd_size_is_bounded(quorum: Quorum, max_bytes: int) -> None:
 def test_observers_without_number_are_not_remembered(
     quorum: Quorum, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(board, "OBSERVERS_MAX", 20)
+    monkeypatch.setattr(progress, "OBSERVERS_MAX", 20)
     replica = leader(quorum)
     state = replica.machine.state
     assert isinstance(state, Leader)

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from tests.unit.raft.chaos import Checker
 from tests.unit.raft.quorum_world import Quorum
 
 LINGER_MS = 40
 
 
-def quorum_of(seed: int = 1, **settings: int) -> tuple[Quorum, QuorumReplica]:
+def quorum_of(seed: int = 1, **settings: int) -> tuple[Quorum, RaftNode]:
     quorum = Quorum(seed, **settings)
     quorum.start()
     replica = quorum.elect().replica
@@ -21,7 +21,7 @@ def quorum_of(seed: int = 1, **settings: int) -> tuple[Quorum, QuorumReplica]:
     return quorum, replica
 
 
-def end_of_log(replica: QuorumReplica) -> int:
+def end_of_log(replica: RaftNode) -> int:
     """Without what waits."""
     return replica.machine.log.end_offset
 

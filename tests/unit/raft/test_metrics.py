@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from barnabas.raft.core.quorum_math import Tally
+from barnabas.raft.core.states import Prospective
+from barnabas.raft.core.voters import ReplicaKey
 from barnabas.raft.metrics import WINDOW_MS, Window, _state_of
-from barnabas.raft.quorum_math import Tally
-from barnabas.raft.states import Prospective
-from barnabas.raft.voters import ReplicaKey
 from barnabas.types import ZERO_UUID
 from tests.unit.raft.quorum_world import Quorum
 

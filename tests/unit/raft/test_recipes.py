@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.ports import Connection, Ports, Wakeup
-from barnabas.raft.messages import BeginEpochRequest
+from barnabas.raft.core.messages import BeginEpochRequest
 from barnabas.raft.recipes import (
     Change,
     Election,

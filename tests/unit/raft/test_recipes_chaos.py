@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.raft.recipes import Election, Lock, Session, SessionOverError, Store
-from barnabas.sim.process import SimProcess
+from barnabas.sim.world.process import SimProcess
 from tests.unit.raft.chaos import Chaos
 from tests.unit.raft.quorum_world import QuorumNode
 from tests.unit.raft.store_quorum import StoreQuorum

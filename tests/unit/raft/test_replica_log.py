@@ -7,16 +7,16 @@ import random
 import pytest
 
 from barnabas.log.errors import OffsetOutOfRange
-from barnabas.raft.batches import data_batch, iter_runs
-from barnabas.raft.replica_log import TAIL_APPENDS_MAX, TAIL_BYTES_MAX, MetadataLog
-from barnabas.sim.disk import SimDisk
+from barnabas.raft.core.batches import data_batch, iter_runs
+from barnabas.raft.storage.replica_log import TAIL_APPENDS_MAX, TAIL_BYTES_MAX, PartitionRaftLog
+from barnabas.sim.world.disk import SimDisk
 
 FOLDER = "/data/__cluster_metadata-0"
 WALL_MS = 1_750_000_000_000
 
 
-def opened(device: SimDisk, segment_bytes: int = 1 << 20) -> MetadataLog:
-    return MetadataLog.open(
+def opened(device: SimDisk, segment_bytes: int = 1 << 20) -> PartitionRaftLog:
+    return PartitionRaftLog.open(
         device.open_for_process(),
         FOLDER,
         start_offset=0,

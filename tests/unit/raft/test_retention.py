@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.raft.log_shape import Fit
-from barnabas.raft.replica_log import DIRECTORY
-from barnabas.raft.snapshots import file_name, snapshots_in
+from barnabas.raft.core.log_metadata import FetchFit
 from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.storage.replica_log import DIRECTORY
+from barnabas.raft.storage.snapshot_files import file_name, snapshots_in
 from tests.unit.raft.quorum_world import Quorum, QuorumNode
 
 PATH = f"/data/{DIRECTORY}"
@@ -201,7 +201,7 @@ def test_a_snapshot_below_the_logs_start_is_no_earliest_one() -> None:
     snapshotting.clean()
     assert shape.earliest_snapshot is not None
     assert shape.earliest_snapshot.offset >= shape.start_offset
-    assert shape.check(latest.offset, latest.epoch).fit is Fit.VALID
+    assert shape.check(latest.offset, latest.epoch).fit is FetchFit.VALID
 
 
 def test_a_snapshot_that_does_not_fit_gives_its_room_back() -> None:

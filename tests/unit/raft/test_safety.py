@@ -7,18 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.raft import events as on
-from barnabas.raft import messages
-from barnabas.raft.batches import data_batch
-from barnabas.raft.election_state import FILE_NAME, ElectionState
-from barnabas.raft.fetched_snapshot import FetchedSnapshot
-from barnabas.raft.opening import open_replica
-from barnabas.raft.replica_log import DIRECTORY, MetadataLog
-from barnabas.raft.snapshots import SnapshotFile, SnapshotWriter, file_name, write_checkpoint
+from barnabas.raft.core import events as on
+from barnabas.raft.core import messages
+from barnabas.raft.core.batches import data_batch
+from barnabas.raft.core.election_state import FILE_NAME, ElectionState
+from barnabas.raft.core.voters import ReplicaKey, VoterHistory, VoterSet
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.voters import ReplicaKey, VoterHistory, VoterSet
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.world import World
+from barnabas.raft.storage.bootstrap import open_replica
+from barnabas.raft.storage.fetched_snapshot import FetchedSnapshot
+from barnabas.raft.storage.replica_log import DIRECTORY, PartitionRaftLog
+from barnabas.raft.storage.snapshot_files import (
+    SnapshotFile,
+    SnapshotWriter,
+    file_name,
+    write_checkpoint,
+)
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.world import World
 from barnabas.types import Endpoint, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_response import VoteResponse
@@ -193,7 +198,9 @@ def test_a_log_that_contradicts_an_installed_snapshot_is_dropped() -> None:
     disk = SimDisk(World(1).rng("disk")).open_for_process()
     folder = f"/data/{DIRECTORY}"
     disk.make_dirs(folder)
-    log = MetadataLog.open(disk, folder, start_offset=0, segment_bytes=1 << 20, segment_ms=1 << 40)
+    log = PartitionRaftLog.open(
+        disk, folder, start_offset=0, segment_bytes=1 << 20, segment_ms=1 << 40
+    )
     log.append(b"".join(data_batch([b"lost"] * 5, base, 1, 1) for base in (0, 5, 10)))
     job, on_synced = log.sync_job()
     job()

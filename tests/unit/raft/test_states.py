@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.raft import states
-from barnabas.raft.machine import Machine
-from barnabas.raft.moves import STATES, mermaid, moves
-from barnabas.raft.quorum_math import Tally
-from barnabas.raft.states import (
+from barnabas.raft.core import states
+from barnabas.raft.core.machine import Machine
+from barnabas.raft.core.quorum_math import Tally
+from barnabas.raft.core.states import (
     Follower,
     IllegalMoveError,
     Prospective,
@@ -19,7 +18,8 @@ from barnabas.raft.states import (
     Unattached,
     Voted,
 )
-from barnabas.raft.voters import ReplicaKey
+from barnabas.raft.core.voters import ReplicaKey
+from barnabas.raft.transitions import STATES, mermaid, moves
 from barnabas.types import Endpoint
 from tests.unit.raft.chaos import Chaos
 from tests.unit.raft.quorum_world import Quorum
@@ -88,7 +88,7 @@ def test_the_diagram_in_the_docs_is_the_codes() -> None:
 def test_replicas_make_only_moves_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also not by a state that was made elsewhere than by a move of the one before."""
     made: set[tuple[str, str]] = set()
-    become, refine = Machine.become, Machine.refine
+    become, update_state = Machine.become, Machine.update_state
 
     def watched_become(machine: Machine, state: states.State) -> None:
         made.add((type(machine.state).__name__, type(state).__name__))
@@ -96,10 +96,10 @@ def test_replicas_make_only_moves_of_the_table(monkeypatch: pytest.MonkeyPatch) 
 
     def watched_refine(machine: Machine, state: states.State) -> None:
         assert type(state) is type(machine.state)
-        refine(machine, state)
+        update_state(machine, state)
 
     monkeypatch.setattr(Machine, "become", watched_become)
-    monkeypatch.setattr(Machine, "refine", watched_refine)
+    monkeypatch.setattr(Machine, "update_state", watched_refine)
     for seed in (1, 2, 3):
         Chaos(Quorum(seed, voters=5, first_voters=3), duration_ms=6_000).play()
     legal = {(state, target) for state, targets in moves().items() for target in targets}

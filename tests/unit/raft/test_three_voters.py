@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.raft import effects as do
-from barnabas.raft import events as on
-from barnabas.raft.alarm import NEVER
-from barnabas.raft.states import Leader
+from barnabas.raft.core import effects as do
+from barnabas.raft.core import events as on
+from barnabas.raft.core.states import Leader
+from barnabas.raft.runtime.deadline_timer import NEVER
 from tests.unit.raft.quorum_world import Quorum
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.raft.election_state import ElectionState, QuorumStateError
-from barnabas.raft.log_shape import Fit, LogShape
-from barnabas.raft.quorum_math import Tally, high_watermark, majority
+from barnabas.raft.core.election_state import ElectionState, QuorumStateError
+from barnabas.raft.core.log_metadata import FetchFit, LogMetadata
+from barnabas.raft.core.quorum_math import Tally, high_watermark, majority
+from barnabas.raft.core.voters import ReplicaKey, VoterHistory, VoterNode, VoterSet
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.voters import ReplicaKey, VoterHistory, VoterNode, VoterSet
 from barnabas.types import Endpoint, Uuid
 
 DIRECTORY = Uuid(b"directory of one")
@@ -53,15 +53,15 @@ def test_an_election_is_not_both_won_and_lost(
 Runs = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=5)
 
 
-def build(runs: list[tuple[int, int]]) -> LogShape:
-    shape, epoch = LogShape(), 0
+def build(runs: list[tuple[int, int]]) -> LogMetadata:
+    shape, epoch = LogMetadata(), 0
     for step, count in runs:
         epoch += step
         shape.append(shape.end_offset, shape.end_offset + count, epoch)
     return shape
 
 
-def records(shape: LogShape) -> list[int]:
+def records(shape: LogMetadata) -> list[int]:
     """The epoch of each record."""
     return [shape.epoch_before(offset + 1) for offset in range(shape.end_offset)]
 
@@ -73,7 +73,7 @@ def test_a_follower_that_cuts_where_it_is_told_comes_to_match(
     leader, follower = build(shared + own), build(shared + other)
     for _ in range(20):
         verdict = leader.check(follower.end_offset, follower.last_epoch)
-        if verdict.fit is Fit.VALID:
+        if verdict.fit is FetchFit.VALID:
             break
         assert verdict.at is not None
         before = follower.end_offset
@@ -102,14 +102,14 @@ def test_a_position_before_the_log_gets_a_snapshot() -> None:
     snapshot = OffsetAndEpoch(6, 1)
     shape.snapshot_added(snapshot)
     shape.advance_start(6, snapshot)
-    assert shape.check(0, 0).fit is Fit.SNAPSHOT
+    assert shape.check(0, 0).fit is FetchFit.SNAPSHOT
     assert shape.check(3, 1).at == snapshot
-    assert shape.check(6, 1).fit is Fit.VALID
-    assert shape.check(10, 1).fit is Fit.VALID
+    assert shape.check(6, 1).fit is FetchFit.VALID
+    assert shape.check(10, 1).fit is FetchFit.VALID
 
 
 def test_a_log_that_begins_below_its_snapshots_holds_older_epochs() -> None:
-    shape = LogShape(17, 17, [], OffsetAndEpoch(25, 1), OffsetAndEpoch(35, 3))
+    shape = LogMetadata(17, 17, [], OffsetAndEpoch(25, 1), OffsetAndEpoch(35, 3))
     shape.append(17, 30, 1)
     shape.append(30, 40, 3)
     assert shape.epochs == [(1, 17), (3, 30)]

@@ -17,11 +17,11 @@ from barnabas.record.batch import (
 from barnabas.record.builder import build_batch, end_transaction_marker, write_record
 from barnabas.record.compression import Codec, compress
 from barnabas.record.decode import records_of
-from barnabas.record.validate import InvalidRecordsError, Rules, validate
+from barnabas.record.validate import InvalidRecordsError, ValidationRules, validate
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 NOW = 1_750_000_000_000
-RULES = Rules(max_message_bytes=10_000)
+RULES = ValidationRules(max_message_bytes=10_000)
 
 
 def batch(**changes: Any) -> bytearray:
@@ -29,7 +29,7 @@ def batch(**changes: Any) -> bytearray:
     return bytearray(build_batch([(b"k", b"v"), (b"l", b"w")], **given))
 
 
-def refused(data: bytes | bytearray, rules: Rules = RULES) -> KafkaError:
+def refused(data: bytes | bytearray, rules: ValidationRules = RULES) -> KafkaError:
     with pytest.raises(KafkaError) as caught:
         validate(memoryview(data), rules, NOW)
     return caught.value
@@ -176,7 +176,9 @@ def test_records_that_lie_are_refused_where_they_are_walked() -> None:
 
 
 @pytest.mark.parametrize("rules", [RULES._replace(compact=True), RULES._replace(after_max_ms=1000)])
-def test_a_header_that_lies_about_its_largest_timestamp_is_put_right(rules: Rules) -> None:
+def test_a_header_that_lies_about_its_largest_timestamp_is_put_right(
+    rules: ValidationRules,
+) -> None:
     data = patched(35, (NOW + 10_000_000).to_bytes(8, "big"))
     found = validate(memoryview(data), rules, NOW)
     (view,) = iterate(found.data, crc=True, partial_tail=False)
@@ -202,8 +204,8 @@ def test_a_small_batch_that_unpacks_to_very_much_is_refused(codec: Codec) -> Non
     data = bytearray(batch(codec=codec)[:61]) + compress(codec, bytes(65 << 20))
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
     seal(data)
-    error = refused(data, Rules(max_message_bytes=1_048_588, compact=True))
+    error = refused(data, ValidationRules(max_message_bytes=1_048_588, compact=True))
     assert error.code == ErrorCode.INVALID_RECORD
     assert "unpacks to more than" in str(error)
-    error = refused(data, Rules(max_message_bytes=70 << 20, compact=True))
+    error = refused(data, ValidationRules(max_message_bytes=70 << 20, compact=True))
     assert "its fields do not fit" in str(error)  # unpacked, as messages may have this size

@@ -10,15 +10,15 @@ from barnabas.replication.sessions import (
     FetchSession,
     SessionCache,
     SessionPartition,
-    Wanted,
+    WantedPartition,
     next_epoch,
 )
 
 A, B, C = ("t", 0), ("t", 1), ("t", 2)
 
 
-def want(offset: int) -> Wanted:
-    return Wanted(offset, 0, 0, 0)
+def want(offset: int) -> WantedPartition:
+    return WantedPartition(offset, 0, 0, 0)
 
 
 def test_epochs_wrap_to_one() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.network import SimNetwork
-from barnabas.sim.process import Machine, SimProcess
-from barnabas.sim.world import World
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.network import SimNetwork
+from barnabas.sim.world.process import SimMachine, SimProcess
+from barnabas.sim.world.world import World
 
 DIRECTORIES = ["/first", "/second", "/third"]
 
@@ -17,7 +17,7 @@ class Stepping:
 
     def __init__(self) -> None:
         self.world, self.disk = World(1), SimDisk(random.Random(1))
-        machine = Machine(self.world, SimNetwork(self.world), "a", self.disk)
+        machine = SimMachine(self.world, SimNetwork(self.world), "a", self.disk)
         self.process: SimProcess = machine.start_process()
         self.process.background._step_rate = 1.0
         self.process.background._stop_rates = (1.0,)
@@ -54,7 +54,7 @@ def test_a_job_that_has_stopped_dies_with_its_process() -> None:
 
 
 def test_the_next_job_may_be_over_before_the_node_has_heard_of_the_first() -> None:
-    process = Machine(
+    process = SimMachine(
         world := World(1), SimNetwork(world), "a", SimDisk(random.Random(1))
     ).start_process()
     process.background._eager_rate = 1.0

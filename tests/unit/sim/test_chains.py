@@ -7,13 +7,13 @@ import random
 import pytest
 
 from barnabas.log.config import LogConfig
-from barnabas.log.files import OpenFiles
-from barnabas.log.partition_log import Origin, PartitionLog
-from barnabas.log.recovery import open_log
+from barnabas.log.file_cache import FileCache
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.sim.checkers.chains import HeldLog, LogVersions
-from barnabas.sim.disk import SimDisk
 from barnabas.sim.history import Violation
+from barnabas.sim.world.disk import SimDisk
 from barnabas.types import TopicPartition
 
 DIRECTORY = "/data/t-0"
@@ -31,14 +31,16 @@ class Replica:
         disk = self.disk.open_for_process()
         disk.make_dirs(DIRECTORY)
         opened = open_log(
-            disk, OpenFiles(disk), DIRECTORY, TopicPartition("t", 0), LogConfig(), clean=False
+            disk, FileCache(disk), DIRECTORY, TopicPartition("t", 0), LogConfig(), clean=False
         )
         self.log = opened.log
         return opened.log
 
     def append(self, value: bytes, epoch: int) -> None:
         batch = build_batch([(b"k", value)], timestamp_ms=1)
-        self.log.append_as_leader(batch, leader_epoch=epoch, wall_ms=1, origin=Origin.COORDINATOR)
+        self.log.append_as_leader(
+            batch, leader_epoch=epoch, wall_ms=1, origin=AppendOrigin.COORDINATOR
+        )
 
     def follow(self) -> tuple[int, int, int]:
         """(links dropped, added, of those new)."""

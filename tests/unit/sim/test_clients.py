@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.channels import ChannelError
+from barnabas.client.network.channels import ChannelError
 from barnabas.sim.cluster import SimCluster, Topology
 from barnabas.sim.history import Violation
-from barnabas.sim.world import World
+from barnabas.sim.world.world import World
 
 
 def test_a_judges_objection_within_a_clients_task_ends_the_run() -> None:

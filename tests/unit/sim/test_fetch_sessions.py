@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.sim.history import History, Violation
-from barnabas.sim.workload.fetch_sessions import ReaderSession, Wanted
+from barnabas.sim.workload.fetch_sessions import AskedPartition, ReaderSession
 from barnabas.sim.workload.readers import ReaderClient
 from barnabas.types import TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode
@@ -23,8 +23,8 @@ FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 ID, OTHER = Uuid(b"1" * 16), Uuid(b"2" * 16)
 
 
-def want(offset: int, topic_id: Uuid = ID) -> Wanted:
-    return Wanted(topic_id, offset, 0, 100)
+def want(offset: int, topic_id: Uuid = ID) -> AskedPartition:
+    return AskedPartition(topic_id, offset, 0, 100)
 
 
 def answer(*partitions: int, session: int = 7) -> FetchResponse:

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.consumer import Consumer
-from barnabas.client.producer import Producer
+from barnabas.client.consumers.consumer import Consumer
+from barnabas.client.producers.producer import Producer
 from barnabas.client.records import ProducerRecord
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinator_state import CoordinatorsKnowTheirLogs
 from barnabas.sim.checkers.derived_files import DerivedFilesFit
@@ -20,8 +20,8 @@ from barnabas.sim.checkers.known_files import EveryFileIsKnown
 from barnabas.sim.checkers.log_configs import LogsFollowTheirConfigs
 from barnabas.sim.cluster import SimCluster, SimNode, Topology
 from barnabas.sim.history import Violation
-from barnabas.sim.standing import Standing
-from barnabas.sim.world import World
+from barnabas.sim.restart_equality import ClusterState
+from barnabas.sim.world.world import World
 from barnabas.types import TopicPartition
 
 PLACE = TopicPartition("t", 0)
@@ -103,7 +103,7 @@ def test_it_objects_only_to_what_was_changed(
 
 def test_a_restart_that_forgets_producers_is_seen() -> None:
     scene = Scene()
-    standing = Standing(scene.cluster)
+    standing = ClusterState(scene.cluster)
     standing.compare(scene.cluster)
     scene.log.producers.entries.clear()
     with pytest.raises(Violation, match="before and after a clean restart"):
@@ -114,7 +114,7 @@ def test_what_was_not_committed_may_be_anothers_after_a_restart() -> None:
     scene = Scene()
     end = scene.log.log_end_offset
     scene.log.high_watermark = end - 5
-    standing = Standing(scene.cluster)
+    standing = ClusterState(scene.cluster)
     scene.log.epochs.assign(7, end - 5)
     scene.log.producers.entries.clear()
     standing.compare(scene.cluster)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from barnabas.broker.forwarding import forwarded
+from barnabas.broker.controller_client.forwarding import forwarded
 from barnabas.broker.handlers import (
     alter_replica_log_dirs,
     delete_groups,

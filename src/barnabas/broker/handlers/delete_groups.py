@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from barnabas.broker.coordinators import Instant
-from barnabas.broker.group_coordinator import GroupRole
+from barnabas.broker.coordinator.coordinators import Instant
+from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
 from barnabas.wire.api_table import ApiKey

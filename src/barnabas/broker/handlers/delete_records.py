@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.auto_topics import INTERNAL_TOPICS
+from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 from barnabas.broker.deadlines import Deadlines
-from barnabas.broker.partition import Partition
+from barnabas.broker.partitions.partition import Partition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_records_request import DeleteRecordsRequest

@@ -9,7 +9,7 @@ knows is a dead one without an error, from 6 on it is GROUP_ID_NOT_FOUND with a 
 
 from __future__ import annotations
 
-from barnabas.broker.group_coordinator import GroupRole
+from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.describe_groups_request import DescribeGroupsRequest

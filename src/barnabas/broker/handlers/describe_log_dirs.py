@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.log.directory import LogDirectory
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode

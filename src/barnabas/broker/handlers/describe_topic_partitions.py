@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.auto_topics import INTERNAL_TOPICS
 from barnabas.broker.cluster_view import TOPIC_OPERATIONS, ClusterView
+from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 from barnabas.config.topic_names import check_topic_name
-from barnabas.metadata.topic import ORDINARY, Topic
+from barnabas.metadata.image.topic import ORDINARY, Topic
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest

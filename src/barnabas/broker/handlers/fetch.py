@@ -1,6 +1,6 @@
 """Fetch.
 
-Behaviour: see :mod:`barnabas.broker.fetch`. Consumers read to the high watermark, or with
+Behaviour: see :mod:`barnabas.broker.fetch.fetch_service`. Consumers read to the high watermark, or with
 read_committed to the last stable offset; followers read to the end of the log.
 
 Version notes: 7 sessions, 9 leader epochs, 11 consumers may read from followers, 12 diverging epochs,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import ClusterView
-from barnabas.broker.coordinators import partition_of
+from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.types import OFFSETS_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode

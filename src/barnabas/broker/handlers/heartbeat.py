@@ -8,8 +8,8 @@ Version notes: 3 brings static members (KIP-345).
 
 from __future__ import annotations
 
-from barnabas.broker.coordinators import Instant
-from barnabas.broker.group_coordinator import GroupRole, check_group_id, write_group
+from barnabas.broker.coordinator.coordinators import Instant
+from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group_id, write_group
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
 from barnabas.wire.api_table import ApiKey

@@ -12,8 +12,8 @@ only (KIP-800); 9 tells a static leader that returns to skip the assignment (KIP
 
 from __future__ import annotations
 
-from barnabas.broker.coordinators import Instant
-from barnabas.broker.group_coordinator import (
+from barnabas.broker.coordinator.coordinators import Instant
+from barnabas.broker.coordinator.group_coordinator import (
     AdaptedParked,
     GroupRole,
     caller_of,

@@ -10,8 +10,8 @@ several may, static ones by instance id alone (KIP-345); 5 brings a reason, whic
 
 from __future__ import annotations
 
-from barnabas.broker.coordinators import Instant
-from barnabas.broker.group_coordinator import GroupRole, check_group_id, write_group
+from barnabas.broker.coordinator.coordinators import Instant
+from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group_id, write_group
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
 from barnabas.wire.api_table import ApiKey

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.controller.describe_configs import list_config_resources
 from barnabas.controller.handlers.list_config_resources import API
+from barnabas.metadata.views.describe_configs import list_config_resources
 from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from barnabas.wire.messages.list_config_resources_response import ListConfigResourcesResponse
 from barnabas.wire.request import RequestContext

@@ -8,7 +8,7 @@ Version notes: 4 filters by state (KIP-518), 5 by type (KIP-848); both ignore ca
 
 from __future__ import annotations
 
-from barnabas.broker.group_coordinator import GroupRole
+from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.list_groups_request import ListGroupsRequest

@@ -16,10 +16,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.partition import Partition
-from barnabas.broker.timestamp_search import Search, run_searches
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.timestamps import Stamped
+from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.replicas.timestamp_search import Search, run_searches
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.partition.timestamp_lookup import Stamped
 from barnabas.types import DEBUGGING_REPLICA
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -56,7 +56,7 @@ class Found(NamedTuple):
     leader_epoch: int
 
 
-class Wanted(NamedTuple):
+class WantedOffset(NamedTuple):
     """A search by timestamp, and what its answer rests on."""
 
     timestamp: int | None
@@ -120,7 +120,7 @@ def handle(
                 if (topic.name, asked.partition_index) in twice:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands there twice")
                 found = _find(broker, request, ctx.api_version, topic.name, asked)
-                if isinstance(found, Wanted):
+                if isinstance(found, WantedOffset):
                     settle = partial(_settle, answer, ctx.api_version, found)
                     searches.append(Search(found.partition, found.timestamp, settle))
                 else:
@@ -134,7 +134,7 @@ def handle(
 def _settle(
     answer: ListOffsetsPartitionResponse,
     version: int,
-    wanted: Wanted,
+    wanted: WantedOffset,
     result: Stamped | KafkaError | None,
 ) -> None:
     """Fill in what a search found."""
@@ -165,7 +165,7 @@ def _find(
     version: int,
     topic: str,
     asked: ListOffsetsPartition,
-) -> Found | Wanted:
+) -> Found | WantedOffset:
     """What memory knows; else what to search for on disk. Raises KafkaError."""
     timestamp = asked.timestamp
     if timestamp < 0 and version < SPECIAL_SINCE.get(timestamp, NEVER):
@@ -187,7 +187,7 @@ def _find(
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     wanted = None if timestamp == MAX_TIMESTAMP else timestamp
-    return Wanted(wanted, partition, consumer, isolation)
+    return WantedOffset(wanted, partition, consumer, isolation)
 
 
 def _visible_end(log: PartitionLog, isolation: int) -> int:

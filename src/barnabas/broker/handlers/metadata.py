@@ -3,7 +3,7 @@
 Behaviour: topics with partitions, leaders and replicas as the committed metadata have them, and the
 brokers that are alive on the listener asked. A topic that does not exist is created where client and
 broker allow it; the client is told UNKNOWN_TOPIC_OR_PARTITION and asks again. Where the leader of a
-topic that is asked for was lost a moment ago, the answer waits for its successor (`lost_leaders`).
+topic that is asked for was lost a moment ago, the answer waits for its successor (`metadata_hold`).
 
 Version notes: in 0 no topics means all of them, from 1 on null does; 12 asks by topic id, 8 to 10 may
 ask what the cluster allows, 13 has an error of its own.
@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from barnabas.broker.auto_topics import INTERNAL_TOPICS
 from barnabas.broker.cluster_view import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
     TOPIC_OPERATIONS,
     ClusterView,
 )
+from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 from barnabas.config.topic_names import check_topic_name
-from barnabas.metadata.image import MetadataImage
-from barnabas.metadata.topic import Topic
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.topic import Topic
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 LISTENER_NOT_FOUND_SINCE = 6
 IDS_SINCE = 12
-AT_ONCE = 500
+DESCRIBED_INLINE_MAX = 500
 """Partitions of one answer that is made in one turn of the loop."""
-STEP = 50
+DESCRIBED_PER_SLICE = 50
 """Of a larger one, those between two looks at the clock."""
 
 
@@ -67,9 +67,9 @@ def handle(
     if 10 <= ctx.api_version < IDS_SINCE:
         _check_names(request)
     topics = list(_known_topics(request, ctx, broker.image))
-    many = sum(map(len, topics)) > AT_ONCE
+    many = sum(map(len, topics)) > DESCRIBED_INLINE_MAX
     answer = _answer_in_slices if many else _answer
-    waiting = broker.lost_leaders.park(
+    waiting = broker.metadata_hold.park(
         topics, ctx.connected_at_ms, lambda parked: answer(parked, request, ctx, broker)
     )
     if waiting is not None:
@@ -164,7 +164,7 @@ class _Answering:
         return MetadataResponse(
             brokers=[
                 MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
-                for b in view.live_brokers(broker.lost_leaders.shown())
+                for b in view.live_brokers(broker.metadata_hold.shown())
             ],
             cluster_id=broker.cluster_id,
             controller_id=broker.controller_for_clients(view),
@@ -216,7 +216,7 @@ class _Answering:
                     offline_replicas=found.offline,
                 )
             )
-            if not index % STEP:
+            if not index % DESCRIBED_PER_SLICE:
                 yield
         self._topics.append(
             MetadataResponseTopic(

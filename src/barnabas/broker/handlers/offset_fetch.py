@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.broker.coordinators import Instant
-from barnabas.broker.group_coordinator import GroupRole
+from barnabas.broker.coordinator.coordinators import Instant
+from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import ZERO_UUID
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError

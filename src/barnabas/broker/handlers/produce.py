@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.broker.auto_topics import INTERNAL_TOPICS
-from barnabas.broker.leaders import LEADERSHIP, add_produce_leaders
-from barnabas.broker.partition import Partition
-from barnabas.broker.produce import NO_LEADER, ProduceWait
+from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
+from barnabas.broker.leader_hints import LEADERSHIP, add_produce_leaders
+from barnabas.broker.partitions.delayed_produce import NO_LEADER, DelayedProduce
+from barnabas.broker.partitions.partition import Partition
 from barnabas.record.batch import TRANSACTIONAL
 from barnabas.record.compression import Codec
 from barnabas.record.validate import InvalidRecordsError
@@ -46,9 +46,9 @@ ATTRIBUTES_AT = 22
 """The byte of a batch that says whether it belongs to a transaction, and how it is compressed."""
 CODEC = 7
 ZSTD_SINCE = 7
-AT_ONCE = 100
+APPENDED_INLINE_MAX = 100
 """Partitions of one request that are appended without giving way: some 3 ms."""
-STEP = 20
+APPENDED_PER_SLICE = 20
 """Of a larger one, those that are appended between two looks at the clock."""
 ADMIN_CLIENT_ID = "__admin_client"
 """May write to internal topics (AdminUtils.ADMIN_CLIENT_ID)."""
@@ -84,7 +84,7 @@ def handle(
     if request.acks not in (-1, 0, 1):
         return error_response(request, ErrorCode.INVALID_REQUIRED_ACKS, "")
     topics = request.topic_data
-    if sum([len(topic.partition_data) for topic in topics]) > AT_ONCE:
+    if sum([len(topic.partition_data) for topic in topics]) > APPENDED_INLINE_MAX:
         return _handle_in_slices(request, ctx, broker)
     response = ProduceResponse(responses=[])
     waiting, refused = _append_all(topics, request.acks, ctx, broker, response, None)
@@ -116,15 +116,15 @@ def _handle_in_slices(request: ProduceRequest, ctx: RequestContext, broker: Brok
 
 
 def _parts(topics: Iterable[TopicProduceData]) -> Iterator[list[TopicProduceData]]:
-    """The same, `STEP` partitions at a time."""
+    """The same, `APPENDED_PER_SLICE` partitions at a time."""
     for topic in topics:
         partitions = list(topic.partition_data)
-        for at in range(0, len(partitions), STEP):
+        for at in range(0, len(partitions), APPENDED_PER_SLICE):
             yield [
                 TopicProduceData(
                     name=topic.name,
                     topic_id=topic.topic_id,
-                    partition_data=partitions[at : at + STEP],
+                    partition_data=partitions[at : at + APPENDED_PER_SLICE],
                 )
             ]
 
@@ -145,8 +145,8 @@ def _append_all(
     ctx: RequestContext,
     broker: Broker,
     response: ProduceResponse,
-    waiting: ProduceWait | None,
-) -> tuple[ProduceWait | None, bool]:
+    waiting: DelayedProduce | None,
+) -> tuple[DelayedProduce | None, bool]:
     """Append, and add to `response` and to what is `waiting`: (what waits now, whether some partition is led
     by another broker)."""
     refused = False
@@ -167,10 +167,10 @@ def _append_all(
                 answer = _refused(data.index, error)
                 refused = refused or error.code in LEADERSHIP
             else:
-                done = partition.high_watermark if acks == -1 else partition.written_end
+                done = partition.high_watermark if acks == -1 else partition.flushed_end_offset
                 if acks and done < reached:
                     if waiting is None:
-                        waiting = ProduceWait(
+                        waiting = DelayedProduce(
                             response,
                             broker.deadlines,
                             partial(broker.finish_produce, ctx.listener)
@@ -187,7 +187,7 @@ def _outcome(
     ctx: RequestContext,
     broker: Broker,
     response: ProduceResponse,
-    waiting: ProduceWait | None,
+    waiting: DelayedProduce | None,
     refused: bool,
 ) -> ProduceResponse | Parked | None:
     """When all is appended: the answer, or what waits for it. Raises KafkaError where there can be none."""

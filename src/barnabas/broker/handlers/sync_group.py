@@ -9,8 +9,8 @@ members.
 
 from __future__ import annotations
 
-from barnabas.broker.coordinators import Instant
-from barnabas.broker.group_coordinator import GroupRole, check_group_id, write_waiting
+from barnabas.broker.coordinator.coordinators import Instant
+from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group_id, write_waiting
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
 from barnabas.wire.api_table import ApiKey

@@ -12,8 +12,8 @@ from typing import Any
 
 import typer
 
+from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
-from barnabas.cli.reaching import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.host.client import Connected
 from barnabas.types import Uuid, uuid_text
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest

@@ -1,9 +1,10 @@
-"""The APIs that a controller's listener serves, one module each. The role is ControllerRuntime."""
+"""The APIs that a controller's listener serves, one module each. The role is QuorumController."""
 
 from __future__ import annotations
 
 from typing import cast
 
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.handlers import (
     allocate_producer_ids,
     alter_configs,
@@ -26,7 +27,6 @@ from barnabas.controller.handlers import (
     unregister_broker,
     update_features,
 )
-from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.request import HandlerModule
 
@@ -64,7 +64,7 @@ MODULES = FORWARDED + cast(
 )
 
 
-def add_to(table: ApiTable, role: ControllerRuntime) -> ApiTable:
+def add_to(table: ApiTable, role: QuorumController) -> ApiTable:
     """Serve all of them on a controller listener, and the forwarded ones within envelopes."""
     for module in MODULES:
         table.add(module, role)

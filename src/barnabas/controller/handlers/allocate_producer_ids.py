@@ -7,8 +7,8 @@ Version notes: one version.
 
 from __future__ import annotations
 
-from barnabas.controller.producer_ids import allocate
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.configs.producer_ids import allocate
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from barnabas.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
@@ -31,6 +31,6 @@ API = Api(
 
 
 def handle(
-    request: AllocateProducerIdsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: AllocateProducerIdsRequest, ctx: RequestContext, role: QuorumController
 ) -> AllocateProducerIdsResponse | Parked:
     return role.decide(API, request, lambda cluster: allocate(cluster, request))

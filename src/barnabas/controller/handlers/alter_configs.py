@@ -7,9 +7,9 @@ Version notes: none that matter here.
 
 from __future__ import annotations
 
-from barnabas.controller.asking import with_asker
-from barnabas.controller.configs import replace_configs
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.audit import with_requester
+from barnabas.controller.configs.alter_configs import replace_configs
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.alter_configs_request import AlterConfigsRequest
 from barnabas.wire.messages.alter_configs_response import (
@@ -37,11 +37,11 @@ API = Api(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, error_response, "cluster", 
 
 
 def handle(
-    request: AlterConfigsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: AlterConfigsRequest, ctx: RequestContext, role: QuorumController
 ) -> AlterConfigsResponse | Parked:
     return role.decide(
         API,
         request,
-        lambda cluster: with_asker(replace_configs(cluster, request), ctx),
+        lambda cluster: with_requester(replace_configs(cluster, request), ctx),
         role.leader_search.on_configs,
     )

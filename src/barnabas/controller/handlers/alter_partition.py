@@ -9,8 +9,8 @@ Version notes: 2 names topics by id, 3 the ISR's members with their broker epoch
 
 from __future__ import annotations
 
-from barnabas.controller.alter_partition import alter_partition
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.partitions.alter_partition import alter_partition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.alter_partition_request import AlterPartitionRequest
 from barnabas.wire.messages.alter_partition_response import AlterPartitionResponse
@@ -29,7 +29,7 @@ API = Api(
 
 
 def handle(
-    request: AlterPartitionRequest, ctx: RequestContext, role: ControllerRuntime
+    request: AlterPartitionRequest, ctx: RequestContext, role: QuorumController
 ) -> AlterPartitionResponse | Parked:
     return role.decide(
         API,

@@ -7,8 +7,8 @@ Version notes: one version.
 
 from __future__ import annotations
 
-from barnabas.controller.directories import assign_replicas
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.partitions.assign_directories import assign_replicas
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from barnabas.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
@@ -31,7 +31,7 @@ API = Api(
 
 
 def handle(
-    request: AssignReplicasToDirsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: AssignReplicasToDirsRequest, ctx: RequestContext, role: QuorumController
 ) -> AssignReplicasToDirsResponse | Parked:
     return role.decide(
         API, request, lambda cluster: assign_replicas(cluster, request, role.refusals.note)

@@ -8,9 +8,9 @@ Version notes: 1 names offline directories (KIP-858), 2 cordoned ones (KIP-1066)
 
 from __future__ import annotations
 
-from barnabas.controller import brokers
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.brokers import broker_registration
 from barnabas.controller.decision import Decision
-from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -29,10 +29,10 @@ API = Api(
 
 
 def handle(
-    request: BrokerHeartbeatRequest, ctx: RequestContext, role: ControllerRuntime
+    request: BrokerHeartbeatRequest, ctx: RequestContext, role: QuorumController
 ) -> BrokerHeartbeatResponse | Parked:
     role.require_active()
-    brokers.check_epoch(role.cluster, request.broker_id, request.broker_epoch)
+    broker_registration.check_epoch(role.cluster, request.broker_id, request.broker_epoch)
     role.liveness.on_heartbeat(
         request.broker_id, request.broker_epoch, request.current_metadata_offset, ctx.connection_id
     )
@@ -41,5 +41,8 @@ def handle(
         role.liveness.on_heartbeat_decided(request.broker_id, decision, offset)
 
     return role.decide(
-        API, request, lambda cluster: brokers.heartbeat(cluster, request, role.sessions), appended
+        API,
+        request,
+        lambda cluster: broker_registration.heartbeat(cluster, request, role.sessions),
+        appended,
     )

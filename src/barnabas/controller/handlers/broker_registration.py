@@ -8,9 +8,9 @@ Version notes: 2 names log directories (KIP-858), 3 the epoch before a clean shu
 
 from __future__ import annotations
 
-from barnabas.controller import brokers
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.brokers import broker_registration
 from barnabas.controller.decision import Decision
-from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.broker_registration_request import BrokerRegistrationRequest
 from barnabas.wire.messages.broker_registration_response import BrokerRegistrationResponse
@@ -33,7 +33,7 @@ API = Api(
 
 
 def handle(
-    request: BrokerRegistrationRequest, ctx: RequestContext, role: ControllerRuntime
+    request: BrokerRegistrationRequest, ctx: RequestContext, role: QuorumController
 ) -> BrokerRegistrationResponse | Parked:
     def registered(decision: Decision[BrokerRegistrationResponse], _: int) -> None:
         role.liveness.on_registered(request.broker_id, decision.response.broker_epoch)
@@ -41,6 +41,8 @@ def handle(
     return role.decide(
         API,
         request,
-        lambda cluster: brokers.register(cluster, request, role.standing(request.broker_id)),
+        lambda cluster: broker_registration.register(
+            cluster, request, role.standing(request.broker_id)
+        ),
         registered,
     )

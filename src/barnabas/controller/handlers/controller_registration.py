@@ -8,8 +8,8 @@ Version notes: one version.
 
 from __future__ import annotations
 
-from barnabas.controller.controllers import register_controller
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.brokers.register_controller import register_controller
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
 from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
@@ -32,6 +32,6 @@ API = Api(
 
 
 def handle(
-    request: ControllerRegistrationRequest, ctx: RequestContext, role: ControllerRuntime
+    request: ControllerRegistrationRequest, ctx: RequestContext, role: QuorumController
 ) -> ControllerRegistrationResponse | Parked:
     return role.decide(API, request, lambda cluster: register_controller(cluster, request))

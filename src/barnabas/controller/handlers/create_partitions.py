@@ -7,8 +7,8 @@ Version notes: none that matter here.
 
 from __future__ import annotations
 
-from barnabas.controller import topics
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.topics import create_topics
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_partitions_request import CreatePartitionsRequest
 from barnabas.wire.messages.create_partitions_response import (
@@ -33,8 +33,10 @@ API = Api(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, error_response, "to
 
 
 def handle(
-    request: CreatePartitionsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: CreatePartitionsRequest, ctx: RequestContext, role: QuorumController
 ) -> CreatePartitionsResponse | Parked:
     return role.decide(
-        API, request, lambda cluster: topics.create_partitions(cluster, request, role.placement_rng)
+        API,
+        request,
+        lambda cluster: create_topics.create_partitions(cluster, request, role.placement_rng),
     )

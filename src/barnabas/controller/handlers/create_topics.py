@@ -10,8 +10,8 @@ id (KIP-516). `num_partitions` and `replication_factor` may be -1 (the default) 
 
 from __future__ import annotations
 
-from barnabas.controller import topics
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.topics import create_topics
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
 from barnabas.wire.messages.create_topics_response import (
@@ -37,8 +37,10 @@ API = Api(ApiKey.CREATE_TOPICS, CreateTopicsRequest, error_response, "topic", "c
 
 
 def handle(
-    request: CreateTopicsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: CreateTopicsRequest, ctx: RequestContext, role: QuorumController
 ) -> CreateTopicsResponse | Parked:
     return role.decide(
-        API, request, lambda cluster: topics.create_topics(cluster, request, role.placement_rng)
+        API,
+        request,
+        lambda cluster: create_topics.create_topics(cluster, request, role.placement_rng),
     )

@@ -9,10 +9,10 @@ Version notes: up to 5 names only (`topic_names`); 6 names or ids (KIP-516).
 
 from __future__ import annotations
 
-from barnabas.controller.cluster import Cluster
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
-from barnabas.controller.deletion import delete_topics
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.topics.delete_topics import delete_topics
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -42,9 +42,9 @@ API = Api(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, error_response, "topic", "d
 
 
 def handle(
-    request: DeleteTopicsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: DeleteTopicsRequest, ctx: RequestContext, role: QuorumController
 ) -> DeleteTopicsResponse | Parked:
-    def decide(cluster: Cluster) -> Decision[DeleteTopicsResponse]:
+    def decide(cluster: ControllerContext) -> Decision[DeleteTopicsResponse]:
         if not role.config.controller.delete_topics:
             code = ErrorCode.TOPIC_DELETION_DISABLED
             if ctx.api_version < DISABLED_SINCE:

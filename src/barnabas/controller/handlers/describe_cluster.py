@@ -12,9 +12,9 @@ Version notes: 1 adds the endpoint type, 2 fenced brokers.
 
 from __future__ import annotations
 
-from barnabas.controller.metrics import count_then
-from barnabas.controller.refusals import RefusalNote
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.metrics import count_then
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.active.refusals import RefusalNote
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -43,7 +43,7 @@ API = Api(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, error_response, "clus
 
 
 def handle(
-    request: DescribeClusterRequest, ctx: RequestContext, role: ControllerRuntime
+    request: DescribeClusterRequest, ctx: RequestContext, role: QuorumController
 ) -> DescribeClusterResponse | Parked:
     told_more = request.refusals_after != NOT_ASKED or request.include_metrics
     if role.image.metadata_version < CONTROLLER_REGISTRATION_SINCE and not told_more:
@@ -87,7 +87,7 @@ def handle(
     return _with_metrics(response, role) if request.include_metrics else response
 
 
-def _with_metrics(response: DescribeClusterResponse, role: ControllerRuntime) -> Parked:
+def _with_metrics(response: DescribeClusterResponse, role: QuorumController) -> Parked:
     parked = Parked()
 
     def answer(counted: dict[str, int]) -> None:
@@ -100,6 +100,6 @@ def _with_metrics(response: DescribeClusterResponse, role: ControllerRuntime) ->
     return parked
 
 
-def _refusals(request: DescribeClusterRequest, role: ControllerRuntime) -> list[RefusalNote]:
+def _refusals(request: DescribeClusterRequest, role: QuorumController) -> list[RefusalNote]:
     after = request.refusals_after
     return [] if after == NOT_ASKED else role.refusals.after(after)

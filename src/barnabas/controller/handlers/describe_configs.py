@@ -8,8 +8,8 @@ Version notes: 1 adds sources and synonyms (KIP-226), 3 types and documentation 
 
 from __future__ import annotations
 
-from barnabas.controller.describe_configs import Configuration, describe_configs
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.metadata.views.describe_configs import Configuration, describe_configs
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.describe_configs_request import DescribeConfigsRequest
 from barnabas.wire.messages.describe_configs_response import (
@@ -41,7 +41,7 @@ API = Api(
 
 
 def handle(
-    request: DescribeConfigsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: DescribeConfigsRequest, ctx: RequestContext, role: QuorumController
 ) -> DescribeConfigsResponse:
     at = Configuration(role.image, int(role.config.node_id), role.config.properties)
     return describe_configs(at, request)

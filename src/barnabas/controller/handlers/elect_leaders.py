@@ -9,11 +9,11 @@ Version notes: version 0 is always preferred.
 
 from __future__ import annotations
 
-from barnabas.controller.cluster import Cluster
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.active.replica_survey import Answers, decide_after_survey
 from barnabas.controller.decision import Decision
-from barnabas.controller.designated import elect_leaders, undecided
-from barnabas.controller.runtime import ControllerRuntime
-from barnabas.controller.surveying import Answers, decide_after_survey
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.elect_leaders import elect_leaders, undecided
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 from barnabas.wire.messages.elect_leaders_response import (
@@ -45,11 +45,11 @@ API = Api(ApiKey.ELECT_LEADERS, ElectLeadersRequest, error_response, "cluster", 
 
 
 def handle(
-    request: ElectLeadersRequest, ctx: RequestContext, role: ControllerRuntime
+    request: ElectLeadersRequest, ctx: RequestContext, role: QuorumController
 ) -> ElectLeadersResponse | Parked:
     role.require_active()
 
-    def decide(cluster: Cluster, answers: Answers) -> Decision[ElectLeadersResponse]:
+    def decide(cluster: ControllerContext, answers: Answers) -> Decision[ElectLeadersResponse]:
         told = {key: inquiry.answers for key, inquiry in answers.items()}
         return elect_leaders(cluster, request, told)
 

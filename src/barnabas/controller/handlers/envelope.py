@@ -8,7 +8,7 @@ Version notes: one version.
 
 from __future__ import annotations
 
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.envelope import open_envelope
 from barnabas.wire.errors import ErrorCode
@@ -25,7 +25,7 @@ API = Api(ApiKey.ENVELOPE, EnvelopeRequest, error_response, "cluster", "cluster-
 
 
 def handle(
-    request: EnvelopeRequest, ctx: RequestContext, role: ControllerRuntime
+    request: EnvelopeRequest, ctx: RequestContext, role: QuorumController
 ) -> EnvelopeResponse | Parked:
     if not role.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)

@@ -8,9 +8,9 @@ Version notes: none that matter here.
 
 from __future__ import annotations
 
-from barnabas.controller.asking import with_asker
-from barnabas.controller.configs import incremental_alter
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.audit import with_requester
+from barnabas.controller.configs.alter_configs import incremental_alter
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
@@ -48,11 +48,11 @@ API = Api(
 
 
 def handle(
-    request: IncrementalAlterConfigsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: IncrementalAlterConfigsRequest, ctx: RequestContext, role: QuorumController
 ) -> IncrementalAlterConfigsResponse | Parked:
     return role.decide(
         API,
         request,
-        lambda cluster: with_asker(incremental_alter(cluster, request), ctx),
+        lambda cluster: with_requester(incremental_alter(cluster, request), ctx),
         role.leader_search.on_configs,
     )

@@ -7,8 +7,8 @@ Version notes: version 0 lists client metrics subscriptions only.
 
 from __future__ import annotations
 
-from barnabas.controller.describe_configs import list_config_resources
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.metadata.views.describe_configs import list_config_resources
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from barnabas.wire.messages.list_config_resources_response import ListConfigResourcesResponse
@@ -31,6 +31,6 @@ API = Api(
 
 
 def handle(
-    request: ListConfigResourcesRequest, ctx: RequestContext, role: ControllerRuntime
+    request: ListConfigResourcesRequest, ctx: RequestContext, role: QuorumController
 ) -> ListConfigResourcesResponse:
     return list_config_resources(role.image, request, ctx.api_version)

@@ -7,9 +7,9 @@ Version notes: one version.
 
 from __future__ import annotations
 
+from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
-from barnabas.controller.reassignment import list_reassignments
-from barnabas.controller.runtime import ControllerRuntime
+from barnabas.controller.partitions.reassignment import list_reassignments
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
@@ -36,6 +36,6 @@ API = Api(
 
 
 def handle(
-    request: ListPartitionReassignmentsRequest, ctx: RequestContext, role: ControllerRuntime
+    request: ListPartitionReassignmentsRequest, ctx: RequestContext, role: QuorumController
 ) -> ListPartitionReassignmentsResponse | Parked:
     return role.decide(API, request, lambda cluster: Decision(list_reassignments(cluster, request)))

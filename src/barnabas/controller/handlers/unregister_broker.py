@@ -8,9 +8,9 @@ Version notes: one version.
 
 from __future__ import annotations
 
-from barnabas.controller import brokers
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.brokers import broker_registration
 from barnabas.controller.decision import Decision
-from barnabas.controller.runtime import ControllerRuntime
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.wire.messages.unregister_broker_response import UnregisterBrokerResponse
@@ -27,11 +27,14 @@ API = Api(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest, error_response, "cl
 
 
 def handle(
-    request: UnregisterBrokerRequest, ctx: RequestContext, role: ControllerRuntime
+    request: UnregisterBrokerRequest, ctx: RequestContext, role: QuorumController
 ) -> UnregisterBrokerResponse | Parked:
     def gone(_: Decision[UnregisterBrokerResponse], offset: int) -> None:
         role.sessions.end(request.broker_id)
 
     return role.decide(
-        API, request, lambda cluster: brokers.unregister(cluster, request.broker_id), gone
+        API,
+        request,
+        lambda cluster: broker_registration.unregister(cluster, request.broker_id),
+        gone,
     )

@@ -8,10 +8,14 @@ Version notes: version 0 knows `allow_downgrade` only; from 2 on the answer has 
 
 from __future__ import annotations
 
-from barnabas.controller.asking import with_asker
-from barnabas.controller.features import check_kraft_version, results, update_features
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.audit import with_requester
+from barnabas.controller.configs.update_features import (
+    check_kraft_version,
+    results,
+    update_features,
+)
 from barnabas.controller.parking import then
-from barnabas.controller.runtime import ControllerRuntime
 from barnabas.metadata.features import KRAFT_VERSION
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.update_features_request import UpdateFeaturesRequest
@@ -30,7 +34,7 @@ API = Api(ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest, error_response, "cluste
 
 
 def handle(
-    request: UpdateFeaturesRequest, ctx: RequestContext, role: ControllerRuntime
+    request: UpdateFeaturesRequest, ctx: RequestContext, role: QuorumController
 ) -> Message | Parked:
     role.require_active()
     quorums = [u for u in request.feature_updates if u.feature == KRAFT_VERSION]
@@ -55,18 +59,18 @@ def handle(
 
 
 def _decide(
-    request: UpdateFeaturesRequest, ctx: RequestContext, role: ControllerRuntime
+    request: UpdateFeaturesRequest, ctx: RequestContext, role: QuorumController
 ) -> UpdateFeaturesResponse | Parked:
     return role.decide(
         API,
         request,
-        lambda cluster: with_asker(update_features(cluster, request, ctx.api_version), ctx),
+        lambda cluster: with_requester(update_features(cluster, request, ctx.api_version), ctx),
         lambda decision, offset: role.introduction.on_activation(),  # the level may know of it now
     )
 
 
 def _upgrade_quorum(
-    request: UpdateFeaturesRequest, ctx: RequestContext, level: int, role: ControllerRuntime
+    request: UpdateFeaturesRequest, ctx: RequestContext, level: int, role: QuorumController
 ) -> Message | Parked:
     return role.quorum.upgrade_kraft_version(
         level,

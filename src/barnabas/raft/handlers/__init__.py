@@ -1,10 +1,9 @@
-"""The quorum's APIs, one module each, served on controller listeners. The role is `QuorumReplica`."""
+"""The quorum's APIs, one module each, served on controller listeners. The role is `RaftNode`."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from barnabas.raft.driver import QuorumReplica
 from barnabas.raft.handlers import (
     add_raft_voter,
     begin_quorum_epoch,
@@ -16,6 +15,7 @@ from barnabas.raft.handlers import (
     update_raft_voter,
     vote,
 )
+from barnabas.raft.raft_node import RaftNode
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.request import HandlerModule
 
@@ -38,7 +38,7 @@ FORWARDED = cast("tuple[HandlerModule, ...]", (describe_quorum, add_raft_voter, 
 """Served to clients through any broker as well, in an Envelope (KIP-590)."""
 
 
-def add_to(table: ApiTable, replica: QuorumReplica) -> None:
+def add_to(table: ApiTable, replica: RaftNode) -> None:
     """Serve the quorum's APIs on a controller listener."""
     for module in HANDLERS:
         table.add(module, replica)

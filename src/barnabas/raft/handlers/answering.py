@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.errors import ErrorCode
 
@@ -14,14 +14,14 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 
-def check_cluster(cluster_id: str | None, role: QuorumReplica) -> ErrorCode:
+def check_cluster(cluster_id: str | None, role: RaftNode) -> ErrorCode:
     """A request that names no cluster is let through, as in Kafka."""
     if cluster_id is None or cluster_id == role.settings.cluster_id:
         return ErrorCode.NONE
     return ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def foreign_cluster(cluster_id: str | None, role: QuorumReplica) -> str:
+def foreign_cluster(cluster_id: str | None, role: RaftNode) -> str:
     """For people, where `check_cluster` refuses."""
     return f"the request is for cluster {cluster_id}, this one is {role.settings.cluster_id}"
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from barnabas.raft import messages
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.core import messages
 from barnabas.raft.handlers.answering import only_partition
+from barnabas.raft.raft_node import RaftNode
 from barnabas.types import METADATA_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -40,9 +40,7 @@ API = Api(
 )
 
 
-def handle(
-    request: DescribeQuorumRequest, ctx: RequestContext, role: QuorumReplica
-) -> Message | Parked:
+def handle(request: DescribeQuorumRequest, ctx: RequestContext, role: RaftNode) -> Message | Parked:
     if only_partition(request.topics, "topic_name", "partition_index") is None:
         return _unknown_partitions(request)
 
@@ -89,7 +87,7 @@ def _refused(answer: messages.DescribeResponse) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[part])])
 
 
-def _encode(answer: messages.DescribeResponse, role: QuorumReplica) -> DescribeQuorumResponse:
+def _encode(answer: messages.DescribeResponse, role: RaftNode) -> DescribeQuorumResponse:
     part = PartitionData(
         partition_index=0,
         leader_id=answer.leader_id,
@@ -113,7 +111,7 @@ def _encode(answer: messages.DescribeResponse, role: QuorumReplica) -> DescribeQ
     )
 
 
-def _replica(position: messages.ReplicaPosition, role: QuorumReplica) -> ReplicaState:
+def _replica(position: messages.ReplicaPosition, role: RaftNode) -> ReplicaState:
     return ReplicaState(
         replica_id=position.key.id,
         replica_directory_id=position.key.directory_id,
@@ -123,7 +121,7 @@ def _replica(position: messages.ReplicaPosition, role: QuorumReplica) -> Replica
     )
 
 
-def _wall_ms(instant_ms: float | None, role: QuorumReplica) -> int:
+def _wall_ms(instant_ms: float | None, role: RaftNode) -> int:
     """A monotonic instant as milliseconds since 1970; -1 for None."""
     clock = role.ports.clock
     return -1 if instant_ms is None else int(clock.wall_ms() - (clock.now_ms() - instant_ms))

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import cast
 
-from barnabas.raft import messages
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.core import messages
+from barnabas.raft.core.voters import ReplicaKey
 from barnabas.raft.handlers.answering import (
     about_leader,
     check_cluster,
     node_endpoints,
     only_partition,
 )
-from barnabas.raft.voters import ReplicaKey
+from barnabas.raft.raft_node import RaftNode
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -41,9 +41,7 @@ API = Api(
 )
 
 
-def handle(
-    request: EndQuorumEpochRequest, ctx: RequestContext, role: QuorumReplica
-) -> Message | Parked:
+def handle(request: EndQuorumEpochRequest, ctx: RequestContext, role: RaftNode) -> Message | Parked:
     error = check_cluster(request.cluster_id, role)
     part = only_partition(request.topics, "topic_name", "partition_index")
     if error or part is None:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.fetch_form import FetchAnswer, FetchMessage
+from barnabas.raft.core.messages import Response
 from barnabas.raft.handlers.answering import check_cluster
-from barnabas.raft.messages import Response
+from barnabas.raft.raft_node import RaftNode
+from barnabas.raft.wire.fetch_codec import FetchAnswer, FetchMessage
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_response import FetchResponse
@@ -26,7 +26,7 @@ from barnabas.wire.schema import Message
 API = Api(ApiKey.FETCH, FetchMessage, top_level_error(FetchResponse), "cluster", "cluster-action")
 
 
-def handle(request: FetchMessage, ctx: RequestContext, role: QuorumReplica) -> Message | Parked:
+def handle(request: FetchMessage, ctx: RequestContext, role: RaftNode) -> Message | Parked:
     error = check_cluster(request.cluster_id, role)
     asked = request.request
     if error or asked is None:

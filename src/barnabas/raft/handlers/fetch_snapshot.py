@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from barnabas.raft import messages
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.core import messages
+from barnabas.raft.core.voters import ReplicaKey
 from barnabas.raft.handlers.answering import check_cluster, node_endpoints
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.voters import ReplicaKey
 from barnabas.types import METADATA_TOPIC, Records
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -38,9 +38,7 @@ API = Api(
 )
 
 
-def handle(
-    request: FetchSnapshotRequest, ctx: RequestContext, role: QuorumReplica
-) -> Message | Parked:
+def handle(request: FetchSnapshotRequest, ctx: RequestContext, role: RaftNode) -> Message | Parked:
     error = check_cluster(request.cluster_id, role)
     if not error and (len(request.topics) != 1 or len(request.topics[0].partitions) != 1):
         error = ErrorCode.INVALID_REQUEST

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import cast
 
-from barnabas.raft import messages
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.core import messages
+from barnabas.raft.core.voters import ReplicaKey
 from barnabas.raft.handlers.answering import (
     about_leader,
     check_cluster,
     node_endpoints,
     only_partition,
 )
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.state_machine import OffsetAndEpoch
-from barnabas.raft.voters import ReplicaKey
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_request import VoteRequest
@@ -35,7 +35,7 @@ from barnabas.wire.schema import Message
 API = Api(ApiKey.VOTE, VoteRequest, top_level_error(VoteResponse), "cluster", "cluster-action")
 
 
-def handle(request: VoteRequest, ctx: RequestContext, role: QuorumReplica) -> Message | Parked:
+def handle(request: VoteRequest, ctx: RequestContext, role: RaftNode) -> Message | Parked:
     error = check_cluster(request.cluster_id, role)
     part = only_partition(request.topics, "topic_name", "partition_index")
     if error or part is None:

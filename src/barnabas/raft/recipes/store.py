@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from barnabas.ports import Listener, Ports, call_all
-from barnabas.raft.driver import QuorumReplica
+from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.recipes.calling import (
     RETRY_MS,
     Answer,
@@ -47,12 +47,12 @@ class _Waiting(NamedTuple):
 
 
 class Store:
-    """One replica's view of the tree. Give it to `QuorumReplica.open`, then `attach` the replica."""
+    """One replica's view of the tree. Give it to `RaftNode.open`, then `attach` the replica."""
 
     def __init__(self, ports: Ports) -> None:
         self.tree = Tree()
         self.ports = ports
-        self._replica: QuorumReplica | None = None
+        self._replica: RaftNode | None = None
         self._peers: Mapping[int, Endpoint] = {}
         self._caller = Caller(ports)
         self._listener: Listener | None = None
@@ -62,7 +62,7 @@ class Store:
         self._closed = False
         self.clock = SessionClock(self, Confirmation(self))
 
-    def attach(self, replica: QuorumReplica, peers: Mapping[int, Endpoint]) -> None:
+    def attach(self, replica: RaftNode, peers: Mapping[int, Endpoint]) -> None:
         """`peers` says where each voter's store is called, this one's own included (it listens
         there). Raises ``OSError`` where the address is taken."""
         self._replica, self._peers = replica, peers
@@ -81,7 +81,7 @@ class Store:
         )
 
     @property
-    def replica(self) -> QuorumReplica:
+    def replica(self) -> RaftNode:
         assert self._replica is not None, "attach first"
         return self._replica
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TypeAlias
 
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.segment import Segment
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.segments.segment import Segment
 from barnabas.record.batch import HEADER_SIZE, BatchHeader, check_shape, read_header
-from barnabas.sim.disk import SimDisk
 from barnabas.sim.history import Violation
+from barnabas.sim.world.disk import SimDisk
 
 Place: TypeAlias = tuple[int, int]
 """(end offset, leader epoch) of a batch."""

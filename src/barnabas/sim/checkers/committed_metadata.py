@@ -6,7 +6,7 @@ given earlier, a leader could count on an ISR that the next controller does not 
 
 from __future__ import annotations
 
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.sim.checkers.replica_logs import Rule, Watched
 from barnabas.sim.history import Violation
 

@@ -1,7 +1,7 @@
 """Invariant 11, second half: a group's committed offset never goes back unasked.
 
 What an active coordinator holds as committed for a group must be something that a member asked for, and
-nothing older than the last commit that was acknowledged (see :mod:`barnabas.sim.commits`).
+nothing older than the last commit that was acknowledged (see :mod:`barnabas.sim.offset_commits`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from array import array
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinators import serving
 from barnabas.sim.cluster import SimCluster, SimNode
-from barnabas.sim.commits import Commits
 from barnabas.sim.history import Violation
+from barnabas.sim.offset_commits import Commits
 from barnabas.types import OFFSETS_TOPIC, ZERO_UUID
 
 

@@ -3,9 +3,9 @@ them what the log says, read anew from its first byte."""
 
 from __future__ import annotations
 
-from barnabas.broker.coordinator_shard import Shard
+from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
 from barnabas.group.machine import GroupMachine
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.decode import records_of
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinators import serving
@@ -26,7 +26,9 @@ class CoordinatorsKnowTheirLogs(Checker):
                 if log is not None:
                     self._compare(node, shard, log)
 
-    def _compare(self, node: SimNode, shard: Shard[GroupMachine], log: PartitionLog) -> None:
+    def _compare(
+        self, node: SimNode, shard: CoordinatorShard[GroupMachine], log: PartitionLog
+    ) -> None:
         where = f"{OFFSETS_TOPIC}-{shard.partition} on node {node.id}"
         told: dict[str, dict[Place, int]] = {}
         for segment in log.segments:

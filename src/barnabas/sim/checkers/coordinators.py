@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.broker.coordinator_shard import Shard
+from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
 from barnabas.group.machine import GroupMachine
 from barnabas.sim.cluster import SimNode
 
 
-def serving(node: SimNode) -> Iterator[Shard[GroupMachine]]:
+def serving(node: SimNode) -> Iterator[CoordinatorShard[GroupMachine]]:
     """Those that have loaded their partition and take operations."""
     broker = node.node.broker if node.node is not None else None
     if broker is not None:

@@ -5,12 +5,12 @@ batch said."""
 
 from __future__ import annotations
 
-from barnabas.log.partition_log import PartitionLog
-from barnabas.log.segment import Located, Segment
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.segments.segment import Located, Segment
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
-from barnabas.sim.disk import SimDisk
 from barnabas.sim.history import Violation
+from barnabas.sim.world.disk import SimDisk
 
 LastBatches = dict[int, tuple[int, int, int]]
 """Producer id → (epoch, last sequence, last offset) of its last batch with a sequence."""

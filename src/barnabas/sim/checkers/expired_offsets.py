@@ -2,7 +2,7 @@
 over, or the time that the client itself has given.
 
 Listens to each coordinator where it decides so. What expired may be gone from then on, as where somebody
-deletes it (:mod:`barnabas.sim.commits`), and is once that is committed.
+deletes it (:mod:`barnabas.sim.offset_commits`), and is once that is committed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from barnabas.group.records.offset_commit_key import OffsetCommitKey
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.cluster import SimCluster, SimNode
-from barnabas.sim.commits import GONE, Attempt, Commits
 from barnabas.sim.history import History, Violation
-from barnabas.sim.world import World
+from barnabas.sim.offset_commits import GONE, Attempt, Commits
+from barnabas.sim.world.world import World
 from barnabas.wire.errors import ErrorCode
 
 

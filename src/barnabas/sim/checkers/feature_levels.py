@@ -4,7 +4,7 @@ metadata.version never goes down past a level that brought records which an olde
 from __future__ import annotations
 
 from barnabas.metadata import features as levels
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.sim.checkers.metadata_records import RecordRule
 from barnabas.sim.history import History, Violation

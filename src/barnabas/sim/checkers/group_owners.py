@@ -7,7 +7,7 @@ coordinator, and all coordinators that ever served a group must have said the sa
 
 from __future__ import annotations
 
-from barnabas.client.assignors import PROTOCOL_TYPE, read_assignment
+from barnabas.client.consumers.assignors import PROTOCOL_TYPE, read_assignment
 from barnabas.group.classic_group import ClassicGroup, GroupState
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.coordinators import serving

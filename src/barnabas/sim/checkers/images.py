@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from barnabas.metadata.codec import encode_records
-from barnabas.metadata.image import MetadataImage
-from barnabas.metadata.snapshot import image_records
+from barnabas.metadata.image.codec import encode_records
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.snapshot import image_records
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation

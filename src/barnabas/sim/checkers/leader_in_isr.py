@@ -8,9 +8,9 @@ from collections import Counter
 from typing import TypeAlias
 
 from barnabas.metadata.features import ELR_VERSION
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.topic import PartitionState, Replicas
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
-from barnabas.metadata.topic import PartitionState, Replicas
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.metadata_records import RecordRule
 from barnabas.sim.cluster import SimCluster, SimNode

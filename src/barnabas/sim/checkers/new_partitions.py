@@ -6,7 +6,7 @@ with a leader in the ISR. And a topic that was only to be validated never comes 
 
 from __future__ import annotations
 
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.sim.checkers.metadata_records import RecordRule

@@ -3,7 +3,7 @@ whichever broker asks. (That no two clients get the same id, the history sees it
 
 from __future__ import annotations
 
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.producer_ids_record import ProducerIdsRecord
 from barnabas.sim.checkers.metadata_records import RecordRule
 from barnabas.sim.history import Violation

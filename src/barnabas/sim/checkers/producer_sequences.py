@@ -12,7 +12,7 @@ from __future__ import annotations
 from barnabas.sim.checkers.chains import Link
 from barnabas.sim.checkers.replica_logs import Rule, Watched
 from barnabas.sim.history import History, Violation
-from barnabas.sim.world import START_WALL_MS
+from barnabas.sim.world.world import START_WALL_MS
 
 WRAP = 0x7FFFFFFF
 

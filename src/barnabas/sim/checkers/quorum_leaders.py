@@ -5,7 +5,7 @@ Who needs no other vote leads once its own one is durable: killed before, it has
 
 from __future__ import annotations
 
-from barnabas.raft.states import State
+from barnabas.raft.core.states import State
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation

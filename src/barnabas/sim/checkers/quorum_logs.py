@@ -7,10 +7,10 @@ event and tells each :class:`QuorumRule`.
 from __future__ import annotations
 
 from barnabas.log.config import FOREVER_MS
-from barnabas.log.partition_log import PartitionLog
-from barnabas.raft.driver import QuorumReplica
-from barnabas.raft.replica_log import DIRECTORY, MetadataLog
-from barnabas.raft.states import Leader
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.raft.core.states import Leader
+from barnabas.raft.raft_node import RaftNode
+from barnabas.raft.storage.replica_log import DIRECTORY, PartitionRaftLog
 from barnabas.sim.checkers.chains import HeldLog, Link, LogVersions
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -20,9 +20,9 @@ VERIFY_EVERY = 5_000
 """After so many looks one replica's log is read anew from its first byte."""
 
 
-def log_of(quorum: QuorumReplica) -> PartitionLog:
+def log_of(quorum: RaftNode) -> PartitionLog:
     log = quorum.log
-    assert isinstance(log, MetadataLog)
+    assert isinstance(log, PartitionRaftLog)
     return log.partition_log
 
 
@@ -48,7 +48,7 @@ class QuorumMember:
     def __init__(self, node: SimNode, versions: LogVersions) -> None:
         self.node = node
         self.held = HeldLog(versions, node.id)
-        self.quorum: QuorumReplica | None = None
+        self.quorum: RaftNode | None = None
         self.log: PartitionLog | None = None
         self.end = -1
         self.cuts = 0
@@ -118,7 +118,7 @@ class QuorumLogs(Checker):
         if self._looks % VERIFY_EVERY == 0:
             self._verify(member)
 
-    def _moved(self, member: QuorumMember, quorum: QuorumReplica, leads: bool) -> None:
+    def _moved(self, member: QuorumMember, quorum: RaftNode, leads: bool) -> None:
         machine, log = quorum.machine, log_of(quorum)
         restarted = quorum is not member.quorum
         if restarted and member.log is not None and member.log.cuts != member.cuts:

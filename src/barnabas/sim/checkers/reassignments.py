@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from barnabas.metadata.codec import decode_record
-from barnabas.metadata.image import BROKER, TOPIC, MetadataImage
+from barnabas.metadata.image.codec import decode_record
+from barnabas.metadata.image.image import BROKER, TOPIC, MetadataImage
+from barnabas.metadata.image.topic import PartitionState
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
-from barnabas.metadata.topic import PartitionState
-from barnabas.raft.batches import batch_values
+from barnabas.raft.core.batches import batch_values
 from barnabas.sim.checkers.chains import Link
 from barnabas.sim.checkers.metadata_records import RecordRule, RecordRules
 from barnabas.sim.checkers.quorum_logs import QuorumLogs, QuorumRule

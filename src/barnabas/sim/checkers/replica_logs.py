@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from barnabas.broker.partition import Partition
+from barnabas.broker.partitions.partition import Partition
 from barnabas.replication.isr import IsrState
 from barnabas.replication.leader import LeaderState
 from barnabas.sim.checkers.chains import HeldLog, Link, LogVersions

@@ -3,10 +3,10 @@ replayed from its first record."""
 
 from __future__ import annotations
 
-from barnabas.metadata.image import MetadataImage
-from barnabas.raft.batches import batch_values
-from barnabas.raft.replica_log import DIRECTORY
-from barnabas.raft.snapshots import SnapshotFile, file_name, snapshots_in
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.raft.core.batches import batch_values
+from barnabas.raft.storage.replica_log import DIRECTORY
+from barnabas.raft.storage.snapshot_files import SnapshotFile, file_name, snapshots_in
 from barnabas.sim.checkers.chains import Link
 from barnabas.sim.checkers.images import digest
 from barnabas.sim.checkers.quorum_logs import QuorumLogs, QuorumRule

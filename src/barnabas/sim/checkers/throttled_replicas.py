@@ -9,9 +9,9 @@ worked out here anew from the metadata.
 from __future__ import annotations
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.partition import Partition
-from barnabas.broker.replication_throttle import ReplicationThrottle
-from barnabas.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
+from barnabas.broker.follower.replication_throttle import ReplicationThrottle
+from barnabas.broker.partitions.partition import Partition
+from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation

@@ -7,7 +7,7 @@ with what the batches say; and no record of a transaction lies above the last st
 
 from __future__ import annotations
 
-from barnabas.log.transactions import marker_of
+from barnabas.log.segments.transaction_index import marker_of
 from barnabas.sim.checkers.chains import Link
 from barnabas.sim.checkers.replica_logs import ReplicaLogs, Rule, Watched
 from barnabas.sim.cluster import SimCluster

@@ -5,7 +5,7 @@ A vote counts once it may have been spoken of, that is when nothing waits for it
 
 from __future__ import annotations
 
-from barnabas.raft.election_state import NOBODY, ElectionState
+from barnabas.raft.core.election_state import NOBODY, ElectionState
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import Violation

@@ -22,11 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.metadata.features import DIRECTORIES_SINCE
-from barnabas.metadata.image import MetadataImage
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.node import Node
 from barnabas.sim.cluster import SimCluster, SimNode
-from barnabas.sim.disk import SimDisk
-from barnabas.sim.disk_pages import PagedFile
+from barnabas.sim.world.disk import SimDisk
+from barnabas.sim.world.disk_pages import PagedFile
 
 
 class Budget:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.sim.faults.strike import Strike
+from barnabas.sim.faults.injection import Strike
 
 
 def clock_jump(s: Strike) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.sim.cluster import SimNode
-from barnabas.sim.faults.strike import Strike
+from barnabas.sim.faults.injection import Strike
 
 
 def kill(s: Strike) -> bool:

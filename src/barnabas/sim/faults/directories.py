@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.client.channels import ChannelError
+from barnabas.client.network.channels import ChannelError
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.disks import repair
-from barnabas.sim.faults.strike import Strike
+from barnabas.sim.faults.injection import Strike
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import (

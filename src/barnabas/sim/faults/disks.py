@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 
-from barnabas.log.directory import CLEAN_SHUTDOWN_FILE
-from barnabas.log.files import LOG, SEGMENT_SUFFIXES, offset_of
-from barnabas.raft.replica_log import DIRECTORY as METADATA_DIRECTORY
+from barnabas.log.directories.log_directory import CLEAN_SHUTDOWN_FILE
+from barnabas.log.file_cache import LOG, SEGMENT_SUFFIXES, offset_of
+from barnabas.raft.storage.replica_log import DIRECTORY as METADATA_DIRECTORY
 from barnabas.record.batch import CorruptBatchError, iterate
 from barnabas.sim.cluster import SimNode
-from barnabas.sim.faults.strike import Strike
+from barnabas.sim.faults.injection import Strike
 
 ROTS = (".log", ".index", ".timeindex", ".snapshot")
 """What of a replica's files `rot_at_rest` hits. Not its leader epochs: digits without a checksum, as in

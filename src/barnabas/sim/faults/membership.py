@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.client.channels import ChannelError
+from barnabas.client.network.channels import ChannelError
 from barnabas.sim.cluster import CLUSTER_ID
-from barnabas.sim.faults.strike import Strike
+from barnabas.sim.faults.injection import Strike
 from barnabas.types import METADATA_TOPIC
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.add_raft_voter_request import AddRaftVoterRequest, Listener

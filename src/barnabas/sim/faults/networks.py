@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.sim.faults.strike import Link, Strike
+from barnabas.sim.faults.injection import Link, Strike
 
 
 def netsplit(s: Strike) -> bool:

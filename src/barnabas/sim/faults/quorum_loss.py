@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from barnabas.config.meta_properties import read_meta_properties
-from barnabas.node.recovered import beyond_what_was_lost
-from barnabas.raft.recovery import recover
-from barnabas.raft.replica_log import DIRECTORY
+from barnabas.node.recovered_metadata import beyond_what_was_lost
+from barnabas.raft.quorum_recovery import recover
 from barnabas.raft.settings import settings_from_node
+from barnabas.raft.storage.replica_log import DIRECTORY
 from barnabas.sim.cluster import SimNode
+from barnabas.sim.faults.injection import Strike
 from barnabas.sim.faults.membership import voters
 from barnabas.sim.faults.networks import both_ways
-from barnabas.sim.faults.strike import Strike
-from barnabas.sim.world import START_WALL_MS
+from barnabas.sim.world.world import START_WALL_MS
 
 
 def lose_quorum(s: Strike) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.client.channels import ChannelError
-from barnabas.metadata.image import MetadataImage
-from barnabas.metadata.topic import PartitionState
+from barnabas.client.network.channels import ChannelError
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.topic import PartitionState
 from barnabas.sim.cluster import SimNode
-from barnabas.sim.faults.ambushes import watch
-from barnabas.sim.faults.strike import Strike
+from barnabas.sim.faults.injection import Strike
+from barnabas.sim.faults.targeted_crashes import watch
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,

@@ -8,7 +8,7 @@ from barnabas.ports import Rng
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.faults import KINDS, Strike, Struck
 from barnabas.sim.faults.budget import Budget
-from barnabas.sim.faults.strike import Repair
+from barnabas.sim.faults.injection import Repair
 
 RARER_AFTER = 25
 """After so many strikes they come half as often as at first."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin import BROKER, TOPIC
-from barnabas.client.features import describe_features
+from barnabas.client.feature_levels import describe_features
 from barnabas.client.offsets import list_offsets
 from barnabas.metadata.features import (
     ELR_VERSION,
@@ -19,7 +19,7 @@ from barnabas.metadata.features import (
     supported,
 )
 from barnabas.sim.history import Violation
-from barnabas.sim.world import START_WALL_MS
+from barnabas.sim.world.world import START_WALL_MS
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError, code_of
 from barnabas.wire.messages.alter_partition_reassignments_request import (

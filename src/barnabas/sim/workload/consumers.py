@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from barnabas.client.channels import ChannelError
-from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.group_member import GroupSettings
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.consumers.group_member import GroupMemberSettings
+from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST
 from barnabas.sim.cluster import ProgramFault, SimCluster
 from barnabas.sim.history import Reading, Violation
-from barnabas.sim.workload.whims import WHIMS
+from barnabas.sim.workload.consumer_behaviours import WHIMS
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import KafkaError
@@ -71,7 +71,7 @@ class ConsumerClient:
 
     def _consumer(self) -> Consumer:
         plan = self.plan
-        group = GroupSettings(
+        group = GroupMemberSettings(
             session_timeout_ms=plan.session_timeout_ms,
             heartbeat_interval_ms=plan.session_timeout_ms / 4,
             assignors=plan.assignors,

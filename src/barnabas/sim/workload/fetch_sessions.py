@@ -28,7 +28,7 @@ EPOCHS_SINCE = 9
 """From this version on a fetch says in which leader it believes."""
 
 
-class Wanted(NamedTuple):
+class AskedPartition(NamedTuple):
     """What is asked of one partition."""
 
     topic_id: Uuid
@@ -44,7 +44,7 @@ class ReaderSession:
         self.version = version
         self.id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        self.known: dict[TopicPartition, Wanted] = {}
+        self.known: dict[TopicPartition, AskedPartition] = {}
 
     def __repr__(self) -> str:
         return f"ReaderSession({self.id}@{self.epoch} v{self.version} of {sorted(self.known)})"
@@ -57,7 +57,7 @@ class ReaderSession:
         """With a full request; what the broker still has of this session ends with it."""
         self.epoch = INITIAL_EPOCH
 
-    def request(self, wanted: Mapping[TopicPartition, Wanted]) -> FetchRequest:
+    def request(self, wanted: Mapping[TopicPartition, AskedPartition]) -> FetchRequest:
         """The next one, for just these partitions."""
         known, forgotten = self.known, list[tuple[TopicPartition, Uuid]]()
         if self.is_full:

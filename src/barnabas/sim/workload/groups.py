@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client import offsets
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import GROUP, raise_for
-from barnabas.client.consumer import Consumer, ConsumerSettings
-from barnabas.client.group_member import GroupSettings
+from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
+from barnabas.client.consumers.group_member import GroupMemberSettings
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.legacy_requests import Newest
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
-from barnabas.client.older import Newest
-from barnabas.sim.commits import GONE
+from barnabas.sim.offset_commits import GONE
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -84,7 +84,7 @@ async def read_briefly(o: Operator) -> None:
     """A member takes a little and leaves its group, in which nobody is any more."""
     group, commits = f"{o.name}-passing", o.workload.history.commits
     commits.by_hand.add(group)
-    settings = ConsumerSettings(auto_offset_reset="earliest", group=GroupSettings())
+    settings = ConsumerSettings(auto_offset_reset="earliest", group=GroupMemberSettings())
     consumer = Consumer(o.client, group, settings)
     consumer.subscribe([o.any_partition()[0]])
     await o.client.tasks.sleep(o.rng.uniform(300, 1500))

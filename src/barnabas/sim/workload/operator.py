@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin import BROKER, TOPIC, Admin, NewTopic
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
-from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.sim.workload.administration import (
     ADMINISTRATION,
@@ -22,7 +22,7 @@ from barnabas.sim.workload.administration import (
     move_replicas,
 )
 from barnabas.sim.workload.groups import GROUPS
-from barnabas.sim.workload.remade import READ
+from barnabas.sim.workload.recreated_topics import READ
 from barnabas.sim.workload.settings import SETTINGS
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError

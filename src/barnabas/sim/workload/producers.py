@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.client.channels import ChannelError
-from barnabas.client.producer import Producer, ProducerSettings
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.tasks import Outcome
 from barnabas.record.compression import Codec
 from barnabas.sim.cluster import ProgramFault
 from barnabas.wire.errors import KafkaError
@@ -88,7 +88,7 @@ class ProducerClient:
         outcome = self.producer.send(ProducerRecord(topic, value, key, partition))
         outcome.when_done(partial(self._settled, value))
 
-    def _settled(self, value: bytes, outcome: Outcome[Delivery]) -> None:
+    def _settled(self, value: bytes, outcome: TaskOutcome[Delivery]) -> None:
         self.unsettled -= 1
         history = self.workload.history
         try:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.channels import ChannelError
-from barnabas.client.fetching import FetchedRun
+from barnabas.client.consumers.fetch_requests import FetchedRun
+from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST, list_offsets
 from barnabas.record.batch import CorruptBatchError
 from barnabas.replication.sessions import INITIAL_EPOCH
@@ -20,8 +20,8 @@ from barnabas.sim.history import Reading, Violation
 from barnabas.sim.workload.fetch_sessions import (
     EPOCHS_SINCE,
     IDS_SINCE,
+    AskedPartition,
     ReaderSession,
-    Wanted,
 )
 from barnabas.types import ZERO_UUID, TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -141,7 +141,7 @@ class ReaderClient:
 
     # -- what is asked for -----------------------------------------------------------------------
 
-    def _wanted(self, node: int, version: int) -> dict[TopicPartition, Wanted]:
+    def _wanted(self, node: int, version: int) -> dict[TopicPartition, AskedPartition]:
         cluster, found = self.client.cluster, {}
         for tp, offset in self.position.items():
             if self.prefers.get(tp, cluster.leader(tp)) != node:
@@ -155,7 +155,7 @@ class ReaderClient:
                     continue
             view = cluster.partition(tp)
             epoch = -1 if view is None or version < EPOCHS_SINCE else view.leader_epoch
-            found[tp] = Wanted(cluster.topic_id(tp.topic), offset, epoch, size)
+            found[tp] = AskedPartition(cluster.topic_id(tp.topic), offset, epoch, size)
         return found
 
     def _turn_elsewhere(self) -> None:
@@ -251,7 +251,7 @@ class ReaderClient:
             return  # it is asked for again
         self.position[tp] = run.next_offset
 
-    def _check_range(self, tp: TopicPartition, node: int, asked: Wanted) -> None:
+    def _check_range(self, tp: TopicPartition, node: int, asked: AskedPartition) -> None:
         """Its leader, of which both believe that it leads in this epoch, has nothing there."""
         promise = self.workload.history.promise(tp.topic)
         if not (promise.keeps and promise.settles) or promise.compacts:

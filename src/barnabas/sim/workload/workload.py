@@ -10,17 +10,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.client.admin import Admin, NewTopic
-from barnabas.client.channels import ChannelError
 from barnabas.client.client import Client
-from barnabas.client.connection import NO_BOUNDS
-from barnabas.client.older import Newest
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.connection import NO_BOUNDS
+from barnabas.client.network.legacy_requests import Newest
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import STRICT, History, Promise
 from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
 from barnabas.sim.workload.operator import Operator
 from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.sim.workload.readers import ReaderClient, ReaderPlan
-from barnabas.sim.workload.remade import RemadeTopic
+from barnabas.sim.workload.recreated_topics import RemadeTopic
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 

@@ -1,0 +1,5 @@
+"""What a broker asks of the active controller: lifecycle, forwarding, producer ids, new topics.
+
+Source: Kafka's ``NodeToControllerChannelManager``, ``ForwardingManager``,
+``BrokerLifecycleManager``.
+"""

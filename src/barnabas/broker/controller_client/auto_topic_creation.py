@@ -1,0 +1,149 @@
+"""Topics that come to be because somebody asked for them.
+
+Metadata for a topic that does not exist creates it (`auto.create.topics.enable`), and the internal
+topics of coordinators are created when the first client looks for its coordinator. The client is told
+to ask again; the creation goes to the controller once, however many ask. How many partitions and replicas
+a client's topic has this broker's properties say, else the controller's.
+
+Behaviour: Kafka's DefaultAutoTopicCreationManager.
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.controller_client.controller_channel import FORWARD, ControllerChannel
+from barnabas.config.node import NodeConfig
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.ports import Ports
+from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
+from barnabas.wire.envelope import unwrap, wrap
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
+from barnabas.wire.messages.envelope_response import EnvelopeResponse
+from barnabas.wire.request import RequestContext
+
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
+MIN_ISR = "min.insync.replicas"
+RETRY_AFTER_MS = 1000.0
+"""A topic whose creation failed is not asked for again before."""
+
+
+class AutoTopicCreation:
+    """Creations under way."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        controller: ControllerChannel,
+        config: NodeConfig,
+        image: MetadataImage,
+    ) -> None:
+        self._ports = ports
+        self._controller = controller
+        self._config = config
+        self._image = image
+        self._creating: dict[str, float] = {}
+        """Until when (ms) each topic is not asked for again."""
+
+    def create(self, names: list[str], ctx: RequestContext) -> None:
+        """Have the controller create those of `names` that are not under way."""
+        now_ms = self._ports.clock.now_ms()
+        timeout_ms = self._config.broker.request_timeout_ms
+        self._creating = {n: until for n, until in self._creating.items() if until > now_ms}
+        wanted = [name for name in names if name not in self._creating]
+        if not wanted:
+            return
+        for name in wanted:
+            self._creating[name] = now_ms + timeout_ms
+        schema = API_SCHEMAS[ApiKey.CREATE_TOPICS]
+        inner = RequestContext(
+            api_key=ApiKey.CREATE_TOPICS,
+            api_version=schema.max_stable_version,
+            client_id=ctx.client_id,
+            listener=ctx.listener,
+            principal=ctx.principal,
+            peer=ctx.peer,
+        )
+        request = CreateTopicsRequest(
+            topics=[self._topic(name) for name in wanted], timeout_ms=timeout_ms
+        )
+
+        def on_answer(response: EnvelopeResponse | KafkaError) -> None:
+            self._on_answer(wanted, inner, response)
+
+        self._controller.send(
+            wrap(request, inner), on_answer, timeout_ms=timeout_ms, purpose=FORWARD
+        )
+
+    def _topic(self, name: str) -> CreatableTopic:
+        if name == OFFSETS_TOPIC:
+            offsets = self._config.offsets
+            own: dict[str, object] = {"segment.bytes": offsets.topic_segment_bytes}
+            if offsets.topic_min_isr:
+                own[MIN_ISR] = offsets.topic_min_isr
+            return _internal(name, offsets.topic_partitions, offsets.topic_replication_factor, own)
+        if name == TRANSACTIONS_TOPIC:
+            transactions = self._config.transactions
+            return _internal(
+                name, transactions.topic_partitions, transactions.topic_replication_factor,
+                {"segment.bytes": transactions.topic_segment_bytes,
+                 MIN_ISR: transactions.topic_min_isr, "compression.type": "uncompressed",
+                 "unclean.leader.election.enable": "false"},
+            )  # fmt: skip
+        # What this broker's own properties do not say is the controller's to say.
+        given, broker = self._config.properties, self._config.broker
+        return CreatableTopic(
+            name=name,
+            num_partitions=broker.num_partitions if "num.partitions" in given else -1,
+            replication_factor=(
+                broker.default_replication_factor if "default.replication.factor" in given else -1
+            ),
+        )
+
+    def _on_answer(
+        self, names: list[str], ctx: RequestContext, response: EnvelopeResponse | KafkaError
+    ) -> None:
+        retry_ms = self._ports.clock.now_ms() + RETRY_AFTER_MS
+        for name in names:
+            if name in self._creating:
+                self._creating[name] = retry_ms
+        try:
+            if isinstance(response, KafkaError):
+                raise response
+            answer = unwrap(response, ctx)
+        except (KafkaError, ValueError) as error:
+            self._ports.log("warning", "topic.auto_create_failed", topics=names, why=str(error))
+            return
+        assert isinstance(answer, CreateTopicsResponse)
+        for topic in answer.topics:
+            if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                self._ports.log(
+                    "warning",
+                    "topic.auto_create_failed",
+                    topics=[topic.name],
+                    why=f"{code_of(topic.error_code).name}: {topic.error_message}",
+                )
+
+    def on_metadata(self, changes: ImageChanges) -> None:
+        if self._creating and (changes.topics_created or changes.everything):
+            known = self._image.topics_by_name
+            self._creating = {n: until for n, until in self._creating.items() if n not in known}
+
+
+def _internal(
+    name: str, partitions: int, replication: int, settings: dict[str, object]
+) -> CreatableTopic:
+    """A coordinator's topic: compacted."""
+    values = {"cleanup.policy": "compact", "compression.type": "producer", **settings}
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication,
+        configs=[CreatableTopicConfig(name=key, value=str(value)) for key, value in values.items()],
+    )

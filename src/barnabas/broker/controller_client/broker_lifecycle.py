@@ -1,0 +1,369 @@
+"""The broker's own life: registration, heartbeats, unfencing, controlled shutdown.
+
+STARTING → (registered) FENCED → (caught up with its registration) RUNNING → LEAVING → STOPPED. It
+talks to the active controller and decides nothing of the cluster: the controller fences and
+unfences. The connection that carries heartbeats tells the controller of this process's death by
+its end, so it is kept for them alone.
+
+Behaviour: Kafka's BrokerLifecycleManager; KIP-631, KIP-841, KIP-858 (offline directories), KIP-966
+(the epoch of the last clean shutdown). Differs on purpose: a heartbeat follows at once when the
+metadata have caught up, another broker leaves or a new controller is found, not at the next
+interval; and a shutdown does not wait for a controller that is gone (docs/divergence.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from barnabas.broker.controller_client.controller_channel import ControllerChannel
+from barnabas.metadata.features import supported
+from barnabas.ports import Ports, Wakeup
+from barnabas.types import Endpoint, Uuid, uuid_text
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from barnabas.wire.messages.broker_registration_request import (
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from barnabas.wire.messages.broker_registration_response import BrokerRegistrationResponse
+
+PURPOSE = "heartbeat"
+REGISTRATION_RETRY_MS = 100.0
+COMPLAINT_MS = 10_000.0
+"""How often the same refusal is logged, however often the controller gives it."""
+LEAVING_POLL_MS = 100.0
+LEAVE_MS_MAX = 2_500.0
+"""A controlled shutdown takes no longer than this before the logs are closed regardless; the quorum's
+replica leaves after it, and both within `limits.SHUTDOWN_MS_MAX`."""
+FINAL_REFUSALS = frozenset(
+    {
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REGISTRATION,
+    }
+)
+"""Of a registration: what is said for `initial.broker.registration.timeout.ms` ends the process."""
+CONTROLLER_GONE_MS = 700.0
+"""A controller that was not reached for this long during a shutdown, or that let a heartbeat wait for
+as long (it has no majority any more), is not waited for."""
+
+
+class LifecyclePhase(Enum):
+    STARTING = "starting"
+    FENCED = "fenced"
+    RUNNING = "running"
+    LEAVING = "leaving"
+    STOPPED = "stopped"
+
+
+class BrokerIdentity(NamedTuple):
+    """What this broker says of itself."""
+
+    node_id: int
+    cluster_id: str
+    incarnation: Uuid
+    listeners: Mapping[str, tuple[Endpoint, int]]
+    """Advertised endpoint and Kafka's number of the security protocol, by listener."""
+    rack: str | None
+    directories: Sequence[Uuid]
+    previous_broker_epoch: int
+
+
+class BrokerLifecycle:
+    """One incarnation of one broker."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        controller: ControllerChannel,
+        identity: BrokerIdentity,
+        *,
+        heartbeat_interval_ms: float,
+        registration_timeout_ms: float,
+        metadata_offset: Callable[[], int],
+    ) -> None:
+        self.ports = ports
+        self.identity = identity
+        self.phase = LifecyclePhase.STARTING
+        self.broker_epoch = -1
+        self.on_unfenced: Callable[[], None] = lambda: None
+        self._controller = controller
+        self._interval_ms = heartbeat_interval_ms
+        self._registration_deadline_ms = ports.clock.now_ms() + registration_timeout_ms
+        self._complaint: tuple[str, ErrorCode] | None = None
+        self._complain_again_ms = 0.0
+        self._metadata_offset = metadata_offset
+        self._offline: dict[Uuid, None] = {}
+        self._cordoned: tuple[Uuid, ...] | None = None
+        self._in_flight = False
+        self._asked_ms = 0.0
+        """When the heartbeat under way was sent."""
+        self._urgent = False
+        self._again = False
+        """The registration lacks something that it could say by now."""
+        self._wakeup: Wakeup | None = None
+        self._on_left: Callable[[], None] | None = None
+        self._leave_deadline_ms = 0.0
+        self._leave_check: Wakeup | None = None
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.phase in (LifecyclePhase.STARTING, LifecyclePhase.FENCED)
+
+    # -- registration ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Introduce this process to the controller, as soon as there is one."""
+        self._register()
+
+    def register_again(self) -> None:
+        """As the same incarnation, under the same epoch, with all that it has. Where it is refused, what was
+        registered before stays."""
+        if self.phase not in (LifecyclePhase.LEAVING, LifecyclePhase.STOPPED):
+            self._again = True
+            if self.broker_epoch >= 0:
+                self._hurry()  # else it is under way, and may have been decided on before
+
+    def _register(self) -> None:
+        if self._in_flight or self.phase is LifecyclePhase.STOPPED:
+            return
+        self._in_flight = True
+        self._again = False
+        self._controller.send(
+            self._registration(), self._on_registered, purpose=PURPOSE, timeout_ms=10_000.0
+        )
+
+    def _registration(self) -> BrokerRegistrationRequest:
+        me = self.identity
+        return BrokerRegistrationRequest(
+            broker_id=me.node_id,
+            cluster_id=me.cluster_id,
+            incarnation_id=me.incarnation,
+            listeners=[
+                Listener(name=name, host=at.host, port=at.port, security_protocol=protocol)
+                for name, (at, protocol) in me.listeners.items()
+            ],
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in sorted(supported().items())
+            ],
+            rack=me.rack,
+            log_dirs=[d for d in me.directories if d not in self._offline],
+            previous_broker_epoch=me.previous_broker_epoch,
+        )
+
+    def _on_registered(self, response: BrokerRegistrationResponse | KafkaError) -> None:
+        self._in_flight = False
+        if self.phase is LifecyclePhase.STOPPED:
+            return
+        code = code_of(response.code if isinstance(response, KafkaError) else response.error_code)
+        if code == ErrorCode.NONE and not isinstance(response, KafkaError):
+            self.broker_epoch = response.broker_epoch
+            if self.phase is LifecyclePhase.STARTING:
+                self.phase = LifecyclePhase.FENCED
+            self._complaint = None
+            self.ports.log("info", "broker.registered", epoch=self.broker_epoch)
+            self._heartbeat()
+            return
+        if code is not ErrorCode.REQUEST_TIMED_OUT:
+            self._complain("broker.registration_refused", code)
+        elif self.broker_epoch >= 0:  # nobody has heard it
+            self._again = True
+        is_late = self.ports.clock.now_ms() > self._registration_deadline_ms
+        if self.broker_epoch < 0 and is_late and code in FINAL_REFUSALS:
+            self.ports.halt(
+                f"broker {self.identity.node_id} cannot register: the controller says {code.name}"
+            )
+            return
+        self._after(REGISTRATION_RETRY_MS)
+
+    # -- heartbeats ------------------------------------------------------------------------------
+
+    def on_metadata(self, matters: bool) -> None:
+        """The image moved; `matters`: this broker's own registration did, or another broker leaves, and
+        the controller lets it go once it has heard that everybody has seen so."""
+        caught_up = self._metadata_offset() >= self.broker_epoch >= 0
+        if (self.phase is LifecyclePhase.FENCED and caught_up) or (
+            matters and self.phase in (LifecyclePhase.RUNNING, LifecyclePhase.LEAVING)
+        ):
+            self._hurry()
+
+    def on_controller_change(self) -> None:
+        """A new controller hears of this broker at once."""
+        if self.broker_epoch >= 0:
+            self._hurry()
+
+    def on_directory_offline(self, directory: Uuid) -> None:
+        """The controller moves its replicas' leaderships when it is told, so tell it now."""
+        self._offline[directory] = None
+        if self.broker_epoch >= 0:
+            self._hurry()
+
+    @property
+    def cordoned(self) -> tuple[Uuid, ...]:
+        """Directories that take no new replicas, by this broker's present configuration."""
+        return self._cordoned or ()
+
+    def set_cordoned(self, directories: Sequence[Uuid]) -> None:
+        """Directories that take no new replicas (KIP-1066)."""
+        wanted = tuple(sorted(directories))
+        if wanted != self.cordoned:
+            self._cordoned = wanted
+            self._hurry()
+
+    def _hurry(self) -> None:
+        """A heartbeat now, or right after the one under way."""
+        if self._in_flight:
+            self._urgent = True
+        else:
+            self._heartbeat()
+
+    def _heartbeat(self) -> None:
+        if self._in_flight or self.phase is LifecyclePhase.STOPPED:
+            return
+        if self.broker_epoch < 0 or (self._again and self.phase is not LifecyclePhase.LEAVING):
+            self._register()
+            return
+        self._in_flight = True
+        self._asked_ms = self.ports.clock.now_ms()
+        self._urgent = False
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        request = BrokerHeartbeatRequest(
+            broker_id=self.identity.node_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._metadata_offset(),
+            want_fence=False,
+            want_shut_down=self.phase is LifecyclePhase.LEAVING,
+            offline_log_dirs=list(self._offline),
+        )
+        if self._cordoned is not None:
+            request.cordoned_log_dirs = list(self._cordoned)
+        self._controller.send(
+            request, self._on_heartbeat, purpose=PURPOSE, timeout_ms=max(self._interval_ms, 1000.0)
+        )
+
+    def _on_heartbeat(self, response: BrokerHeartbeatResponse | KafkaError) -> None:
+        self._in_flight = False
+        if self.phase is LifecyclePhase.STOPPED:
+            return
+        code = code_of(response.code if isinstance(response, KafkaError) else response.error_code)
+        if isinstance(response, KafkaError) or code:
+            self._on_heartbeat_failed(code)
+            return
+        if self.phase is LifecyclePhase.LEAVING:
+            if response.should_shut_down:
+                self._left("the controller said so")
+                return
+        elif response.is_fenced and self.phase is LifecyclePhase.RUNNING:
+            self.phase = LifecyclePhase.FENCED
+            self.ports.log("warning", "broker.fenced", epoch=self.broker_epoch)
+            self._urgent = True
+        elif not response.is_fenced and self.phase is LifecyclePhase.FENCED:
+            self.phase = LifecyclePhase.RUNNING
+            self.ports.log("info", "broker.unfenced", epoch=self.broker_epoch)
+            try:
+                self.on_unfenced()
+            finally:  # a fault there is not the end of this broker
+                self._go_on()
+            return
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._urgent:
+            self._heartbeat()
+        else:
+            self._after(
+                LEAVING_POLL_MS if self.phase is LifecyclePhase.LEAVING else self._interval_ms
+            )
+
+    def _on_heartbeat_failed(self, code: ErrorCode) -> None:
+        if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+            self.ports.log(
+                "warning", "broker.registration_lost", epoch=self.broker_epoch, error=code.name
+            )
+            if self.phase is LifecyclePhase.LEAVING:
+                self._left("the controller knows this incarnation no longer")
+                return
+            self.phase = LifecyclePhase.FENCED
+            self.broker_epoch = -1
+            self._after(REGISTRATION_RETRY_MS)
+            return
+        if code is not ErrorCode.REQUEST_TIMED_OUT:
+            self._complain("broker.heartbeat_refused", code)
+        self._after(REGISTRATION_RETRY_MS)
+
+    def _complain(self, event: str, code: ErrorCode) -> None:
+        now_ms = self.ports.clock.now_ms()
+        if (event, code) != self._complaint or now_ms >= self._complain_again_ms:
+            self._complaint, self._complain_again_ms = (event, code), now_ms + COMPLAINT_MS
+            self.ports.log("warning", event, error=code.name)
+
+    def _after(self, delay_ms: float) -> None:
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        self._wakeup = self.ports.wakeups.call_at(
+            self.ports.clock.now_ms() + delay_ms, self._on_wakeup
+        )
+
+    def _on_wakeup(self) -> None:
+        self._wakeup = None
+        self._heartbeat()
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def begin_shutdown(self, on_left: Callable[[], None], *, controlled: bool) -> None:
+        """Hand the leaderships over, then call `on_left` (once, not from within)."""
+        self._on_left = on_left
+        if not controlled or self.broker_epoch < 0 or self.phase is LifecyclePhase.STARTING:
+            self.ports.wakeups.call_soon(lambda: self._left("there is nothing to hand over"))
+            return
+        self.phase = LifecyclePhase.LEAVING
+        now_ms = self.ports.clock.now_ms()
+        self._leave_deadline_ms = now_ms + LEAVE_MS_MAX
+        self._asked_ms = now_ms  # also of a heartbeat that was under way before
+        self._hurry()
+        self._check_leaving()
+
+    def _check_leaving(self) -> None:
+        if self.phase is LifecyclePhase.STOPPED:
+            return
+        now_ms = self.ports.clock.now_ms()
+        gone_since = self._controller.unreachable_since_ms
+        if now_ms >= self._leave_deadline_ms:
+            self._left("it took too long")
+        elif gone_since is not None and now_ms - gone_since >= CONTROLLER_GONE_MS:
+            self._left("no controller answers")
+        elif self._in_flight and now_ms - self._asked_ms >= CONTROLLER_GONE_MS:
+            self._left("the controller does not answer")
+        else:
+            self._leave_check = self.ports.wakeups.call_at(now_ms + 100.0, self._check_leaving)
+
+    def _left(self, why: str) -> None:
+        if self.phase is LifecyclePhase.STOPPED:
+            return
+        self.phase = LifecyclePhase.STOPPED
+        self.ports.log("info", "broker.left", why=why)
+        for wakeup in (self._wakeup, self._leave_check):
+            if wakeup is not None:
+                wakeup.cancel()
+        on_left, self._on_left = self._on_left, None
+        if on_left is not None:
+            on_left()
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "phase": self.phase.value,
+            "broker_epoch": self.broker_epoch,
+            "incarnation": uuid_text(self.identity.incarnation),
+            "offline_directories": [uuid_text(d) for d in self._offline],
+        }
+
+    def __repr__(self) -> str:
+        return f"Lifecycle({self.phase.value}, broker epoch {self.broker_epoch})"

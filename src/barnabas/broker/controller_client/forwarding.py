@@ -1,0 +1,79 @@
+"""Requests that only the active controller can answer, handed on in an Envelope (KIP-590).
+
+One generic handler serves all of them: the client's request goes as it came, with its principal and
+its version; the controller's answer comes back as it is. What cannot be answered in time becomes the
+API's own error response.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, cast
+
+from barnabas.broker.controller_client.controller_channel import FORWARD, ControllerChannel
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
+from barnabas.wire.codec import MalformedError
+from barnabas.wire.envelope import unwrap, wrap
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.envelope_response import EnvelopeResponse
+from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext, top_level_error
+from barnabas.wire.schema import Message
+
+
+def forward(
+    controller: ControllerChannel,
+    api: Api,
+    request: Message,
+    ctx: RequestContext,
+    timeout_ms: float,
+) -> Parked:
+    """Ask the active controller on behalf of whoever asked this broker."""
+    parked = Parked()
+
+    def on_answer(response: EnvelopeResponse | KafkaError) -> None:
+        parked.complete(_answer(api, request, ctx, response))
+
+    controller.send(wrap(request, ctx), on_answer, timeout_ms=timeout_ms, purpose=FORWARD)
+    return parked
+
+
+def _answer(
+    api: Api, request: Message, ctx: RequestContext, response: EnvelopeResponse | KafkaError
+) -> Message | None:
+    try:
+        if isinstance(response, KafkaError):
+            raise response
+        return unwrap(response, ctx)
+    except KafkaError as error:
+        return api.error_response(request, error.code, error.message)
+    except MalformedError as error:
+        return api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+
+
+def timeout_of(request: Message, default_ms: float) -> float:
+    """How long the client gives the request, where it says so; a little less than it waits."""
+    given = getattr(request, "timeout_ms", None)
+    return float(given) if isinstance(given, int) and given > 0 else default_ms
+
+
+def forwarded(api: Api) -> HandlerModule:
+    """A handler module that hands `api` on. Its role is the broker."""
+
+    def handle(request: Any, ctx: RequestContext, broker: Any) -> Parked:
+        timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)
+        return forward(broker.controller, api, request, ctx, timeout_ms)
+
+    return cast("HandlerModule", SimpleNamespace(API=api, handle=handle))
+
+
+def plain_api(key: ApiKey, resource: str, operation: str) -> Api:
+    """An API whose response has its error code at the top."""
+    schema = API_SCHEMAS[key]
+    request = getattr(
+        import_module(f"barnabas.wire.messages.{schema.request_module}"), f"{schema.name}Request"
+    )
+    response = getattr(
+        import_module(f"barnabas.wire.messages.{schema.response_module}"), f"{schema.name}Response"
+    )
+    return Api(key, request, top_level_error(response), resource, operation)

@@ -1,0 +1,167 @@
+"""Leaders that were lost a moment ago: what clients are told until the metadata say who follows.
+
+A client that loses its leader asks for metadata at once, some milliseconds before the controller has
+chosen another, and many then look again only after a second (librdkafka's timer). So a broker that has
+itself just lost its connection to that leader holds the answer until the news is there, `NEWS_MS_MAX`
+at most. The end of a process is not one moment (its youngest connections end first), so the client may
+have noticed before this broker: who has been connected for a while and asks for topics that others
+lead waits `HOLD_POLL_MS`, within which this broker notices as well.
+
+And a broker that was fenced stays in the list of brokers for `SHOWN_MS`, as in Kafka it stays until
+its session runs out: a client that learns of a new leader and of the old one's disappearance in one
+answer may lose a second over it, too.
+
+Decides nothing about the cluster: it is about when, and how much, is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from barnabas.broker.deadlines import Deadlines
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.metadata.image.topic import NO_LEADER, Topic
+from barnabas.ports import Clock
+from barnabas.wire.request import Parked, Working
+
+NEWS_MS_MAX = 1_000.0
+HOLD_POLL_MS = 20.0
+SETTLED_MS = 300.0
+"""Who has been connected for this long knows its topics: nobody waits while a client starts."""
+SHOWN_MS = 9_000.0
+"""Kafka's session time-out by default."""
+
+Answer = Callable[[Working], None]
+
+
+class _Waiting:
+    """A request for metadata of topics whose leader was lost, or may have been (`looks`)."""
+
+    __slots__ = ("_answer", "_owner", "bucket", "looks", "parked", "topics")
+
+    def __init__(
+        self, owner: MetadataHold, topics: list[Topic], answer: Answer, looks: bool
+    ) -> None:
+        self.topics = topics
+        self.bucket = -1
+        self.looks = looks
+        self.parked = Working(holds=False)
+        self._answer = answer
+        self._owner = owner
+
+    def answer(self) -> None:
+        if not self.parked.done:
+            self._answer(self.parked)
+
+    def on_deadline(self) -> None:
+        self._owner.on_deadline(self)
+
+
+class MetadataHold:
+    """What one broker knows of brokers that went away lately."""
+
+    def __init__(
+        self, node_id: int, clock: Clock, deadlines: Deadlines, image: MetadataImage
+    ) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._deadlines = deadlines
+        self._image = image
+        self._lost: dict[int, float] = {}
+        """Broker to the instant until which its successor's news is waited for."""
+        self._alive: dict[int, None] = {}
+        self._left: dict[int, float] = {}
+        """Fenced broker to the instant until which it is shown."""
+        self._waiting: dict[_Waiting, None] = {}
+
+    def on_lost(self, broker: int) -> None:
+        """The connection to a leader ended by its side."""
+        self._lost[broker] = self._clock.now_ms() + NEWS_MS_MAX
+
+    def on_reached(self, broker: int) -> None:
+        """It answers again: nothing to wait for."""
+        if self._lost.pop(broker, None) is not None:
+            self._release()
+
+    def on_metadata(self, changes: ImageChanges) -> None:
+        """The image moved."""
+        brokers = self._image.brokers
+        for broker in sorted(brokers) if changes.everything else changes.brokers:
+            known = brokers.get(broker)
+            if known is not None and not known.fenced:
+                self._alive[broker] = None
+                self._left.pop(broker, None)
+            elif broker in self._alive:
+                del self._alive[broker]
+                if known is not None:
+                    self._left[broker] = self._clock.now_ms() + SHOWN_MS
+        if self._waiting:
+            self._release()
+
+    def park(
+        self, topics: Iterable[Topic], connected_at_ms: float, answer: Answer
+    ) -> Parked | None:
+        """The request to hold, where one of `topics` is led by a broker that was lost or may have
+        been; `answer` completes it when its time has come. None: answer at once."""
+        now_ms = self._clock.now_ms()
+        settled = connected_at_ms <= now_ms - SETTLED_MS
+        if not self._lost and not settled:
+            return None
+        concerned = list(topics)
+        until_ms, looks = self._news_until(concerned), False
+        if until_ms is None:
+            if not settled or not any(self._is_led_elsewhere(topic) for topic in concerned):
+                return None
+            until_ms, looks = now_ms + HOLD_POLL_MS, True
+        waiting = _Waiting(self, concerned, answer, looks)
+        self._waiting[waiting] = None
+        self._deadlines.add(waiting, until_ms)
+        return waiting.parked
+
+    def on_deadline(self, waiting: _Waiting) -> None:
+        """Its time has come, unless looking has found a reason to wait."""
+        until_ms = self._news_until(waiting.topics) if waiting.looks else None
+        if until_ms is None:
+            self._let_go(waiting)
+        else:
+            waiting.looks = False
+            self._deadlines.add(waiting, until_ms)
+
+    def shown(self) -> list[int]:
+        """Fenced brokers that are still to be listed."""
+        if not self._left:
+            return []
+        now_ms = self._clock.now_ms()
+        for broker in [b for b, until_ms in self._left.items() if until_ms <= now_ms]:
+            del self._left[broker]
+        return sorted(broker for broker in self._left if broker in self._image.brokers)
+
+    def _is_led_elsewhere(self, topic: Topic) -> bool:
+        return any(leader not in (self._node_id, NO_LEADER) for leader in topic.leader)
+
+    def _news_until(self, topics: list[Topic]) -> float | None:
+        """How long news of `topics` is waited for; None where no leader of theirs was lost."""
+        now_ms = self._clock.now_ms()
+        for broker in [b for b, until_ms in self._lost.items() if until_ms <= now_ms]:
+            del self._lost[broker]
+        found = [
+            until_ms
+            for broker, until_ms in self._lost.items()
+            if any(broker in topic.leader for topic in topics)
+        ]
+        return max(found, default=None)
+
+    def _release(self) -> None:
+        """Answer those whose topics have leaders again."""
+        for waiting in list(self._waiting):
+            if not waiting.looks and self._news_until(waiting.topics) is None:
+                self._let_go(waiting)
+
+    def _let_go(self, waiting: _Waiting) -> None:
+        self._waiting.pop(waiting, None)
+        self._deadlines.remove(waiting)
+        waiting.answer()
+
+    def describe(self) -> dict[str, object]:
+        return {"lost": sorted(self._lost), "shown": self.shown(), "waiting": len(self._waiting)}

@@ -1,0 +1,204 @@
+"""Fills new coordinators from their partitions' logs, without keeping the loop from other work.
+
+One shard after the other, in slices of at most ``SLICE_MS``; bytes that are not in memory are brought there
+in the background, while others go on. A shard whose leadership ended meanwhile is dropped. One whose log
+cannot be read is tried again, and others are loaded meanwhile: where a batch rotted it goes on behind what
+was replayed, once that is mended; for any other reason it begins anew, and there is no coordinator until
+then.
+
+Source: ``CoordinatorLoaderImpl`` of Apache Kafka 4.3, where such a shard waits for the next leadership.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from struct import error as StructError
+from typing import Generic
+
+from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard, M
+from barnabas.limits import SLICE_MS
+from barnabas.ports import Ports
+from barnabas.record.batch import iterate
+from barnabas.record.builder import CONTROL_KEY, ControlType
+from barnabas.record.decode import Record, records_of
+from barnabas.types import Buffer
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+RECORDS_PER_LOOK = 64
+"""Records replayed between two looks at the clock."""
+RETRY_MS = 500.0
+"""After a log could not be read; doubled with each time, up to `RETRY_MS_MAX`."""
+RETRY_MS_MAX = 16_000.0
+
+
+class _Load(Generic[M]):
+    """How far a shard has been read."""
+
+    __slots__ = ("attempts", "is_warm", "offset", "pending", "shard")
+
+    def __init__(self, shard: CoordinatorShard[M]) -> None:
+        self.shard = shard
+        self.offset = shard.log.log_start_offset
+        self.pending: Iterator[None] | None = None
+        """Replays the run that was read, one record per step."""
+        self.is_warm = False
+        """Whether what comes next was brought into memory just now: reading it does not block."""
+        self.attempts = 0
+        """How often it could not be read."""
+
+    def begin_anew(self, machine: M) -> None:
+        """What `machine` lacks is everything."""
+        self.shard.begin_anew(machine)
+        self.offset = self.shard.log.log_start_offset
+
+
+class CoordinatorLoader(Generic[M]):
+    """The shards of one topic that are being loaded, the first one at work."""
+
+    __slots__ = (
+        "_is_current",
+        "_loads",
+        "_make_machine",
+        "_on_loaded",
+        "_ports",
+        "_read_bytes",
+        "_running",
+    )
+
+    def __init__(
+        self,
+        ports: Ports,
+        read_bytes: int,
+        make_machine: Callable[[], M],
+        is_current: Callable[[CoordinatorShard[M]], bool],
+        on_loaded: Callable[[CoordinatorShard[M]], None],
+    ) -> None:
+        """`make_machine` gives an empty machine, `is_current` says whether a shard is still wanted;
+        `on_loaded` is told of each that is read to its end."""
+        self._ports = ports
+        self._read_bytes = read_bytes
+        self._make_machine = make_machine
+        self._is_current = is_current
+        self._on_loaded = on_loaded
+        self._loads: deque[_Load[M]] = deque()
+        self._running = False
+        """A slice is to come."""
+
+    def add(self, shard: CoordinatorShard[M]) -> None:
+        """Load `shard` after those that were added before."""
+        self._loads.append(_Load(shard))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._loads and not self._running:
+            self._running = True
+            self._ports.wakeups.call_soon(self._slice)
+
+    def _slice(self) -> None:
+        self._running = False
+        until_ms = self._ports.clock.now_ms() + SLICE_MS
+        while self._loads:
+            load = self._loads[0]
+            if not self._is_current(load.shard):
+                self._loads.popleft()
+                continue
+            try:
+                self._step(load, until_ms)
+            except (ValueError, StructError, KafkaError, OSError) as error:
+                self._on_error(load, error)
+            except Exception as error:
+                self._on_error(load, error)
+                self._go_on()
+                raise  # a fault of this program: told as one, and others are loaded
+            if self._ports.clock.now_ms() >= until_ms:
+                break
+        self._go_on()
+
+    def _step(self, load: _Load[M], until_ms: float) -> None:
+        """One read, or a slice of what was read."""
+        if load.pending is not None:
+            clock = self._ports.clock
+            for count, _ in enumerate(load.pending, 1):
+                if count % RECORDS_PER_LOOK == 0 and clock.now_ms() >= until_ms:
+                    return
+            load.pending = None
+        log = load.shard.log
+        if load.offset >= log.log_end_offset:
+            self._end(load)
+            return
+        # The log as it is now: what stood there when the disk was asked may be compacted away.
+        block, load.is_warm = load.is_warm, False
+        run = log.read(load.offset, self._read_bytes, block=block)
+        if run is None:
+            job = log.read_job(load.offset, self._read_bytes)
+            self._loads.popleft()
+            done = partial(self._on_read, load)
+            self._ports.background.run(f"coordinators {log.home}", job, done)
+        elif not run:  # compaction left nothing of what came last
+            self._end(load)
+        else:
+            load.pending = _replay(load, run)
+
+    def _end(self, load: _Load[M]) -> None:
+        """All of the log was replayed."""
+        self._loads.popleft()
+        self._on_loaded(load.shard)
+
+    def _on_read(self, load: _Load[M], result: object) -> None:
+        # What the disk has against it is found again, and told, by the read that follows.
+        load.is_warm = True
+        self._loads.appendleft(load)
+        self._go_on()
+
+    def _on_error(self, load: _Load[M], error: Exception) -> None:
+        """It is tried again later."""
+        if self._loads and self._loads[0] is load:
+            self._loads.popleft()
+        load.pending = None
+        is_storage = isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
+        if not is_storage:  # else a batch is being mended: what was replayed before it stays
+            load.shard.failed = True
+        delay = min(RETRY_MS * 2.0 ** min(load.attempts, 10), RETRY_MS_MAX)
+        load.attempts += 1
+        self._ports.log(
+            "error", "coordinator could not be loaded", partition=load.shard.partition,
+            offset=load.offset, error=str(error), again_in_ms=delay,
+        )  # fmt: skip
+        when = self._ports.clock.now_ms() + delay
+        self._ports.wakeups.call_at(when, partial(self._try_again, load))
+
+    def _try_again(self, load: _Load[M]) -> None:
+        if not self._is_current(load.shard):
+            return
+        if load.shard.failed:
+            load.begin_anew(self._make_machine())
+        self._loads.append(load)
+        self._go_on()
+
+
+def _replay(load: _Load[M], run: Buffer) -> Iterator[None]:
+    """Replay the whole batches of `run`, a record per step."""
+    machine, before = load.shard.machine, load.offset
+    for batch in iterate(run, crc=True):  # what this process wrote nobody has checked
+        header = batch.header
+        if header.last_offset < load.offset:
+            continue
+        producer_id = header.producer_id if header.is_transactional else -1
+        for record in records_of(batch):
+            if header.is_control:
+                _replay_control(load.shard, header.producer_id, record)
+            elif (decoded := machine.decode(record.key, record.value)) is not None:
+                machine.replay(record.offset, producer_id, decoded)
+            yield
+        load.offset = header.next_offset
+    if load.offset == before:
+        raise ValueError(f"no whole batch at offset {before}")
+
+
+def _replay_control(shard: CoordinatorShard[M], producer_id: int, record: Record) -> None:
+    """The end of a transaction; other control records say nothing to a coordinator."""
+    kind = CONTROL_KEY.unpack_from(record.key or b"")[1]
+    if kind in (ControlType.COMMIT, ControlType.ABORT):
+        shard.machine.replay_marker(record.offset, producer_id, kind == ControlType.COMMIT)

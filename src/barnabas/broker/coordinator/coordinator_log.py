@@ -1,0 +1,82 @@
+"""A led partition as coordinators see it, and the moments at which it becomes or ceases to be one.
+
+`begin_leading` and `end_leading` are for whoever applies the metadata to the replicas of an internal
+topic; the high watermark then finds its way by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from barnabas.broker.coordinator.coordinator_shard import M
+from barnabas.broker.coordinator.coordinators import Coordinators
+from barnabas.broker.partitions.partition import Partition
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.types import Buffer
+
+
+class PartitionCoordinatorLog:
+    """:class:`~barnabas.broker.coordinator.coordinator_shard.CoordinatorLog` over a partition."""
+
+    __slots__ = ("_last", "_partition")
+
+    def __init__(self, partition: Partition) -> None:
+        """Raises ``KafkaError`` where the partition is offline."""
+        if partition.log is None:
+            raise partition.offline()
+        self._partition = partition
+        self._last: PartitionLog = partition.log
+        """For whoever asks when the partition is offline by now."""
+
+    @property
+    def _log(self) -> PartitionLog:
+        """The log as it is now: a move between directories replaces it."""
+        self._last = self._partition.log or self._last
+        return self._last
+
+    def __repr__(self) -> str:
+        return f"PartitionCoordinatorLog({self._partition.name})"
+
+    @property
+    def home(self) -> str:
+        return self._log.home
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._log.high_watermark
+
+    @property
+    def batch_bytes_max(self) -> int:
+        return self._log.config.max_message_bytes
+
+    def append(self, batch: bytes) -> int:
+        return self._partition.append_coordinator_records(batch)
+
+    def read(self, offset: int, max_bytes: int, *, block: bool = False) -> Buffer | None:
+        found = self._partition.read(offset, max_bytes, None, at_least_one=True, block=block)
+        return None if found is None else found.records
+
+    def read_job(self, offset: int, max_bytes: int) -> Callable[[], Buffer]:
+        return self._log.read_job(offset, max_bytes)
+
+
+def begin_leading(coordinators: Coordinators[M], partition: Partition) -> None:
+    """This broker leads `partition` of the coordinators' topic from now on, in a new epoch."""
+    log = PartitionCoordinatorLog(partition)
+    tell = partial(coordinators.on_high_watermark, partition.index)
+    end_watch = partition.on_high_watermark(tell)
+    coordinators.on_elected(partition.index, log, partition.leader_epoch, end_watch)
+
+
+def end_leading(coordinators: Coordinators[M], partition: Partition) -> None:
+    """It leads `partition` no longer: another broker does, the log failed, or the topic is gone."""
+    coordinators.on_resigned(partition.index)

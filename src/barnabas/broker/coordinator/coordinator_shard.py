@@ -1,0 +1,470 @@
+"""One coordinator: a machine, the partition its records stand in, and those who wait for both.
+
+Owns the order *decide → replay as uncommitted → append → reply when committed* for one partition,
+and the undoing of what the log refused. Knows nothing of loading, routing or wake-ups
+(:mod:`barnabas.broker.coordinator.coordinators`).
+
+Invariants: ``committed <= written <= next_offset``; the machine has replayed exactly the records
+before `next_offset`; `waiting` is in the order of offsets, and so of deadlines.
+
+Source: ``CoordinatorRuntime.CoordinatorContext`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from barnabas.ports import call_all
+from barnabas.record.batch import HEADER_SIZE
+from barnabas.record.builder import build_batch
+from barnabas.types import Buffer
+from barnabas.wire.codec import UnsupportedFieldError
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.request import Parked
+from barnabas.wire.schema import Message
+
+RECORD_OVERHEAD_BYTES = 31
+"""More than lengths, deltas and attributes of one record without headers can take."""
+
+
+class Instant(NamedTuple):
+    """When something happens: monotonic milliseconds and the date."""
+
+    now_ms: float
+    wall_ms: int
+
+
+class Outcome(Protocol):
+    """What a machine answers to one operation. The order of its parts is the order of their effects."""
+
+    @property
+    def replies(self) -> Sequence[tuple[Parked, Message]]:
+        """Answers that rest on nothing unwritten; given at once."""
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """What was decided."""
+
+    @property
+    def replay(self) -> bool:
+        """False where the machine holds what the records say already, in state of its own that no
+        revert undoes; `on_settled` puts that right where they are lost."""
+
+    @property
+    def atomic(self) -> bool:
+        """False where the records may be spread over several batches."""
+
+    @property
+    def reply(self) -> Message | None:
+        """The operation's answer, given when the records and all before them are committed."""
+
+    @property
+    def on_settled(self) -> Callable[[ErrorCode, Any], Outcome] | None:
+        """The next step, once the records are committed (NONE) or lost (why)."""
+
+
+class CoordinatorMachine(Protocol):
+    """A pure machine over its own records. Operations are methods of its own, which return an
+    :class:`Outcome` or raise ``KafkaError``."""
+
+    def encode(self, record: Any, /) -> tuple[bytes, bytes | None]:
+        """Key and value as they stand in the log; a value of None is a tombstone."""
+
+    def decode(self, key: bytes | None, value: bytes | None, /) -> Any | None:
+        """Inverse of `encode`; None for a kind of record that is to be skipped. Raises ``ValueError``
+        where the bytes are damaged."""
+
+    def expect(self, next_offset: int, /) -> None:
+        """The next record that is decided will stand at `next_offset`; said before every operation."""
+
+    def replay(self, offset: int, producer_id: int, record: Any, /) -> None:
+        """Take the record at `offset` over; from `committed` on it can be undone."""
+
+    def replay_marker(self, offset: int, producer_id: int, committed: bool, /) -> None:
+        """A transaction of `producer_id` ended here."""
+
+    def commit_to(self, offset: int, /) -> None:
+        """Records before `offset` stay; queries see them from now on."""
+
+    def revert_to(self, offset: int, /) -> None:
+        """Undo the records from `offset` on."""
+
+    def on_loaded(self, at: Any, /) -> Sequence[Outcome]:
+        """All records were replayed: begin to coordinate."""
+
+    def on_unloaded(self) -> Sequence[tuple[Parked, Message]]:
+        """Another broker coordinates from now on: what to tell those who wait."""
+
+    def deadline_ms(self) -> float:
+        """When `take_due` is to be called at the latest; infinite where nothing is pending."""
+
+    def take_due(self, at: Any, /) -> Outcome | None:
+        """One operation that is due, decided; None where none is."""
+
+
+class CoordinatorLog(Protocol):
+    """A partition that this broker leads, as a coordinator uses it. Read methods may be called from
+    the moment of `on_elected` to that of `on_resigned`."""
+
+    @property
+    def home(self) -> str:
+        """The log directory that it is in."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def batch_bytes_max(self) -> int:
+        """``max.message.bytes`` of the topic."""
+
+    def append(self, batch: bytes) -> int:
+        """Append one batch as with acks=all, without waiting; the log end offset behind it. Raises
+        ``KafkaError`` (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, ...) where
+        nothing was written."""
+
+    def read(self, offset: int, max_bytes: int, *, block: bool = False) -> Buffer | None:
+        """Whole batches from the one with `offset` on, at least one; empty at the end of the log. None
+        where reading would block and must not: run `read_job` in the background first."""
+
+    def read_job(self, offset: int, max_bytes: int) -> Callable[[], Buffer]: ...
+
+
+Done: TypeAlias = Callable[[Message | KafkaError | None], None]
+"""Told the reply of an operation (None where its outcome has none), or why there is none."""
+M = TypeVar("M", bound=CoordinatorMachine)
+
+_ANSWERS = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def answer_of(error: KafkaError) -> KafkaError:
+    """A fault of the log in the words of a coordinator's clients."""
+    code = _ANSWERS.get(error.code)
+    return error if code is None else KafkaError(code, error.message)
+
+
+class _Event:
+    """An operation that waits for the high watermark to reach `offset`."""
+
+    __slots__ = ("deadline_ms", "done", "offset", "on_settled", "reply")
+
+    def __init__(
+        self, offset: int, deadline_ms: float, outcome: Outcome, done: Done | None
+    ) -> None:
+        self.offset = offset
+        self.deadline_ms = deadline_ms
+        self.reply = outcome.reply
+        self.on_settled = outcome.on_settled
+        self.done = done
+
+
+class CoordinatorShard(Generic[M]):
+    """The coordinator of one partition."""
+
+    __slots__ = (
+        "_appending",
+        "_batch",
+        "_batch_bytes",
+        "_batch_events",
+        "_made_room",
+        "_waiting",
+        "_write_timeout_ms",
+        "active",
+        "codec",
+        "committed",
+        "failed",
+        "leader_epoch",
+        "loaded",
+        "log",
+        "machine",
+        "next_offset",
+        "partition",
+        "written",
+    )
+
+    def __init__(
+        self,
+        partition: int,
+        log: CoordinatorLog,
+        leader_epoch: int,
+        machine: M,
+        write_timeout_ms: int,
+        codec: int,
+    ) -> None:
+        self.partition = partition
+        self.codec = codec
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.machine = machine
+        self.loaded = False
+        """Everything in the log was replayed; queries are answered."""
+        self.active = False
+        """All of that is committed too; operations are accepted. Before, they would decide, and
+        answer, on what may still be lost."""
+        self.failed = False
+        """The log could not be read; there is no coordinator until it can be, or another leader is
+        elected."""
+        self.committed = log.high_watermark
+        self.written = self.next_offset = log.log_start_offset
+        self._write_timeout_ms = write_timeout_ms
+        self._batch: list[tuple[bytes, bytes | None]] = []
+        self._batch_bytes = 0
+        self._batch_events: list[_Event] = []
+        self._waiting: deque[_Event] = deque()
+        self._appending = False
+        """What an append commits at once is looked at behind it: whoever is told may decide something."""
+        self._made_room = False
+        """Something was written within a decision, behind which those are told whom it commits."""
+
+    def __repr__(self) -> str:
+        return (
+            f"Shard({self.partition}, epoch {self.leader_epoch}, {self.state},"
+            f" committed {self.committed},"
+            f" written {self.written}, {len(self._waiting)} waiting)"
+        )
+
+    @property
+    def state(self) -> str:
+        """loading, catching up, active or failed."""
+        if self.failed:
+            return "failed"
+        if self.active:
+            return "active"
+        return "catching up" if self.loaded else "loading"
+
+    @property
+    def unflushed(self) -> bool:
+        return bool(self._batch)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "partition": self.partition,
+            "leader_epoch": self.leader_epoch,
+            "state": self.state,
+            "committed": self.committed,
+            "written": self.written,
+            "waiting": len(self._waiting) + len(self._batch_events),
+        }
+
+    def deadline_ms(self) -> float:
+        """The machine's next deadline, or that of the oldest operation that waits."""
+        due = self.machine.deadline_ms() if self.active else math.inf
+        return min(due, self._waiting[0].deadline_ms) if self._waiting else due
+
+    def decide(
+        self, operation: Callable[[M, Instant], Outcome], done: Done | None, at: Instant
+    ) -> None:
+        """Run an operation on the newest state and perform what it decides. Raises what it raises."""
+        self.machine.expect(self.next_offset)
+        self.take(operation(self.machine, at), done, at)
+
+    def take(self, outcome: Outcome, done: Done | None, at: Instant) -> None:
+        """Perform what an operation decided."""
+        refused: KafkaError | None = None
+        if outcome.records:
+            try:
+                self._enqueue(outcome, at)
+            except KafkaError as error:
+                # What it decided about will not be written.
+                self.machine.revert_to(self.next_offset)
+                refused = error
+        event = _Event(self.next_offset, at.now_ms + self._write_timeout_ms, outcome, done)
+        waits = refused is None and (bool(self._batch) or self.written > self.committed)
+        if waits:
+            (self._batch_events if self._batch else self._waiting).append(event)
+        try:
+            # Whoever is told may decide something at once: behind this, which has its place by now.
+            if outcome.replies:
+                _reply_all(outcome.replies)
+            if not waits:
+                self._settle(event, refused, at)
+        finally:
+            if self._made_room:
+                self._made_room = False
+                self.advance(self.log.high_watermark, at)
+
+    def flush(self, at: Instant) -> KafkaError | None:
+        """Append what was decided since the last time, as one batch. The error where the log refused
+        it: it is undone then, and those who waited for it know."""
+        error = self._write(at)
+        if error is None:
+            self.advance(self.log.high_watermark, at)
+        return error
+
+    def _write(self, at: Instant) -> KafkaError | None:
+        """As `flush`, but for those to whom it can be told that it is committed."""
+        if not self._batch:
+            return None
+        events, records = self._batch_events, self._batch
+        self._batch, self._batch_events, self._batch_bytes = [], [], 0
+        try:
+            self._check_undisturbed()
+            end = self._append(self._built(records, at.wall_ms))
+        except KafkaError as error:
+            self._give_up(events, error, at)
+            return error
+        except Exception as fault:  # of this program: nobody waits for what is not written
+            self._give_up(events, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(fault)), at)
+            raise
+        assert end == self.next_offset, f"{self!r}: log ends at {end}, not {self.next_offset}"
+        self.written = end
+        self._waiting.extend(events)
+        return None
+
+    def _give_up(self, events: list[_Event], error: KafkaError, at: Instant) -> None:
+        self.machine.revert_to(self.written)
+        self.written = self.next_offset = max(self.written, self.log.log_end_offset)
+        call_all(partial(self._settle, event, error, at) for event in events)
+
+    def _built(self, records: list[tuple[bytes, bytes | None]], wall_ms: int) -> bytes:
+        batch = build_batch(records, timestamp_ms=wall_ms, codec=self.codec)
+        room = self.log.batch_bytes_max
+        if self.codec and len(batch) > room:  # it did not shrink
+            batch = build_batch(records, timestamp_ms=wall_ms)
+        if len(batch) > room:
+            text = f"{len(records)} records of one decision are larger than a batch may be"
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
+        return batch
+
+    def _append(self, batch: bytes) -> int:
+        self._appending = True
+        try:
+            return self.log.append(batch)
+        finally:
+            self._appending = False
+
+    def _check_undisturbed(self) -> None:
+        """Decisions were replayed at the offsets that they would get. Where somebody else wrote in
+        between they would not: they are undone, and the clients try again."""
+        if self.log.log_end_offset != self.written:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"the log ends at {self.log.log_end_offset}, not at {self.written}",
+            )
+
+    def advance(self, high_watermark: int, at: Instant) -> None:
+        """Records before `high_watermark` are committed."""
+        if self._appending:
+            return
+        if high_watermark > self.committed:
+            self.committed = high_watermark
+            self.machine.commit_to(high_watermark)
+        try:
+            if self._waiting:
+                call_all(self._take_committed(at))
+        finally:
+            if self.loaded and not self.active and self.committed >= self.written:
+                self.active = True
+                self.machine.expect(self.next_offset)
+                outcomes = self.machine.on_loaded(at)
+                call_all(partial(self.take, outcome, None, at) for outcome in outcomes)
+
+    def _take_committed(self, at: Instant) -> Iterator[Callable[[], None]]:
+        waiting = self._waiting
+        while waiting and waiting[0].offset <= self.committed:
+            yield partial(self._settle, waiting.popleft(), None, at)
+
+    def begin_anew(self, machine: M) -> None:
+        """Loading failed: all is replayed once more, into an empty `machine`."""
+        self.machine, self.failed = machine, False
+        machine.commit_to(self.committed)
+
+    def on_loaded(self, at: Instant) -> None:
+        """The log was replayed to its end: begin as soon as all of it is committed."""
+        self.written = self.next_offset = self.log.log_end_offset
+        self.loaded = True
+        self.advance(self.log.high_watermark, at)
+
+    def on_deadline(self, at: Instant) -> None:
+        """Give up what waited too long, and do what the machine has to do by now."""
+        call_all(self._take_late(at))
+        while self.active:
+            self.machine.expect(self.next_offset)
+            outcome = self.machine.take_due(at)
+            if outcome is None:
+                return
+            self.take(outcome, None, at)
+
+    def _take_late(self, at: Instant) -> Iterator[Callable[[], None]]:
+        waiting = self._waiting
+        while waiting and waiting[0].deadline_ms <= at.now_ms:
+            late = KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, "the records were not replicated in time"
+            )
+            yield partial(self._settle, waiting.popleft(), late, at)
+
+    def resign(self, at: Instant) -> None:
+        """Another broker leads the partition: tell all who wait."""
+        self.active = self.loaded = False
+        lost = KafkaError(ErrorCode.NOT_COORDINATOR, "this broker coordinates no longer")
+        events = [*self._waiting, *self._batch_events]
+        self._waiting.clear()
+        self._batch, self._batch_events, self._batch_bytes = [], [], 0
+        try:
+            call_all(partial(self._settle, event, lost, at) for event in events)
+        finally:
+            _reply_all(self.machine.on_unloaded())
+
+    def _enqueue(self, outcome: Outcome, at: Instant) -> None:
+        try:
+            encoded = [self.machine.encode(record) for record in outcome.records]
+        except UnsupportedFieldError as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        sizes = [len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in encoded]
+        room = self.log.batch_bytes_max - HEADER_SIZE
+        if outcome.atomic and self._batch_bytes + sum(sizes) > room:
+            self._make_room(at)
+        for record, pair, size in zip(outcome.records, encoded, sizes):
+            if not outcome.atomic and self._batch_bytes + size > room:
+                self._make_room(at)
+            if outcome.replay:
+                self.machine.replay(self.next_offset, -1, record)
+            self._batch.append(pair)
+            self._batch_bytes += size
+            self.next_offset += 1
+        if self._batch_bytes > room:
+            # It goes by itself: packed it may be small enough, and nobody else is refused with it.
+            self._make_room(at)
+
+    def _make_room(self, at: Instant) -> None:
+        """What was decided after records that are lost is lost with them."""
+        error = self._write(at)
+        if error is not None:
+            raise error
+        self._made_room = True
+
+    def _settle(self, event: _Event, error: KafkaError | None, at: Instant) -> None:
+        try:
+            if event.done is not None:
+                event.done(event.reply if error is None else answer_of(error))
+        finally:
+            if event.on_settled is not None:
+                self.machine.expect(self.next_offset)
+                code = ErrorCode.NONE if error is None else answer_of(error).code
+                following = event.on_settled(code, at)
+                if self.active:
+                    self.take(following, None, at)
+                else:
+                    _reply_all(following.replies)
+
+
+def _reply_all(replies: Sequence[tuple[Parked, Message]]) -> None:
+    call_all(partial(parked.complete, response) for parked, response in replies)

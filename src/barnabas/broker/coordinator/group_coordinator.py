@@ -1,0 +1,127 @@
+"""The group coordinators of a broker, and what the group APIs need of it.
+
+Owns the wiring of :class:`~barnabas.group.machine.GroupMachine` into
+:class:`~barnabas.broker.coordinator.coordinators.Coordinators`; the rules are the machine's, the requests'
+forms the handlers'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from barnabas.broker.coordinator.coordinators import Coordinators, Instant, Operation
+from barnabas.config.node import NodeConfig
+from barnabas.group.machine import GroupMachine
+from barnabas.group.outcome import Caller, Outcome
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.ports import Ports
+from barnabas.types import OFFSETS_TOPIC, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.request import Parked, RequestContext
+from barnabas.wire.schema import Message
+
+
+class GroupCoordinators(Coordinators[GroupMachine]):
+    """A group machine per partition of ``__consumer_offsets`` that this broker leads."""
+
+    def __init__(
+        self, config: NodeConfig, ports: Ports, partition_count: Callable[[], int] | None = None
+    ) -> None:
+        """`partition_count`: of ``__consumer_offsets``; ``offsets.topic.num.partitions`` where not
+        given."""
+        self.settings = config.groups
+        offsets, rng = config.offsets, ports.rng("group-member-ids")
+        super().__init__(
+            OFFSETS_TOPIC,
+            ports,
+            lambda: GroupMachine(config.groups, offsets, rng),
+            partition_count or (lambda: offsets.topic_partitions),
+            write_timeout_ms=offsets.commit_timeout_ms,
+            load_bytes=offsets.load_bytes,
+            codec=offsets.topic_compression,
+        )
+
+    def on_topics_deleted(self, deleted: Mapping[Uuid, str]) -> None:
+        """Topics (name by id) are gone from the cluster: so are the offsets committed for them. Their names
+        may be others' by now."""
+
+        def delete(machine: GroupMachine, at: Instant) -> Outcome:
+            return machine.delete_topics(deleted)
+
+        self.write_all(delete)
+
+
+class GroupRole(Protocol):
+    """The broker, as the handlers of the group APIs see it."""
+
+    @property
+    def groups(self) -> GroupCoordinators: ...
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+def caller_of(ctx: RequestContext) -> Caller:
+    """Who asks, as a group remembers its members."""
+    return Caller(ctx.client_id or "", f"/{ctx.peer.host}", ctx.api_version)
+
+
+def check_group_id(group_id: str) -> ErrorCode:
+    """A group with members has a name; INVALID_GROUP_ID where not."""
+    return ErrorCode.NONE if group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def write_group(
+    role: GroupRole,
+    group_id: str,
+    operation: Operation[GroupMachine],
+    refused: Callable[[KafkaError], Message],
+    adapt: Callable[[Message], Message] | None = None,
+) -> Parked:
+    """Decide something about a group; the answer comes when it is committed. `refused` makes the
+    answer that carries an error, `adapt` changes one that does not."""
+    parked = Parked()
+
+    def done(result: Message | KafkaError | None) -> None:
+        if isinstance(result, KafkaError):
+            parked.complete(refused(result))
+        elif result is not None:
+            parked.complete(result if adapt is None else adapt(result))
+
+    role.groups.write(group_id, operation, done)
+    return parked
+
+
+class AdaptedParked(Parked):
+    """A parked request whose answer is changed on its way out, whoever gives it."""
+
+    __slots__ = ("_adapt",)
+
+    def __init__(self, adapt: Callable[[Message], Message]) -> None:
+        super().__init__()
+        self._adapt = adapt
+
+    def complete(self, response: Message | None) -> bool:
+        return super().complete(None if response is None else self._adapt(response))
+
+
+def write_waiting(
+    role: GroupRole,
+    group_id: str,
+    operation: Callable[[GroupMachine, Parked, Instant], Outcome],
+    refused: Callable[[KafkaError], Message],
+    parked: Parked | None = None,
+) -> Parked:
+    """As `write_group`, where the group itself answers when it is ready (JoinGroup, SyncGroup).
+    `parked` is an ordinary one where not given."""
+    waiting = parked or Parked()
+
+    def decide(machine: GroupMachine, at: Instant) -> Outcome:
+        return operation(machine, waiting, at)
+
+    def done(result: Message | KafkaError | None) -> None:
+        if isinstance(result, KafkaError):
+            waiting.complete(refused(result))
+
+    role.groups.write(group_id, decide, done)
+    return waiting

@@ -1,0 +1,568 @@
+"""Fetches: sessions, what there is to tell of each partition, and requests that wait for it.
+
+A fetch looks at the dirty partitions of its session. Where that gives too little it is parked in
+the session and looked at again when one of them moves: at most once per turn of the loop, so that
+appends which came together are told together. Reads never block: where the bytes are not in memory
+the partition is read once in the background and the fetch is looked at again.
+
+Behaviour: Kafka's ReplicaManager.fetchMessages, DelayedFetch and FetchSession; KIP-227 (sessions),
+KIP-320 (epochs), KIP-392 (consumers may read from followers), KIP-903 (broker epochs).
+A high watermark alone answers a parked follower only where consumers read from followers (a replica selector
+is configured); else it travels with the next answer (KAFKA-9731).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from barnabas.broker.cooperative_jobs import CooperativeJobs
+from barnabas.broker.deadlines import Deadlines
+from barnabas.broker.fetch.fetch_read import (
+    FOLLOWERS_SERVE_SINCE,
+    NO_DIVERGENCE,
+    READ_COMMITTED,
+    PendingRead,
+    ReadPass,
+    Session,
+    Watched,
+    error_answer,
+    has_more,
+    partition_answer,
+    redirect_answer,
+    remember,
+    response_of,
+)
+from barnabas.broker.fetch.fetch_sessions import (
+    FETCHED_PER_SLICE,
+    FetchProgress,
+    FetchSessions,
+    Find,
+    note_first,
+    parts_of,
+)
+from barnabas.broker.follower.replication_throttle import ReplicationThrottle
+from barnabas.broker.leader_hints import LEADERSHIP
+from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.replica_selector import NO_REPLICA, RackAwareReplicaSelector
+from barnabas.limits import SLICE_MS, UNSENT_BYTES_TOTAL
+from barnabas.log.errors import CorruptLogError
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.ports import Ports, raise_soon
+from barnabas.replication.sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey
+from barnabas.types import Buffer
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.fetch_request import FetchRequest
+from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
+from barnabas.wire.request import Parked, Working
+
+COLD_READS_MAX = 3
+"""Times that a fetch waits for its bytes to be brought into memory; after that it blocks."""
+COLD_READ_QUEUES = 4
+"""Per log directory."""
+RECHECK_MS = 5.0
+"""A fetch with a larger min_bytes is looked at again this often at most."""
+LEADERS_SINCE = 16
+CONSUMER = -1
+"""The replica id of a consumer."""
+STORAGE_SINCE = 6
+"""Older clients do not know KAFKA_STORAGE_ERROR, and would not try again."""
+FETCHED_INLINE_MAX = 100
+"""Partitions that are named, or told of in full, in one turn; of more, `FETCHED_PER_SLICE` at a time."""
+ANSWERED_MAX = 300
+"""Partitions of a session that one answer tells of, a full one apart: some 10 ms for either side."""
+TIMED_FROM = 40
+READ_PASS_MS_MAX = 3.0
+"""An answer that tells of `TIMED_FROM` partitions tells of no more after this."""
+
+
+class FetchLimits(NamedTuple):
+    """Bounds of this broker: response bytes, sessions."""
+
+    response_bytes_max: int
+    sessions_max: int
+
+
+class DelayedFetch:
+    """One fetch under way, and what it asks of every look."""
+
+    __slots__ = (
+        "bucket",
+        "busy",
+        "busy_with_request",
+        "cold_reads",
+        "committed",
+        "deadline_ms",
+        "leader_only",
+        "listener",
+        "max_bytes",
+        "min_bytes",
+        "parked",
+        "rack",
+        "service",
+        "session",
+        "version",
+        "wait_ms",
+        "whole",
+    )
+
+    def __init__(
+        self,
+        service: FetchService,
+        session: Session,
+        request: FetchRequest,
+        version: int,
+        listener: str,
+    ) -> None:
+        self.service = service
+        self.session = session
+        self.parked = Parked()
+        self.bucket = -1
+        self.deadline_ms = 0.0
+        self.cold_reads = 0
+        self.busy = False
+        """Something is being done for it; it is looked at again after that."""
+        self.busy_with_request = False
+        """Its session does not have all yet that the request says."""
+        self.wait_ms = max(request.max_wait_ms, 0)
+        self.committed = request.isolation_level == READ_COMMITTED
+        """Only what is decided is told of transactions."""
+        self.leader_only = session.is_follower or version < FOLLOWERS_SERVE_SINCE
+        self.max_bytes = min(request.max_bytes, service.response_bytes_max)
+        self.min_bytes = min(request.min_bytes, self.max_bytes)
+        self.version = version
+        self.listener = listener
+        self.rack = "" if self.leader_only else request.rack_id
+        """Of a consumer that may read from followers."""
+        self.whole = session.id == NO_SESSION or request.session_epoch <= INITIAL_EPOCH
+        """A full fetch: its answer names every partition."""
+
+    def new_read_pass(self, *, whole: bool) -> ReadPass:
+        return ReadPass(self.committed, whole, self.cold_reads >= COLD_READS_MAX)
+
+    def on_deadline(self) -> None:
+        self.service.on_deadline(self)
+
+    def __repr__(self) -> str:
+        return f"ParkedFetch({self.session}, min {self.min_bytes} bytes)"
+
+
+class FetchService:
+    """All fetches of one broker."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        find: Find,
+        deadlines: Deadlines,
+        slices: CooperativeJobs,
+        limits: FetchLimits,
+        add_leaders: Callable[[FetchResponse, str, dict[PartitionKey, Partition | None]], None],
+        throttle: ReplicationThrottle | None = None,
+        selector: RackAwareReplicaSelector | None = None,
+    ) -> None:
+        """`add_leaders` completes errors about leadership with who leads now (KIP-951)."""
+        self._throttle = throttle
+        self._selector = selector
+        self._ports = ports
+        self._deadlines = deadlines
+        self._slices = slices
+        self.response_bytes_max = limits.response_bytes_max
+        self._add_leaders = add_leaders
+        self._sessions = FetchSessions(ports, find, limits.sessions_max, self._on_drop)
+        self.sessions = self._sessions.cache
+        self._woken: dict[Session, None] = {}
+        self._flushing = False
+        self._rechecks: dict[Session, None] = {}
+        self._cold_reads = itertools.count()
+
+    # -- a request -------------------------------------------------------------------------------
+
+    def fetch(
+        self, request: FetchRequest, version: int, listener: str = ""
+    ) -> FetchResponse | Parked:
+        """Answer, or park until there is enough to tell."""
+        sessions = self._sessions
+        session = sessions.begin(request, version)
+        if isinstance(session, ErrorCode):
+            return FetchResponse(error_code=session)
+        self._end_parked(session)
+        if sum([len(topic.partitions) for topic in request.topics]) > FETCHED_INLINE_MAX:
+            return self._follow_in_slices(session, request, version, listener)
+        sessions.update(session, request.topics)
+        sessions.forget(session, request.forgotten_topics_data)
+        sessions.settle(session, request)
+        fetch = DelayedFetch(self, session, request, version, listener)
+        now_ms = self._ports.clock.now_ms()
+        if session.is_follower:
+            progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
+            progress.note(request.topics)
+            progress.end()
+        look = self._read_pass(fetch, whole=fetch.whole)
+        if self._is_answered_at_once(fetch, look):
+            return self._answer(fetch, look)
+        return self._park(fetch, now_ms + fetch.wait_ms, look)
+
+    def _is_answered_at_once(self, fetch: DelayedFetch, look: ReadPass) -> bool:
+        return not look.cold and (
+            fetch.wait_ms == 0 or not fetch.session.partitions or self._enough(fetch, look)
+        )
+
+    # -- requests and answers of hundreds of partitions ---------------------------------------------
+
+    def _follow_in_slices(
+        self, session: Session, request: FetchRequest, version: int, listener: str
+    ) -> Parked:
+        """What a request names takes effect a part per turn of the loop; then it is looked at."""
+        fetch = DelayedFetch(self, session, request, version, listener)
+        fetch.parked = Working(holds=False)
+        fetch.busy = fetch.busy_with_request = True
+        session.parked = fetch
+        self._slices.run(self._request_steps(fetch, request), partial(self._failed, fetch))
+        return fetch.parked
+
+    def _request_steps(self, fetch: DelayedFetch, request: FetchRequest) -> Iterator[None]:
+        session, sessions = fetch.session, self._sessions
+        for topics in parts_of(request.topics):
+            if session.parked is not fetch:
+                return
+            sessions.update(session, topics)
+            yield
+        sessions.forget(session, request.forgotten_topics_data)
+        sessions.settle(session, request)
+        fetch.whole = fetch.whole or session.id == NO_SESSION
+        now_ms = self._ports.clock.now_ms()
+        if session.is_follower:
+            progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
+            for topics in parts_of(request.topics):
+                if session.parked is not fetch:
+                    return
+                progress.note(topics)
+                yield
+            progress.end()
+        fetch.busy_with_request = False
+        look = fetch.new_read_pass(whole=True) if fetch.whole else self._read_pass(fetch)
+        if fetch.whole:
+            yield from self._read_pass_steps(fetch, look)
+        if session.parked is not fetch:
+            return
+        fetch.busy = False
+        if self._is_answered_at_once(fetch, look):
+            self._unpark(fetch)
+            fetch.parked.complete(self._answer(fetch, look))
+        else:
+            self._park(fetch, now_ms + fetch.wait_ms, look)
+
+    def _read_pass_steps(self, fetch: DelayedFetch, look: ReadPass) -> Iterator[None]:
+        """Look at everything, a part with each step, and add what there is to `look`."""
+        dirty = iter(list(fetch.session.dirty))
+        while among := list(islice(dirty, FETCHED_PER_SLICE)):
+            if fetch.session.parked is not fetch:
+                return
+            self._read_pass(fetch, whole=True, among=among, after=look)
+            yield
+
+    def _answer_in_slices(self, fetch: DelayedFetch) -> None:
+        """Its full answer is due: what had nothing to tell while it waited is named all the same."""
+
+        def steps() -> Iterator[None]:
+            session = fetch.session
+            session.dirty.update(dict.fromkeys(session.partitions.values()))
+            look = fetch.new_read_pass(whole=True)
+            yield from self._read_pass_steps(fetch, look)
+            if session.parked is not fetch:
+                return
+            fetch.busy = False
+            self._complete(fetch, look)
+
+        fetch.busy = True
+        self._slices.run(steps(), partial(self._failed, fetch))
+
+    def _failed(self, fetch: DelayedFetch, error: Exception) -> None:
+        self._unpark(fetch)
+        self.sessions.remove(fetch.session.id)
+        self._sessions.drop(fetch.session)  # its peer begins another
+        if isinstance(fetch.parked, Working):
+            fetch.parked.fail(error)
+        else:
+            raise_soon(self._ports.wakeups, error)
+            fetch.parked.complete(FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def _enough(self, fetch: DelayedFetch, look: ReadPass) -> bool:
+        return look.urgent or look.is_full or look.size >= fetch.min_bytes
+
+    def _park(self, fetch: DelayedFetch, deadline_ms: float, look: ReadPass) -> Parked:
+        fetch.session.parked = fetch
+        fetch.deadline_ms = deadline_ms
+        if fetch.whole:
+            for watched, data in look.answers:
+                if not data.records and not has_more(fetch.session, watched):
+                    fetch.session.dirty.pop(watched, None)  # until it moves
+        if look.cold:
+            self._prefetch(fetch, look.cold)
+        else:
+            self._deadlines.add(fetch, deadline_ms)
+        return fetch.parked
+
+    def _end_parked(self, session: Session) -> None:
+        """A peer that asks again has given up its former request."""
+        earlier = session.parked
+        if earlier is not None:
+            session.parked = None
+            self._deadlines.remove(earlier)
+            earlier.parked.complete(FetchResponse(session_id=session.id))
+
+    def _on_drop(self, session: Session) -> None:
+        self._end_parked(session)
+        self._woken.pop(session, None)
+        self._rechecks.pop(session, None)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def _read_pass(
+        self,
+        fetch: DelayedFetch,
+        *,
+        whole: bool = False,
+        among: Iterable[Watched] | None = None,
+        after: ReadPass | None = None,
+    ) -> ReadPass:
+        """What there is to tell of the dirty partitions (or `among` these), within the byte bounds. What
+        is found is added to what was found `after` an earlier look. One that is not `whole` ends when it
+        has told of enough, or for long enough."""
+        session = fetch.session
+        look = fetch.new_read_pass(whole=whole) if after is None else after
+        answers, is_follower = look.answers, session.is_follower
+        leader_only = fetch.leader_only
+        left = fetch.max_bytes
+        if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
+            left = 0  # one batch
+        size, throttled = look.size, look.throttled
+        left -= size
+        throttle = self._throttle if is_follower else None
+        if throttle is not None and not throttle.limits_leader:
+            throttle = None
+        many = not whole and len(session.dirty) > TIMED_FROM
+        until_ms = self._ports.clock.now_ms() + READ_PASS_MS_MAX if many else 0.0
+        for watched in list(session.dirty) if among is None else among:
+            if many and len(answers) >= TIMED_FROM:
+                if len(answers) >= ANSWERED_MAX or self._ports.clock.now_ms() >= until_ms:
+                    look.urgent = True  # the others come first next time
+                    break
+            try:
+                partition = watched.partition or self._sessions.bind(watched)
+                log = partition.readable_log(watched.leader_epoch, leader_only=leader_only)
+                room, first = left, size == 0
+                if is_follower:
+                    note_first(watched, partition)
+                if throttle is not None and throttle.holds_back(
+                    partition, session.follower_id, throttled
+                ):
+                    room, first = 0, False
+                data = redirect(self._selector, fetch, watched, partition, log) or partition_answer(
+                    look, watched, partition, log, room, first
+                )
+                if room < watched.max_bytes and not (first or is_follower):
+                    found = data is not None and bool(data.records)
+                    look.is_full = look.is_full or (not found and has_more(session, watched))
+            except KafkaError as error:
+                data = error_answer(watched, error)
+                look.urgent = True
+            if data is None:
+                if not has_more(session, watched):
+                    session.dirty.pop(watched, None)
+                continue
+            if sent := len(data.records or ()):
+                size += sent
+                left -= sent
+                if throttle is not None and throttle.counts_as_sent(partition):
+                    throttled += sent
+                if fetch.min_bytes > 1 and log.is_behind(watched.fetch_offset, data.high_watermark):
+                    look.urgent = True  # what is missing stands in another file: no wait brings it
+            elif data.diverging_epoch is not NO_DIVERGENCE or self._is_marks_news(watched, data):
+                look.urgent = True
+            answers.append((watched, data))
+        look.size, look.throttled = size, throttled
+        return look
+
+    def _is_marks_news(self, watched: Watched, data: PartitionData) -> bool:
+        """Whether an answer without records must not wait: it names a nearer replica, or brings a high
+        watermark to a follower that consumers read from."""
+        if self._selector is None:
+            return False
+        if data.preferred_read_replica != NO_REPLICA:
+            return True
+        is_follower = watched.session.is_follower
+        return is_follower and data.high_watermark > watched.sent_high_watermark
+
+    def _answer(self, fetch: DelayedFetch, look: ReadPass) -> FetchResponse:
+        """The response, and what the session remembers of it."""
+        session = fetch.session
+        refused: dict[PartitionKey, Partition | None] = {}
+        for watched, data in look.answers:
+            remember(session, watched, data)
+            if data.error_code:
+                self._refused(fetch, watched, data, refused)
+        if look.throttled and self._throttle is not None:
+            self._throttle.sent(look.throttled)
+        response = response_of(session, look.answers)
+        if session.id == NO_SESSION:
+            for watched in session.partitions.values():
+                self._sessions.unbind(watched)
+        if refused and fetch.version >= LEADERS_SINCE:
+            self._add_leaders(response, fetch.listener, refused)
+        return response
+
+    def _refused(
+        self,
+        fetch: DelayedFetch,
+        watched: Watched,
+        data: PartitionData,
+        refused: dict[PartitionKey, Partition | None],
+    ) -> None:
+        """An error as this version knows it; those about leadership are completed."""
+        if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and fetch.version < STORAGE_SINCE:
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if data.error_code in LEADERSHIP:
+            refused[watched.key] = watched.partition
+
+    # -- waking ----------------------------------------------------------------------------------
+
+    def wake(self, session: Session) -> None:
+        """One of the parked fetch's partitions moved. It is looked at after this turn."""
+        if session not in self._woken:
+            self._woken[session] = None
+            if not self._flushing:
+                self._flushing = True
+                self._ports.wakeups.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        woken, self._woken = self._woken, {}
+        now_ms = self._ports.clock.now_ms
+        until_ms = now_ms() + SLICE_MS
+        left = iter(woken)
+        for session in left:
+            fetch = session.parked
+            if fetch is None or fetch.busy:
+                continue
+            if fetch.min_bytes > 1 and not session.is_follower:
+                self._recheck_later(session)
+                continue
+            self._try(fetch, last=False)
+            if now_ms() >= until_ms:
+                for other in left:
+                    self.wake(other)
+
+    def _recheck_later(self, session: Session) -> None:
+        if not self._rechecks:
+            self._ports.wakeups.call_at(self._ports.clock.now_ms() + RECHECK_MS, self._recheck)
+        self._rechecks[session] = None
+
+    def _recheck(self) -> None:
+        waiting, self._rechecks = self._rechecks, {}
+        for session in waiting:
+            if session.parked is not None and not session.parked.busy:
+                self._try(session.parked, last=False)
+
+    def on_deadline(self, fetch: DelayedFetch) -> None:
+        if fetch.session.parked is fetch and not fetch.busy:
+            self._try(fetch, last=True)
+
+    def _try(self, fetch: DelayedFetch, *, last: bool) -> None:
+        try:
+            self._try_to_answer(fetch, last=last)
+        except Exception as fault:  # noqa: BLE001 - told as one, and others are looked at
+            self._failed(fetch, fault)
+
+    def _try_to_answer(self, fetch: DelayedFetch, *, last: bool) -> None:
+        if fetch.parked.done:  # its connection is gone
+            self._unpark(fetch)
+            if fetch.session.id == NO_SESSION:
+                self._sessions.drop(fetch.session)
+            return
+        look = self._read_pass(fetch)
+        if not last and not look.cold and not self._enough(fetch, look):
+            return
+        if fetch.whole and not look.cold:
+            if len(fetch.session.partitions) > FETCHED_INLINE_MAX:
+                self._deadlines.remove(fetch)
+                self._answer_in_slices(fetch)
+                return
+            # What had nothing to tell while it waited is named all the same.
+            session = fetch.session
+            session.dirty.update(dict.fromkeys(session.partitions.values()))
+            look = self._read_pass(fetch, whole=True)
+        self._complete(fetch, look)
+
+    def _complete(self, fetch: DelayedFetch, look: ReadPass) -> None:
+        """The answer, unless some of it has to be brought into memory first."""
+        if look.cold:
+            self._deadlines.remove(fetch)
+            self._prefetch(fetch, look.cold)
+        else:
+            self._unpark(fetch)
+            fetch.parked.complete(self._answer(fetch, look))
+
+    def _unpark(self, fetch: DelayedFetch) -> None:
+        self._deadlines.remove(fetch)
+        if fetch.session.parked is fetch:
+            fetch.session.parked = None
+
+    def _prefetch(self, fetch: DelayedFetch, cold: Iterable[PendingRead]) -> None:
+        """Bring bytes into memory by reading them once where that may block."""
+        fetch.busy = True
+        fetch.cold_reads += 1
+        jobs: dict[str, list[Callable[[], Buffer]]] = {}
+        for watched, size, up_to in cold:
+            log = None if watched.partition is None else watched.partition.log
+            if log is not None:
+                with suppress(
+                    KafkaError, CorruptLogError, OSError
+                ):  # told by the look that follows
+                    job = log.read_job(watched.fetch_offset, max(size, 0), up_to=up_to)
+                    jobs.setdefault(log.home, []).append(job)
+        homes = list(jobs) or [""]
+        left = len(homes)
+
+        def read(home: str) -> None:
+            for job in jobs.get(home, ()):
+                job()
+
+        def done(result: object) -> None:
+            nonlocal left
+            left -= 1
+            if left:
+                return
+            # What the disk has against it is found again, and told, by the look that follows.
+            fetch.busy = False
+            if fetch.session.parked is not fetch:
+                return
+            now_ms = self._ports.clock.now_ms()
+            if fetch.deadline_ms > now_ms:
+                self._deadlines.add(fetch, fetch.deadline_ms)
+            self._try(fetch, last=fetch.deadline_ms <= now_ms)
+
+        lane = next(self._cold_reads) % COLD_READ_QUEUES
+        for home in homes:
+            self._ports.background.run(f"read {home} {lane}", partial(read, home), done)
+
+
+def redirect(
+    selector: RackAwareReplicaSelector | None,
+    fetch: DelayedFetch,
+    watched: Watched,
+    partition: Partition,
+    log: PartitionLog,
+) -> PartitionData | None:
+    """The answer that names a replica nearer to the consumer, if there is one."""
+    if selector is None or not fetch.rack or watched.session.follower_id != CONSUMER:
+        return None
+    replica = selector.preferred(partition, fetch.rack, fetch.listener, watched.fetch_offset)
+    return None if replica == NO_REPLICA else redirect_answer(watched, log, replica)

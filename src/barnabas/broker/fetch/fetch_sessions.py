@@ -1,0 +1,259 @@
+"""The sessions of fetches: which partitions each has, what it watches, and what followers have by it.
+
+A request opens a session or goes on with one, names partitions and forgets others; a follower's
+also says how far it is. What names hundreds is told in parts (:meth:`FetchSessions.update` and
+:meth:`FetchProgress.note`), whose order is that of the request.
+
+Behaviour: Kafka's FetchSession; KIP-227 (sessions), KIP-903 (broker epochs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from barnabas.broker.fetch.fetch_read import Session, Watched
+from barnabas.broker.partitions.partition import Partition
+from barnabas.ports import Ports, Rng
+from barnabas.replication.leader import UNKNOWN
+from barnabas.replication.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    PartitionKey,
+    SessionCache,
+    SessionPartition,
+    next_epoch,
+)
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.fetch_request import (
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+
+FETCHED_PER_SLICE = 20
+"""Partitions of a large request that are followed between two looks at the clock."""
+Find = Callable[[PartitionKey], tuple[Partition | None, ErrorCode]]
+"""The replica here for (topic id or name, index), or why there is none."""
+
+
+class FetchSessions:
+    """All of one broker. `on_drop` is told of each session that is over."""
+
+    def __init__(
+        self, ports: Ports, find: Find, slots: int, on_drop: Callable[[Session], None]
+    ) -> None:
+        self._ports = ports
+        self._find = find
+        self._on_drop = on_drop
+        self._rng: Rng = ports.rng("fetch.sessions")
+        self.cache: SessionCache[Partition] = SessionCache(slots)
+
+    # -- a request -------------------------------------------------------------------------------
+
+    def begin(self, request: FetchRequest, version: int) -> Session | ErrorCode:
+        """The session of `request`, as it was before; `update`, `forget` and `settle` follow."""
+        uses_ids = version >= 13
+        epoch = request.session_epoch
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if request.session_id != NO_SESSION:
+                self.drop(self.cache.remove(request.session_id))
+            now_ms = self._ports.clock.now_ms()
+            return FetchSession(replica_of(request), uses_ids=uses_ids, now_ms=now_ms)
+        session = self.cache.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch or (
+            session.parked is not None and session.parked.busy_with_request
+        ):
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_ids != uses_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session.epoch = next_epoch(epoch)
+        return session
+
+    def update(self, session: Session, topics: Iterable[FetchTopic]) -> None:
+        """The request names these."""
+        uses_ids = session.uses_ids
+        for topic in topics:
+            topic_key = topic.topic_id if uses_ids else topic.topic
+            for wanted in topic.partitions:
+                key = (topic_key, wanted.partition)
+                watched = session.partitions.get(key)
+                if watched is None:
+                    watched = SessionPartition(session, key, topic.topic)
+                    session.partitions[key] = watched
+                    try:
+                        self.bind(watched)
+                    except KafkaError:
+                        pass  # told when it is looked at
+                if (
+                    wanted.current_leader_epoch != watched.leader_epoch
+                    or wanted.fetch_offset < watched.fetch_offset
+                ):
+                    # It may have taken the last answer for one to what it does not ask any more.
+                    watched.sent_high_watermark = watched.sent_log_start = -1
+                watched.fetch_offset = wanted.fetch_offset
+                watched.max_bytes = wanted.partition_max_bytes
+                watched.leader_epoch = wanted.current_leader_epoch
+                watched.last_fetched_epoch = wanted.last_fetched_epoch
+                watched.log_start_offset = wanted.log_start_offset
+                session.dirty[watched] = None
+
+    def forget(self, session: Session, topics: Iterable[ForgottenTopic]) -> None:
+        """The request is not interested in these any more."""
+        for forgotten in topics:
+            topic_key = forgotten.topic_id if session.uses_ids else forgotten.topic
+            for index in forgotten.partitions:
+                gone = session.drop((topic_key, index))
+                if gone is not None:
+                    self.unbind(gone)
+
+    def settle(self, session: Session, request: FetchRequest) -> None:
+        """All that the request says of `session` is in it: keep a new one, end one without partitions."""
+        now_ms = self._ports.clock.now_ms()
+        if session.id != NO_SESSION:
+            if not session.partitions:
+                # Everything was forgotten: the session ends (its peer is told id 0).
+                self.cache.remove(session.id)
+                session.id = NO_SESSION
+        elif request.session_epoch == INITIAL_EPOCH and session.partitions:
+            for _ in range(8):
+                kept, displaced = self.cache.add(
+                    session, self._rng.randrange(1, 0x7FFFFFFF), now_ms
+                )
+                if displaced is not None:
+                    self.drop(displaced)
+                if kept:
+                    break
+        self.cache.touch(session, now_ms)
+
+    # -- watching --------------------------------------------------------------------------------
+
+    def bind(self, watched: Watched) -> Partition:
+        """Find the replica and be told when it moves. Raises KafkaError where there is none here."""
+        partition, code = self._find(watched.key)
+        if partition is None:
+            raise KafkaError(code, f"no replica of {watched} here")
+        watched.partition = partition
+        session = watched.session
+        if session.is_follower:
+            partition.append_watchers[watched] = None
+            if partition.leader is not None:
+                watched.follower = partition.leader.followers.get(session.follower_id)
+        else:
+            partition.high_watermark_watchers[watched] = None
+        return partition
+
+    def unbind(self, watched: Watched) -> None:
+        partition = watched.partition
+        if partition is not None:
+            if watched.session.is_follower:
+                partition.append_watchers.pop(watched, None)
+            else:
+                partition.high_watermark_watchers.pop(watched, None)
+            watched.partition = watched.follower = None
+
+    def drop(self, session: Session | None) -> None:
+        """The session is over: nobody marks it any more."""
+        if session is None:
+            return
+        self._on_drop(session)
+        for watched in session.partitions.values():
+            self.unbind(watched)
+        session.dirty.clear()
+
+
+class FetchProgress:
+    """What a follower has by its asking for more, in one request: named partitions moved; dirty ones that
+    are not named are where they were."""
+
+    __slots__ = ("_broker_epoch", "_named", "_now_ms", "_registered_anew", "_session")
+
+    def __init__(self, session: Session, broker_epoch: int, now_ms: float) -> None:
+        self._session = session
+        self._broker_epoch = broker_epoch
+        self._now_ms = now_ms
+        self._registered_anew = broker_epoch != session.broker_epoch
+        self._named: set[PartitionKey] = set()
+        session.broker_epoch = broker_epoch
+
+    def note(self, topics: Iterable[FetchTopic]) -> None:
+        """The request names these."""
+        session = self._session
+        for topic in topics:
+            topic_key = topic.topic_id if session.uses_ids else topic.topic
+            for wanted in topic.partitions:
+                key = (topic_key, wanted.partition)
+                self._named.add(key)
+                watched = session.partitions.get(key)
+                if watched is not None:  # else named and forgotten in one request
+                    note_place(watched, self._broker_epoch)
+
+    def end(self) -> None:
+        """All that are named were noted."""
+        session = self._session
+        if self._registered_anew:
+            note_registration(session, self._broker_epoch, self._named)
+        for watched in list(session.dirty):
+            partition, follower = watched.partition, watched.follower
+            if watched.key in self._named or partition is None or follower is None:
+                continue
+            if partition.leader is not None and partition.log is not None:
+                partition.leader.touch(follower, partition.log.log_end_offset, self._now_ms)
+
+
+def note_registration(session: Session, broker_epoch: int, named: set[PartitionKey]) -> None:
+    """The same process registered again, which took it out of every ISR: where it is stands in the
+    session, also of partitions that are idle and that it would never name again (seed 100)."""
+    for watched in session.partitions.values():
+        if watched.key not in named:
+            note_place(watched, broker_epoch)
+
+
+def note_first(watched: Watched, partition: Partition) -> None:
+    """The replica was found, or this leadership began, after the follower had named the
+    partition: its place stands in the session. Raises UNKNOWN_LEADER_EPOCH where it is none of the
+    partition's followers (yet: the metadata here may lag), NOT_LEADER_OR_FOLLOWER where it told no epoch."""
+    follower = watched.follower
+    if follower is None:
+        if watched.leader_epoch < 0:
+            raise partition.not_leader()
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"{watched.session.follower_id} has no replica of {partition.name} in epoch"
+            f" {watched.leader_epoch}",
+        )
+    if follower.log_end_offset == UNKNOWN:
+        note_place(watched, watched.session.broker_epoch)
+
+
+def note_place(watched: Watched, broker_epoch: int) -> None:
+    """The follower has what it says, where its fetch would be answered without an error or a
+    divergence."""
+    partition, follower = watched.partition, watched.follower
+    if partition is None or follower is None or 0 <= broker_epoch < follower.broker_epoch:
+        return
+    try:
+        log = partition.readable_log(watched.leader_epoch, leader_only=True)
+        if partition.diverging_epoch(watched.last_fetched_epoch, watched.fetch_offset):
+            return
+    except KafkaError:
+        return  # told when the partition is read
+    if log.log_start_offset <= watched.fetch_offset <= log.log_end_offset:
+        partition.on_follower_fetch(follower, watched, broker_epoch)
+
+
+def replica_of(request: FetchRequest) -> int:
+    """The broker that fetches, -1 for a consumer, -2 for who debugs a replica (KIP-903 moved it)."""
+    return request.replica_state.replica_id if request.replica_id == -1 else request.replica_id
+
+
+def parts_of(topics: Iterable[FetchTopic]) -> Iterator[list[FetchTopic]]:
+    """The same, `FETCHED_PER_SLICE` partitions at a time."""
+    for topic in topics:
+        partitions = iter(topic.partitions)
+        while taken := list(islice(partitions, FETCHED_PER_SLICE)):
+            yield [FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=taken)]

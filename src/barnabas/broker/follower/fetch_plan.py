@@ -1,0 +1,106 @@
+"""What a follower asks its leader for: the places it wants to read from, told with each request as far as
+the session does not know them.
+
+Owns the follower's half of a fetch session. Does not know logs, time or connections. Source: KIP-227.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from barnabas.config.settings import ReplicationSettings
+from barnabas.replication.sessions import ClientSession, WantedPartition
+from barnabas.types import Uuid
+from barnabas.wire.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+
+NAMED_MAX = 500
+"""New partitions that one request names. A leader takes 40 µs for each."""
+
+Key = tuple[Uuid, int]
+
+
+class FetchPlan:
+    """The requests of one fetcher. `named` is what the request under way names."""
+
+    def __init__(self, settings: ReplicationSettings) -> None:
+        self.named: frozenset[Any] = frozenset()
+        self.wanted: dict[Any, WantedPartition] = {}
+        self._settings = settings
+        self._changed: dict[Key, None] = {}
+        self._session = ClientSession()
+        self.asked = self._session.asked
+        """What the leader was last asked of one partition."""
+
+    def want(self, key: Key, wanted: WantedPartition) -> None:
+        self.wanted[key] = wanted
+        self._changed[key] = None
+
+    def unwant(self, key: Key) -> None:
+        if self.wanted.pop(key, None) is not None:
+            self._changed[key] = None
+
+    def next_request(self, node_id: int, broker_epoch: int) -> FetchRequest:
+        """Names what moved. Where not all that is new finds room, it does not wait for news: the rest is
+        named with the request after it."""
+        named, forgotten, self._changed = self._session.plan(self.wanted, self._changed, NAMED_MAX)
+        self.named = frozenset(named)
+        settings = self._settings
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=node_id, replica_epoch=broker_epoch),
+            max_wait_ms=0 if self._changed else settings.fetch_wait_ms_max,
+            min_bytes=settings.fetch_bytes_min,
+            max_bytes=settings.fetch_response_bytes_max,
+            session_id=self._session.id,
+            session_epoch=self._session.epoch,
+            topics=_topics(named, settings.fetch_bytes_max),
+            forgotten_topics_data=_forgotten(forgotten) if forgotten else [],
+        )
+
+    def on_answer(self, session_id: int) -> None:
+        """The leader answered without a session error."""
+        self._session.on_response(session_id)
+
+    def end_round(self) -> None:
+        """Nothing is under way any more."""
+        self.named = frozenset()
+
+    def reset(self) -> None:
+        """Begin anew with a full request, which ends the present session."""
+        self._session.reset()
+
+    def forget(self) -> None:
+        """The leader or its session is gone."""
+        self._session.forget()
+
+
+def _topics(named: dict[Any, WantedPartition], bytes_max: int) -> list[FetchTopic]:
+    topics: dict[Any, list[FetchPartition]] = {}
+    for (topic_id, index), want in named.items():
+        partitions = topics.get(topic_id)
+        if partitions is None:
+            partitions = topics[topic_id] = []
+        partitions.append(
+            FetchPartition(
+                partition=index,
+                current_leader_epoch=want.leader_epoch,
+                fetch_offset=want.fetch_offset,
+                last_fetched_epoch=want.last_fetched_epoch,
+                log_start_offset=want.log_start_offset,
+                partition_max_bytes=bytes_max,
+            )
+        )
+    return [FetchTopic(topic_id=key, partitions=value) for key, value in topics.items()]
+
+
+def _forgotten(keys: Iterable[Any]) -> list[ForgottenTopic]:
+    gone: dict[Any, list[int]] = {}
+    for topic_id, index in keys:
+        gone.setdefault(topic_id, []).append(index)
+    return [ForgottenTopic(topic_id=key, partitions=value) for key, value in gone.items()]

@@ -1,0 +1,523 @@
+"""Following: one fetch session per leading broker, always one request under way.
+
+A :class:`Fetcher` follows some of the partitions that one broker leads. Its request names only what
+moved since the last one; the answer of all of them comes in one response, is appended, and the next
+request leaves in the same turn. :class:`FetcherPool` has one or several per leader
+(`num.replica.fetchers`).
+
+Behaviour: Kafka's AbstractFetcherThread and ReplicaFetcherThread. A partition with an error waits
+`replica.fetch.backoff.ms` while the others go on; one that is fenced waits for metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from barnabas.broker.controller_client.controller_channel import Sender
+from barnabas.broker.follower.fetch_plan import FetchPlan, Key
+from barnabas.broker.follower.offset_out_of_range import OutOfRangeResolver
+from barnabas.broker.follower.replication_throttle import ReplicationThrottle
+from barnabas.broker.partitions.partition import Partition
+from barnabas.client.network.connection import ChannelError
+from barnabas.config.settings import ReplicationSettings
+from barnabas.limits import SLICE_MS
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.ports import Ports, Wakeup
+from barnabas.record.batch import CorruptBatchError
+from barnabas.replication.follower import (
+    FollowerState,
+    Phase,
+    truncation_offset,
+)
+from barnabas.replication.sessions import WantedPartition
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
+
+LOST_RETRY_MS = 50.0
+"""After the first loss of a connection; doubled with each one that follows, up to
+`replica.fetch.backoff.ms`: a connection that was reset is no dead leader."""
+TAKEN_MAX = 150
+TIMED_FROM = 20
+"""Partitions whose records are appended in one turn at most; and those after which it is seen how long it
+took."""
+LEADER_UNKNOWN_RETRY_MS = 50.0
+"""A leader that lags behind the metadata will know its epoch soon."""
+LEADER_LAGS = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""What a leader says that has not applied the metadata yet which this follower has."""
+
+NOTHING: tuple[Key, PartitionData | None] = (Uuid(bytes(16)), -1), None
+
+
+class Followed(NamedTuple):
+    partition: Partition
+    state: FollowerState
+
+
+class FetcherContext(NamedTuple):
+    """What all fetchers of one broker share."""
+
+    ports: Ports
+    channels: Sender
+    node_id: int
+    settings: ReplicationSettings
+    broker_epoch: Callable[[], int]
+    endpoint_of: Callable[[int], Endpoint | None]
+    """Where another broker's inter-broker listener is; None while that is unknown."""
+    on_lost: Callable[[int], None] = lambda leader: None
+    """The connection to a leader ended."""
+    on_reached: Callable[[int], None] = lambda leader: None
+    """It answers again."""
+    throttle: ReplicationThrottle | None = None
+
+
+class Fetcher:
+    """The partitions that this broker follows from one leader, or a share of them."""
+
+    def __init__(self, context: FetcherContext, leader: int, number: int | str) -> None:
+        self.context = context
+        self.leader = leader
+        self.purpose = f"fetch-{number}"
+        self.followed: dict[Key, Followed] = {}
+        self._plan = FetchPlan(context.settings)
+        self._out_of_range = OutOfRangeResolver(
+            context.ports, context.channels, context.node_id, context.settings.fetch_backoff_ms
+        )
+        self._delayed: dict[Key, None] = {}
+        self._unflushed: dict[Key, None] = {}
+        """What was appended and not synced yet where ``flush.messages`` asks for it. The next fetch
+        tells the leader that it is here, so it has to wait (as Kafka's fetcher waits within the append)."""
+        self.is_in_flight = False
+        """Whether a request is with the leader, which may keep it while there is nothing new."""
+        self._wakeup: Wakeup | None = None
+        self._endpoint: Endpoint | None = None
+        self._closed = False
+        self._lost = False
+        self.on_answer: Callable[[], None] | None = None
+        """Called before the next request is planned."""
+        self._losses = 0
+        self.rounds = 0
+
+    # -- which partitions ------------------------------------------------------------------------
+
+    def add(self, partition: Partition) -> None:
+        """Follow `partition` in its present leader epoch, from its log's end."""
+        log = partition.log
+        if log is None:
+            return
+        is_ready = _trust_committed(partition, log)
+        state = FollowerState(partition.leader_epoch, log.log_end_offset, log.last_epoch)
+        key = (partition.topic_id, partition.index)
+        self.followed[key] = Followed(partition, state)
+        self._delayed.pop(key, None)
+        if _is_unflushed(partition):  # it led a moment ago
+            self._unflushed[key] = None
+        if is_ready:
+            self._want(key, partition, state)
+        else:
+            self._delay(key, state, self.context.settings.fetch_backoff_ms)
+
+    def remove(self, key: Key) -> None:
+        if self.followed.pop(key, None) is not None:
+            self._plan.unwant(key)
+            self._delayed.pop(key, None)
+            self._unflushed.pop(key, None)
+
+    def hand_over(self, target: Fetcher, keys: Iterable[Key] | None = None) -> list[Key]:
+        """Have `target` (of the same leader) fetch what this one fetches without trouble; what of it is
+        under way is dropped when it comes. `keys`: only these. The keys handed over.
+
+        What the request under way names stays: over another connection it may reach the leader after the
+        first request of `target`, and older news would be taken for the newest."""
+        moved = []
+        for key in list(self.followed) if keys is None else keys:
+            followed = self.followed[key]
+            waits = key in self._delayed or key in self._unflushed or key in self._plan.named
+            if followed.state.phase is Phase.FETCHING and not waits:
+                self.remove(key)
+                target.take_over(key, followed)
+                moved.append(key)
+        return moved
+
+    def take_over(self, key: Key, followed: Followed) -> None:
+        """Go on with what another fetcher handed over."""
+        self.followed[key] = followed
+        self._want(key, *followed)
+
+    def on_flushed(self, key: Key) -> None:
+        """A sync of this partition is over."""
+        followed = self.followed.get(key)
+        if key in self._unflushed and (followed is None or not _is_unflushed(followed.partition)):
+            del self._unflushed[key]
+            self.pump()
+
+    def _want(self, key: Key, partition: Partition, state: FollowerState) -> None:
+        log = partition.log
+        start = 0 if log is None else log.log_start_offset
+        self._plan.want(
+            key,
+            WantedPartition(
+                state.fetch_offset, state.last_fetched_epoch, state.leader_epoch, start
+            ),
+        )
+
+    def _delay(self, key: Key, state: FollowerState, ms: float) -> None:
+        state.delay(self.context.ports.clock.now_ms() + ms)
+        self._delayed[key] = None
+        self._plan.unwant(key)
+
+    def _fail(self, key: Key, state: FollowerState, why: str) -> None:
+        """Nothing more until the metadata change."""
+        state.phase = Phase.FAILED
+        self._plan.unwant(key)
+        followed = self.followed.get(key)
+        name = followed.partition.name if followed else key
+        self.context.ports.log("warning", "fetcher.partition_failed", partition=str(name), why=why)
+
+    def retry_now(self) -> None:
+        """The leader may be well again: forget the delays."""
+        for key in self._delayed:
+            followed = self.followed.get(key)
+            if followed is not None:
+                followed.state.delayed_until_ms = 0.0
+        self.pump()
+
+    # -- a round ---------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Send the next request, where there is one to send and none under way."""
+        if self.is_in_flight or self._closed or self._unflushed:
+            return
+        self._hold_throttled()
+        if self._delayed:
+            self._end_delays()
+        if not self._plan.wanted:
+            return
+        endpoint = self.context.endpoint_of(self.leader)
+        if endpoint is None:
+            self._pump_at(self.context.ports.clock.now_ms() + LEADER_UNKNOWN_RETRY_MS)
+            return
+        if endpoint != self._endpoint:
+            self._plan.forget()
+            self._endpoint = endpoint
+        self.is_in_flight = True
+        self.rounds += 1
+        settings = self.context.settings
+        self.context.channels.send(
+            endpoint,
+            self._plan.next_request(self.context.node_id, self.context.broker_epoch()),
+            self._on_response,
+            timeout_ms=max(settings.socket_timeout_ms, settings.fetch_wait_ms_max + 1000),
+            purpose=self.purpose,
+        )
+
+    def _on_response(self, response: FetchResponse | ChannelError) -> None:
+        if self._closed:
+            self.is_in_flight = False
+        elif isinstance(response, ChannelError):
+            self.is_in_flight = False
+            self._plan.end_round()
+            self._on_lost(response)
+            self.pump()
+        elif response.error_code:
+            self._losses = 0
+            self._on_session_error(code_of(response.error_code))
+            self._end_round()
+        else:
+            self._losses = 0
+            if self._lost:
+                self._lost = False
+                self.context.on_reached(self.leader)
+            self._plan.on_answer(response.session_id)
+            self._take(_parts_of(response))
+
+    def _take(self, parts: Iterator[tuple[Key, PartitionData]]) -> None:
+        """Append what came, `TAKEN_MAX` partitions in one turn. The request counts as under way until
+        all is taken."""
+        if self._closed:
+            return
+        now_ms = self.context.ports.clock.now_ms
+        until_ms = now_ms() + SLICE_MS
+        for taken in range(TAKEN_MAX):
+            if taken >= TIMED_FROM and now_ms() >= until_ms:
+                break
+            key, data = next(parts, NOTHING)
+            if data is None:
+                self._end_round()
+                return
+            followed = self.followed.get(key)
+            if followed is None:
+                continue
+            try:
+                self._on_partition(key, followed, data)
+            except Exception as error:  # a fault of this program: told as one, and others go on
+                self._fail(key, followed.state, repr(error))
+                self.context.ports.wakeups.call_soon(partial(self._take, parts))
+                raise
+        self.context.ports.wakeups.call_soon(partial(self._take, parts))
+
+    def _end_round(self) -> None:
+        if self._closed:
+            return  # what it took left it without partitions: a directory failed
+        self.is_in_flight = False
+        self._plan.end_round()
+        if self.on_answer is not None:
+            self.on_answer()
+        self.pump()
+
+    def _on_lost(self, error: ChannelError) -> None:
+        """The leader is gone or unreachable: the metadata will say who leads next."""
+        self.context.ports.log("info", "fetcher.leader_lost", leader=self.leader, error=str(error))
+        self._lost = True
+        self.context.on_lost(self.leader)
+        self._plan.forget()
+        backoff = min(
+            LOST_RETRY_MS * 2 ** min(self._losses, 10), self.context.settings.fetch_backoff_ms
+        )
+        self._losses += 1
+        for key, (_, state) in self.followed.items():
+            if state.phase is Phase.FETCHING:
+                self._delay(key, state, backoff)
+
+    def _on_session_error(self, code: ErrorCode) -> None:
+        self.context.ports.log("info", "fetcher.session_error", leader=self.leader, error=code.name)
+        if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._plan.forget()
+            return
+        self._plan.reset()
+        if code not in (
+            ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ):
+            for key, (_, state) in self.followed.items():
+                if state.phase is Phase.FETCHING:
+                    self._delay(key, state, self.context.settings.fetch_backoff_ms)
+
+    # -- one partition's answer ------------------------------------------------------------------
+
+    def _on_partition(self, key: Key, followed: Followed, data: PartitionData) -> None:
+        partition, state = followed
+        asked = self._plan.asked(key)
+        if (
+            asked is None
+            or state.phase is not Phase.FETCHING
+            or asked.fetch_offset != state.fetch_offset
+            or asked.leader_epoch != state.leader_epoch
+            or partition.log is None
+        ):
+            return  # the answer to what this broker does not ask any more
+        try:
+            if data.error_code:
+                self._on_error(key, followed, code_of(data.error_code))
+            elif data.diverging_epoch.epoch >= 0:
+                self._truncate(key, followed, data)
+            else:
+                self._append(key, followed, data)
+        except KafkaError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR and not partition.is_online:
+                self._fail(key, state, str(error))
+            else:
+                self._on_bad_data(key, state, partition, error)
+        except CorruptBatchError as error:
+            self._on_bad_data(key, state, partition, error)
+
+    def _on_bad_data(
+        self, key: Key, state: FollowerState, partition: Partition, error: Exception
+    ) -> None:
+        """What came cannot be appended: ask again from where the log really ends."""
+        self.context.ports.log(
+            "error", "fetcher.bad_data", partition=str(partition.name), error=str(error)
+        )
+        if partition.log is not None:
+            state.moved_to(partition.log.log_end_offset, partition.log.last_epoch)
+        self._delay(key, state, self.context.settings.fetch_backoff_ms)
+
+    def _append(self, key: Key, followed: Followed, data: PartitionData) -> None:
+        partition, state = followed
+        records = data.records
+        log = partition.log
+        assert log is not None
+        end = log.log_end_offset
+        if (
+            data.log_start_offset == end > log.log_start_offset
+            and log.last_written_epoch != partition.leader_epoch
+        ):
+            # The leader has deleted all that it could compare: what stands here may be of one that lost,
+            # and a crash could let this log begin there again (seed 634424).
+            partition.start_over_at(end)
+        if records:
+            assert not isinstance(records, list)
+            try:
+                partition.append_as_follower(records)
+            finally:
+                if _is_unflushed(partition):
+                    self._unflushed[key] = None
+            if self.context.throttle is not None:
+                self.context.throttle.fetched(partition, len(records))
+            if log.log_end_offset != state.fetch_offset:
+                state.moved_to(log.log_end_offset, log.last_epoch)
+                self._want(key, partition, state)
+        start = log.log_start_offset
+        partition.follow_watermarks(data.high_watermark, data.log_start_offset)
+        if log.log_start_offset != start:
+            self._want(key, partition, state)
+
+    def _truncate(self, key: Key, followed: Followed, data: PartitionData) -> None:
+        partition, state = followed
+        log = partition.log
+        assert log is not None
+        diverging = data.diverging_epoch
+        own_epoch, own_end = log.epoch_end_offset(diverging.epoch)
+        offset = truncation_offset(
+            diverging.epoch,
+            diverging.end_offset,
+            own_epoch,
+            own_end,
+            log.log_end_offset,
+            state.fetch_offset,
+        )
+        self.context.ports.log(
+            "warning" if offset < log.high_watermark else "info",
+            "fetcher.truncating",
+            partition=str(partition.name),
+            to=offset,
+            end=log.log_end_offset,
+            high_watermark=log.high_watermark,
+            leader_epoch=state.leader_epoch,
+        )
+        if offset == data.log_start_offset > 0:
+            # As where it ends there (see `_append`).
+            partition.start_over_at(offset)
+        else:
+            partition.truncate(offset)
+        state.moved_to(log.log_end_offset, log.last_epoch)
+        self._want(key, partition, state)
+
+    def _on_error(self, key: Key, followed: Followed, code: ErrorCode) -> None:
+        partition, state = followed
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            # Ask the leader where its log begins and ends, and go on from what follows from that.
+            state.phase = Phase.FINDING_OFFSET
+            self._plan.unwant(key)
+            self._out_of_range.resolve(
+                self.context.endpoint_of(self.leader),
+                partition,
+                state,
+                lambda: not self._closed and self.followed.get(key) is followed,
+                partial(self._resume, key, state),
+                partial(self._fail, key, state),
+            )
+        elif code == ErrorCode.FENCED_LEADER_EPOCH:
+            # Another leadership began, and the metadata that say so are on their way.
+            state.phase = Phase.FAILED
+            self._plan.unwant(key)
+        elif code in LEADER_LAGS:
+            self._delay(key, state, LEADER_UNKNOWN_RETRY_MS)
+        else:
+            self.context.ports.log(
+                "info", "fetcher.partition_error", partition=str(partition.name), error=code.name
+            )
+            self._delay(key, state, self.context.settings.fetch_backoff_ms)
+
+    def _resume(self, key: Key, state: FollowerState, delay_ms: float) -> None:
+        state.phase = Phase.FETCHING
+        self._delay(key, state, delay_ms)
+        self.pump()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _end_delays(self) -> None:
+        """Want again what has waited long enough, and come back for the rest."""
+        now_ms = self.context.ports.clock.now_ms()
+        earliest: float | None = None
+        for key in list(self._delayed):
+            followed = self.followed.get(key)
+            if followed is None or followed.state.is_ready(now_ms):
+                del self._delayed[key]
+                if followed is not None:
+                    _want_again(self, key, followed)
+                    followed = self.followed.get(key)  # it may have to wait once more
+            if key not in self._delayed or followed is None:
+                continue
+            if followed.state.phase is Phase.FETCHING:
+                until = followed.state.delayed_until_ms
+                earliest = until if earliest is None else min(earliest, until)
+        if earliest is not None:
+            self._pump_at(earliest)
+
+    def _hold_throttled(self) -> None:
+        """Where the throttle's quota is used up, its replicas wait (KIP-73)."""
+        throttle = self.context.throttle
+        wait_ms = 0.0 if throttle is None else throttle.wait_ms()
+        if throttle is None or wait_ms <= 0:
+            return
+        for key in list(self._plan.wanted):
+            partition, state = self.followed[key]
+            if throttle.waits(partition):
+                self._delay(key, state, wait_ms)
+
+    def _pump_at(self, when_ms: float) -> None:
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        self._wakeup = self.context.ports.wakeups.call_at(when_ms, self.pump)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        if self._endpoint is not None:
+            self.context.channels.disconnect(self._endpoint, self.purpose)
+
+    def __repr__(self) -> str:
+        return f"Fetcher({self.purpose} from {self.leader}, {len(self.followed)} partitions)"
+
+
+def _parts_of(response: FetchResponse) -> Iterator[tuple[Key, PartitionData]]:
+    for topic in response.responses:
+        topic_id = Uuid(topic.topic_id)
+        for data in topic.partitions:
+            yield (topic_id, data.partition_index), data
+
+
+def on_start_moved(fetcher: Fetcher, key: Key) -> None:
+    """Retention took the first records of a log: its leader is told with the next request."""
+    if key in fetcher._plan.wanted:
+        fetcher._want(key, *fetcher.followed[key])
+
+
+def _want_again(fetcher: Fetcher, key: Key, followed: Followed) -> None:
+    """A delay is over."""
+    partition, state = followed
+    if state.last_fetched_epoch >= 0:
+        fetcher._want(key, partition, state)
+    else:
+        with suppress(KafkaError):  # its directory failed just now
+            fetcher.add(partition)
+
+
+def _trust_committed(partition: Partition, log: PartitionLog) -> bool:
+    """Where nothing tells in which epoch the log parts from the leader's, keep what was committed. False
+    where a batch has to be mended before that. Raises KAFKA_STORAGE_ERROR."""
+    if log.last_epoch < 0 and log.log_end_offset > log.log_start_offset:
+        try:
+            partition.truncate(log.high_watermark)
+        except KafkaError:
+            if partition.log is None:
+                raise
+            return False
+    return True
+
+
+def _is_unflushed(partition: Partition) -> bool:
+    log = partition.log
+    return log is not None and log.flushed_end_offset < log.log_end_offset

@@ -1,0 +1,152 @@
+"""All fetchers of one broker: which partition is followed by which.
+
+Partitions of one leader are spread over `num.replica.fetchers` fetchers; one that follows nothing any
+more is closed. Behaviour: Kafka's AbstractFetcherManager.
+
+A leader keeps a fetch that finds nothing new for half a second, and a partition added meanwhile would
+wait that long for its first one: a new topic, or a partition whose leader just died, would acknowledge
+nothing. So it begins on an *express* fetcher beside the busy one, which takes it over with its next
+answer.
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.follower.fetch_plan import Key
+from barnabas.broker.follower.fetcher import Fetcher, FetcherContext, on_start_moved
+from barnabas.broker.partitions.partition import Partition
+from barnabas.wire.errors import KafkaError
+
+EXPRESS_MAX = 4
+"""Per fetcher: waves of new partitions within one wait of the leader."""
+
+
+class FetcherPool:
+    """All fetchers of one broker."""
+
+    def __init__(self, context: FetcherContext) -> None:
+        self._context = context
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._express: dict[tuple[int, int], list[Fetcher]] = {}
+        self._home: dict[Key, Fetcher] = {}
+        self._dirty: dict[Fetcher, None] = {}
+        self.count = max(context.settings.fetchers, 1)
+        """Per leader; see `resize`."""
+        self._resized: set[tuple[int, int]] = set()
+
+    def resize(self, count: int) -> None:
+        """Spread partitions over `count` fetchers per leader: new ones at once, the others as soon as
+        the fetcher that has them has no request under way."""
+        if count != self.count:
+            self.count = count
+            self._resized = set(self._fetchers)
+
+    def _number(self, key: Key) -> int:
+        return (key[0][-1] * 31 + key[1]) % self.count
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch `partition` from its present leader (another broker). `pump` sends."""
+        self.stop(partition)
+        at = (partition.leader_id, self._number((partition.topic_id, partition.index)))
+        fetcher = self._choose(at)
+        try:
+            fetcher.add(partition)
+        except KafkaError:
+            return  # its directory failed just now
+        self._home[partition.topic_id, partition.index] = fetcher
+        self._dirty[fetcher] = None
+
+    def _choose(self, at: tuple[int, int]) -> Fetcher:
+        """Who takes a new partition: the regular fetcher, unless the leader has its request."""
+        leader, number = at
+        main = self._fetchers.get(at)
+        if main is None:
+            main = self._fetchers[at] = Fetcher(self._context, leader, number)
+            main.on_answer = lambda: self._take_over(at)
+        if not main.is_in_flight:
+            return main
+        express = self._express.setdefault(at, [])
+        for fetcher in express:
+            if not fetcher.is_in_flight:
+                return fetcher
+        if len(express) == EXPRESS_MAX:
+            return main
+        express.append(Fetcher(self._context, leader, f"{number}-express-{len(express)}"))
+        return express[-1]
+
+    def _take_over(self, at: tuple[int, int]) -> None:
+        """The regular fetcher plans its next request: it fetches what began elsewhere, too."""
+        for express in self._express.get(at, ()):
+            if express.followed:
+                for key in express.hand_over(self._fetchers[at]):
+                    self._home[key] = self._fetchers[at]
+        if at in self._resized:
+            self._spread(at)
+            # What an express fetcher has under way, or what is delayed, comes with a later answer.
+            if not any(self._misplaced(fetcher, at) for fetcher in self._all(at)):
+                self._resized.discard(at)
+
+    def _all(self, at: tuple[int, int]) -> list[Fetcher]:
+        return [self._fetchers[at], *self._express.get(at, ())]
+
+    def _misplaced(self, fetcher: Fetcher, at: tuple[int, int]) -> list[Key]:
+        return [key for key in fetcher.followed if self._number(key) != at[1]]
+
+    def _spread(self, at: tuple[int, int]) -> None:
+        """Its request was answered: what belongs elsewhere since `resize` goes there."""
+        leader, main = at[0], self._fetchers[at]
+        for key in self._misplaced(main, at):
+            target = self._choose((leader, self._number(key)))
+            for moved in main.hand_over(target, [key]):
+                self._home[moved] = target
+                self._dirty[target] = None
+        self._context.ports.wakeups.call_soon(self.pump)
+
+    def stop(self, partition: Partition) -> None:
+        """Fetch `partition` from nobody."""
+        key = (partition.topic_id, partition.index)
+        fetcher = self._home.pop(key, None)
+        if fetcher is not None:
+            fetcher.remove(key)
+            self._dirty[fetcher] = None
+
+    def on_flushed(self, partition: Partition) -> None:
+        """A sync of the partition is over: a fetch may have waited for it."""
+        fetcher = self._home.get((partition.topic_id, partition.index))
+        if fetcher is not None:
+            fetcher.on_flushed((partition.topic_id, partition.index))
+
+    def on_start_moved(self, partition: Partition) -> None:
+        """Retention took the first records of the partition."""
+        fetcher = self._home.get((partition.topic_id, partition.index))
+        if fetcher is not None:
+            on_start_moved(fetcher, (partition.topic_id, partition.index))
+
+    def pump(self) -> None:
+        """Send what the changes since the last call ask for; drop fetchers that follow nothing."""
+        dirty, self._dirty = self._dirty, {}
+        for fetcher in dirty:
+            if fetcher.followed:
+                fetcher.pump()
+        for at in [at for at, main in self._fetchers.items() if not main.followed]:
+            if not any(fetcher.followed for fetcher in self._express.get(at, ())):
+                self._close(at)
+
+    def _close(self, at: tuple[int, int]) -> None:
+        self._fetchers.pop(at).close()
+        for fetcher in self._express.pop(at, ()):
+            fetcher.close()
+
+    def on_broker_changed(self, broker: int) -> None:
+        """A broker was registered, fenced or unfenced: what waited for it tries again."""
+        for at, main in list(self._fetchers.items()):
+            if at[0] == broker:
+                for fetcher in (main, *self._express.get(at, ())):
+                    fetcher.retry_now()
+
+    def close(self) -> None:
+        for at in list(self._fetchers):
+            self._close(at)
+        self._home.clear()
+
+    def __len__(self) -> int:
+        return len(self._fetchers)

@@ -1,0 +1,89 @@
+"""A follower whose place lies outside its leader's log: where that log begins and ends is asked, and what
+follows from it is done to the follower's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.broker.controller_client.controller_channel import Sender
+from barnabas.broker.follower.leader_log_range import LeaderRange, ask_leader_range
+from barnabas.broker.partitions.partition import Partition
+from barnabas.ports import Ports
+from barnabas.replication.follower import FollowerState, resolve_out_of_range
+from barnabas.types import Endpoint
+from barnabas.wire.errors import KafkaError
+
+Resume = Callable[[float], None]
+"""Go on after so many milliseconds."""
+Fail = Callable[[str], None]
+
+
+class OutOfRangeResolver:
+    """Finds the way back. Source: Kafka's AbstractFetcherThread.fetchOffsetAndTruncate."""
+
+    def __init__(self, ports: Ports, channels: Sender, node_id: int, backoff_ms: float) -> None:
+        self._ports = ports
+        self._channels = channels
+        self._node_id = node_id
+        self._backoff_ms = backoff_ms
+
+    def resolve(
+        self,
+        leader: Endpoint | None,
+        partition: Partition,
+        state: FollowerState,
+        is_wanted: Callable[[], bool],
+        resume: Resume,
+        fail: Fail,
+    ) -> None:
+        """`resume` or `fail` follows, unless it is not wanted any more by then."""
+
+        def on_range(found: LeaderRange | None) -> None:
+            if not is_wanted():
+                return
+            if found is None:
+                resume(self._backoff_ms)
+            else:
+                self._resolve(found, partition, state, resume, fail)
+
+        if leader is None:
+            on_range(None)
+        else:
+            ask_leader_range(self._channels, leader, self._node_id, partition, on_range)
+
+    def _resolve(
+        self,
+        leader: LeaderRange,
+        partition: Partition,
+        state: FollowerState,
+        resume: Resume,
+        fail: Fail,
+    ) -> None:
+        log = partition.log
+        if log is None:
+            return
+        sound_end = log.log_end_offset
+        if log.last_epoch > partition.leader_epoch:
+            _, sound_end = log.epochs.end_of(partition.leader_epoch, sound_end)
+        action = resolve_out_of_range(log.log_end_offset, sound_end, leader.start, leader.end)
+        self._ports.log(
+            "warning",
+            "fetcher.out_of_range",
+            partition=str(partition.name),
+            end=log.log_end_offset,
+            leader_start=leader.start,
+            leader_end=leader.end,
+        )
+        try:
+            if action.truncate_to is not None:
+                partition.truncate(action.truncate_to)
+            elif action.start_at is not None:
+                partition.start_over_at(action.start_at)
+        except KafkaError as error:
+            if partition.log is None:
+                fail(str(error))
+            else:  # a batch is being mended
+                resume(self._backoff_ms)
+            return
+        state.moved_to(log.log_end_offset, log.last_epoch)
+        resume(0.0)

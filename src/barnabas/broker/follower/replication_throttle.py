@@ -1,0 +1,132 @@
+"""The throttle of this broker's replication: what it sends as leader, what it fetches as follower.
+
+The rates are the broker's dynamic ``leader.replication.throttled.rate`` and
+``follower.replication.throttled.rate``; which replicas they are for stands in each topic's
+``...replication.throttled.replicas``. Both may change at any time. A replica in the ISR is never held
+back: a throttle slows copies down, not acknowledgements.
+
+Source: KIP-73; Kafka's ReplicationQuotaManager, ReplicaManager and ReplicaFetcherThread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from barnabas.broker.partitions.partition import Partition
+from barnabas.metadata.image.image import TOPIC, MetadataImage
+from barnabas.ports import Clock
+from barnabas.replication.throttle import UNLIMITED, Quota, Throttled
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+WAIT_MS_MAX = 1000.0
+"""The rate may be raised, or the throttle lifted, while replicas wait."""
+
+
+class Side:
+    """One direction: a quota, and the replicas it is for."""
+
+    def __init__(self, rate_key: str, replicas_key: str) -> None:
+        self.rate_key = rate_key
+        self.replicas_key = replicas_key
+        self.quota = Quota()
+        self.topics: dict[str, Throttled | None] = {}
+        self.copied_bytes = 0
+        """Of throttled replicas, while there was a rate."""
+
+
+class ReplicationThrottle:
+    """Both directions of one broker."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        node_id: int,
+        image: MetadataImage,
+        broker_texts: Callable[[], Mapping[str, str]],
+    ) -> None:
+        self._clock = clock
+        self._node_id = node_id
+        self._image = image
+        self._broker_texts = broker_texts
+        self._version = -1
+        self.leader = Side(LEADER_RATE, LEADER_REPLICAS)
+        self.follower = Side(FOLLOWER_RATE, FOLLOWER_REPLICAS)
+
+    # -- as leader -------------------------------------------------------------------------------
+
+    @property
+    def limits_leader(self) -> bool:
+        """Whether there is a rate for what this broker sends; else nothing of it is counted."""
+        return self._current(self.leader).quota.rate < UNLIMITED
+
+    def holds_back(self, partition: Partition, follower: int, promised: int) -> bool:
+        """Whether `follower` gets nothing of `partition` now, where `promised` bytes of throttled
+        partitions are in the same answer."""
+        side = self._current(self.leader)
+        if not self._is_throttled(side, partition):
+            return False
+        leader = partition.leader
+        if leader is None or follower in leader.isr:
+            return False
+        return side.quota.is_exceeded(self._clock.now_ms(), promised)
+
+    def counts_as_sent(self, partition: Partition) -> bool:
+        """Whether what followers get of `partition` uses the quota up."""
+        return self._is_throttled(self._current(self.leader), partition)
+
+    def sent(self, size: int) -> None:
+        """`size` bytes of throttled partitions went to a follower."""
+        self.leader.quota.record(size, self._clock.now_ms())
+        self.leader.copied_bytes += size
+
+    # -- as follower -----------------------------------------------------------------------------
+
+    def fetched(self, partition: Partition, size: int) -> None:
+        """`size` bytes of `partition` came from its leader."""
+        side = self._current(self.follower)
+        if side.quota.rate < UNLIMITED and self._is_throttled(side, partition):
+            side.quota.record(size, self._clock.now_ms())
+            side.copied_bytes += size
+
+    def wait_ms(self) -> float:
+        """How long throttled replicas fetch nothing before this is asked again; 0: they may."""
+        wait_ms = self._current(self.follower).quota.wait_ms(self._clock.now_ms())
+        return min(wait_ms, WAIT_MS_MAX)
+
+    def waits(self, partition: Partition) -> bool:
+        """Whether `partition` is one that fetches nothing while the quota is exceeded."""
+        if not self._is_throttled(self._current(self.follower), partition):
+            return False
+        topic = self._image.topics_by_id.get(partition.topic_id)
+        if topic is None or not topic.has(partition.index):
+            return False
+        return self._node_id not in topic.isr[partition.index]
+
+    # -- configuration ---------------------------------------------------------------------------
+
+    def _current(self, side: Side) -> Side:
+        if self._version != self._image.config_version:
+            self._version = self._image.config_version
+            texts = self._broker_texts()
+            for one in (self.leader, self.follower):
+                one.quota.rate = int(texts.get(one.rate_key, UNLIMITED))
+                one.topics.clear()
+        return side
+
+    def _is_throttled(self, side: Side, partition: Partition) -> bool:
+        topic = partition.topic
+        if topic not in side.topics:
+            text = self._image.config(TOPIC, topic).get(side.replicas_key, "")
+            side.topics[topic] = Throttled(text, self._node_id) if text else None
+        throttled = side.topics[topic]
+        return throttled is not None and partition.index in throttled
+
+    def describe(self) -> dict[str, object]:
+        """Rates and bytes, for people and metrics."""
+        return {
+            side.rate_key: {"rate": self._current(side).quota.rate, "bytes": side.copied_bytes}
+            for side in (self.leader, self.follower)
+        }

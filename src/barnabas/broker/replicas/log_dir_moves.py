@@ -1,0 +1,358 @@
+"""Moves replicas between the log directories of this broker while they go on leading and following.
+
+A move copies the current log into a future one in slices of at most a batch or a mebibyte, one move after
+the other. When the copy has all there is, it is synced; then the controller is told the new directory
+(KIP-858); when it has agreed, and the copy has all there is again, the logs change places in one turn of the
+loop. Copying takes at most half of the broker's time, and at most
+``replica.alter.log.dirs.io.max.bytes.per.second``.
+
+A move ends where either log is gone; the other lives. What the controller was told is then told anew. Moves
+outlive the process: a future log that a start finds is a move that goes on.
+
+Source: ``ReplicaAlterLogDirsThread``, ``ReplicaManager.alterReplicaLogDirs`` of Apache Kafka 4.3 for
+behaviour; KIP-113, KIP-858.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.replicas.directory_assignments import DirectoryAssignments
+from barnabas.broker.replicas.replica_table import ReplicaTable
+from barnabas.log.config import FOREVER_MS
+from barnabas.log.directories.future_log_copy import align, append_run, begin
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.errors import OffsetOutOfRange
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.ports import Ports, Wakeup
+from barnabas.record.batch import CorruptBatchError
+from barnabas.types import Buffer, TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+SLICE_BYTES = 1 << 20
+RETRY_MS = 500.0
+"""After an error, and between looks while the controller is waited for."""
+SYNCS_BEFORE_BLOCKING = 3
+"""A log that is synced with every append never waits for its copy: after so many tries the last few
+batches are synced in the turn of the swap."""
+PREFERRED_MAX = 10_000
+
+
+class Told(Enum):
+    """What the controller knows of the new directory."""
+
+    NOTHING = "nothing"
+    ASKED = "asked"
+    AGREED = "agreed"
+
+
+class LogDirMove:
+    """One replica on its way."""
+
+    def __init__(self, partition: Partition, source: PartitionLog, copy: PartitionLog) -> None:
+        self.partition = partition
+        self.source = source
+        self.copy = copy
+        self.begun = False
+        self.cuts = -1
+        """Of the source when the copy was last aligned with it."""
+        self.told = Told.NOTHING
+        self.syncs = 0
+        self.due_ms = 0.0
+        self.waits = False
+        """For the disk: no step before it answers."""
+        self.is_warm = False
+        """Whether what comes next was brought into memory just now: reading it does not block, or the disk
+        has something against it."""
+        self.failure = ""
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "copied_to": self.copy.log_end_offset,
+            "end": self.source.log_end_offset,
+            "controller": self.told.value,
+            "failure": self.failure,
+        }
+
+
+class LogDirMoves:
+    """All moves of one broker."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        replicas: ReplicaTable,
+        assignments: DirectoryAssignments,
+        broker_texts: Callable[[], dict[str, str]],
+    ) -> None:
+        self._ports = ports
+        self._logs = replicas.logs
+        self._find: Callable[[TopicPartition], Partition | None] = replicas.by_name.get
+        self._assignments = assignments
+        self._texts = broker_texts
+        self._moves: dict[TopicPartition, LogDirMove] = {}
+        self._wakeup: Wakeup | None = None
+        self._free_at_ms = 0.0
+        """No copying before: what was copied is paid for until then."""
+        self._preferred = replicas.preferred
+        self._logs.futures.on_gone = self.look
+
+    # -- beginning and ending --------------------------------------------------------------------
+
+    def move(self, name: TopicPartition, directory: LogDirectory) -> None:
+        """Have the replica in `directory`. Where it is there already, a move elsewhere is called off.
+        Raises :class:`KafkaError`."""
+        partition = self._find(name)
+        if partition is not None and partition.log is None:
+            raise partition.offline()
+        futures = self._logs.futures
+        if futures.directory_of(name) not in (None, directory):
+            self.call_off(name, "it goes elsewhere")
+            futures.drop(name)
+        if partition is None or partition.log is None:
+            self._prefer(name, directory)
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{name} is not here yet")
+        if self._logs.directory_of(name) is directory:
+            return
+        offline = [d.path for d in self._logs.directories if not d.is_online]
+        if name not in futures.logs and offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the copy of {name} may be in {', '.join(offline)}, which is offline",
+            )
+        if name not in futures.logs:
+            futures.create(name, directory, partition.log)
+        self.go_on_with(partition)
+
+    def _prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
+        self._preferred.pop(name, None)
+        self._preferred[name] = directory.directory_id
+        if len(self._preferred) > PREFERRED_MAX:
+            del self._preferred[next(iter(self._preferred))]
+
+    def ask_again(self) -> None:
+        """The present metadata may know nothing of what the controller agreed to: they are of a quorum that
+        was recovered, or of a level that keeps directories since now."""
+        for move in self._moves.values():
+            if move.told is Told.AGREED:
+                move.told = Told.NOTHING
+
+    def resume(self) -> None:
+        """Go on with every move that is to be seen on disk."""
+        for name in sorted(self._logs.futures.logs):
+            partition = self._find(name)
+            if partition is not None:
+                self.go_on_with(partition)
+
+    def go_on_with(self, partition: Partition) -> None:
+        name, source = partition.name, partition.log
+        copy = self._logs.futures.logs.get(name)
+        if source is None or copy is None or name in self._moves:
+            return
+        self._moves[name] = LogDirMove(partition, source, copy)
+        self._logs.cleaner.pause(name)
+        self._ports.log(
+            "info", "log.moving", partition=str(name), to=copy.directory, end=source.log_end_offset
+        )
+        self._arm()
+
+    def call_off(self, name: TopicPartition, reason: str) -> None:
+        """End a move; what is on disk is the caller's."""
+        move = self._moves.pop(name, None)
+        if move is None:
+            return
+        self._logs.cleaner.resume(name)
+        self._ports.log("info", "log.move_called_off", partition=str(name), reason=reason)
+        home = self._home_of(move.source)
+        if move.told is not Told.NOTHING and home is not None:
+            self._assignments.submit(move.partition, home.directory_id)
+
+    def look(self) -> None:
+        """End the moves whose logs are not both there any more."""
+        for move in list(self._moves.values()):
+            self._still_holds(move)
+
+    def _home_of(self, log: PartitionLog) -> LogDirectory | None:
+        """The directory of a log, also one that is offline."""
+        path = log.directory.rsplit("/", 1)[0]
+        return next((d for d in self._logs.directories if d.path == path), None)
+
+    def close(self) -> None:
+        self._moves.clear()
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Wake up for the move that is due first."""
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        waiting = [move.due_ms for move in self._moves.values() if not move.waits]
+        if waiting:
+            when = max(min(waiting), self._free_at_ms)
+            self._wakeup = self._ports.wakeups.call_at(when, self._on_wakeup)
+
+    def _on_wakeup(self) -> None:
+        self._wakeup = None
+        began = self._ports.clock.now_ms()
+        due = [m for m in self._moves.values() if not m.waits and m.due_ms <= began]
+        if due:
+            move = min(due, key=lambda move: move.due_ms)
+            try:
+                copied = self._try_step(move)
+            except Exception as error:  # a fault of this program: told as one, and others go on
+                self._retry(move, repr(error))
+                self._arm()
+                raise
+            now = self._ports.clock.now_ms()
+            move.due_ms = max(move.due_ms, now)
+            rate = float(self._texts().get(RATE) or 0)
+            paid = copied * 1000 / rate if rate > 0 else 0.0
+            self._free_at_ms = now + max(now - began, paid)
+        self._arm()
+
+    def _try_step(self, move: LogDirMove) -> int:
+        """One step; how many bytes were copied. A disk error has taken its directory offline."""
+        name = move.partition.name
+        try:
+            if not self._still_holds(move):
+                return 0
+            return self._step(move)
+        except KafkaError as error:
+            self._retry(move, error.message or error.code.name)
+        except CorruptBatchError as error:
+            self._retry(move, str(error))
+        except OSError as error:
+            # The current log's own calls tell of it themselves: this is the copy's.
+            home = self._home_of(move.copy)
+            if home is not None:
+                self._logs.fail(home, f"copying {name} to {move.copy.directory} failed: {error}")
+            move.due_ms = 0.0
+        return 0
+
+    def _retry(self, move: LogDirMove, why: str) -> None:
+        if why != move.failure:
+            move.failure = why
+            self._ports.log(
+                "warning", "log.move_waits", partition=str(move.partition.name), reason=why
+            )
+        move.due_ms = self._ports.clock.now_ms() + RETRY_MS
+
+    def _still_holds(self, move: LogDirMove) -> bool:
+        """Whether both logs are there; the move ends where not."""
+        name = move.partition.name
+        if self._logs.futures.logs.get(name) is not move.copy:
+            self.call_off(name, "the directory it goes to failed, or it goes elsewhere")
+        elif self._find(name) is not move.partition or move.partition.log is None:
+            self.call_off(name, "the replica is gone")
+        elif move.partition.log is not move.source:
+            self.call_off(name, "the replica has another log")
+            self.go_on_with(move.partition)
+        else:
+            return True
+        return False
+
+    def _step(self, move: LogDirMove) -> int:
+        source, copy = move.source, move.copy
+        copied = 0
+        if not move.begun:
+            begin(source, copy)
+            move.begun = True
+        if source.cuts != move.cuts or copy.log_end_offset < source.log_start_offset:
+            align(source, copy)
+            move.cuts = source.cuts
+        if copy.log_end_offset < source.log_end_offset:
+            run = self._read(move)
+            if run is None:
+                return 0
+            copied = append_run(source, copy, run)
+            if not copied:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "nothing can be read")
+        move.failure = ""
+        if copy.log_end_offset == source.log_end_offset:
+            self._on_caught_up(move)
+        return copied
+
+    def _read(self, move: LogDirMove) -> Buffer | None:
+        """What comes next; None where the disk has to be waited for."""
+        offset = move.copy.log_end_offset
+        block, move.is_warm = move.is_warm, False
+        try:
+            found = move.partition.read(offset, SLICE_BYTES, None, at_least_one=True, block=block)
+        except OffsetOutOfRange:
+            move.cuts = -1  # aligned with the next step
+            return None
+        if found is None:
+            self._read_in_background(move, offset)
+            return None
+        return found.records
+
+    def _read_in_background(self, move: LogDirMove, offset: int) -> None:
+        job = move.source.read_job(offset, SLICE_BYTES)
+        move.waits = True
+
+        def done(_: Buffer | BaseException) -> None:
+            # The bytes are in memory now, or the next read says what is wrong with them.
+            move.waits, move.is_warm = False, True
+            self._arm()
+
+        self._ports.background.run(f"move {move.source.directory}", job, done)
+
+    # -- caught up -------------------------------------------------------------------------------
+
+    def _on_caught_up(self, move: LogDirMove) -> None:
+        """What is missing until the logs may change places, one after the other."""
+        source, copy, name = move.source, move.copy, move.partition.name
+        # With ``flush.messages`` all counts as written that the new log has; else what the old one synced.
+        waits = source.config.flush_messages < FOREVER_MS
+        durable = source.log_end_offset if waits else source.recovery_point
+        if not move.syncs or copy.recovery_point < durable:
+            if move.syncs < SYNCS_BEFORE_BLOCKING:
+                self._sync(move)
+                return
+            copy.flush()
+        if move.told is Told.NOTHING:
+            self._tell(move)
+        if move.told is not Told.AGREED:
+            move.due_ms = self._ports.clock.now_ms() + RETRY_MS
+            return
+        log = self._logs.futures.replace_current(name)
+        move.partition.log = log
+        self._moves.pop(name, None)
+        self._logs.cleaner.resume(name)
+
+    def _sync(self, move: LogDirMove) -> None:
+        move.syncs += 1
+        move.waits = True
+
+        def done() -> None:
+            move.waits = False
+            self._arm()
+
+        self._logs.futures.sync(move.partition.name, done)
+
+    def _tell(self, move: LogDirMove) -> None:
+        home = self._home_of(move.copy)
+        assert home is not None
+        move.told = Told.ASKED
+
+        def on_answer(code: int) -> None:
+            if self._moves.get(move.partition.name) is not move:
+                return
+            if code == ErrorCode.NONE:
+                move.told = Told.AGREED
+                move.due_ms = 0.0
+            else:
+                move.told = Told.NOTHING
+                self._retry(move, f"the controller says {code_of(code).name}")
+            self._arm()
+
+        self._assignments.submit(move.partition, home.directory_id, on_answer)
+
+    def describe(self) -> dict[str, object]:
+        return {str(name): move.describe() for name, move in sorted(self._moves.items())}

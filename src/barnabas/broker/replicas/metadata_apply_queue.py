@@ -1,0 +1,141 @@
+"""What the metadata say of this broker's replicas, followed a part per turn of the loop where it is much.
+
+A log costs half a millisecond of system calls, so the creation of some thousand partitions held the loop
+for seconds: requests went unanswered, and followers did not learn that the creation was committed. A change
+of leadership costs a tenth of that, and a failover, a broker's start or a snapshot bring thousands. Few are
+followed in the turn in which they are told; many wait in line, those that this broker leads first, and
+others are served in between. Until its turn a replica is what it was, as with metadata that come a little
+later; one that is not there answers NOT_LEADER_OR_FOLLOWER, upon which clients ask again.
+
+Invariant: a replica becomes what the image says when its turn comes, not when it was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
+
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.ports import Ports, call_all
+from barnabas.types import Uuid
+
+NEW_SLICE = 8
+"""Made in one turn at most."""
+KNOWN_SLICE = 160
+"""Changed in one turn at most."""
+SLICE_MS = 5.0
+"""A turn ends after this, though a busy disk takes 20 ms for one log."""
+
+Key = tuple[Uuid, int]
+
+
+class MetadataApplyQueue:
+    """Those that wait for their turn on the broker `node_id`."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        image: MetadataImage,
+        node_id: int,
+        is_known: Callable[[Key], bool],
+        follow: Callable[[Key], None],
+        followed: Callable[[], None],
+    ) -> None:
+        """`follow` makes one what the image says, `is_known` tells whether it is here; `followed` is
+        called after each slice."""
+        self._ports = ports
+        self._image = image
+        self._node_id = node_id
+        self._is_known = is_known
+        self._follow = follow
+        self._followed = followed
+        self._led: dict[Key, None] = {}
+        self._others: dict[Key, None] = {}
+        self._gone: dict[Key, None] = {}
+        self._scheduled = False
+        self._when_done: list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._led) + len(self._others) + len(self._gone)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._led or key in self._others or key in self._gone
+
+    def add(self, told: Iterable[Key]) -> None:
+        """The metadata name these, in order."""
+        known: dict[Key, None] = {}
+        new: dict[Key, None] = {}
+        for key in told:
+            (known if self._is_known(key) else new)[key] = None
+        now: dict[Key, None] = {}
+        for keys, at_once in (
+            (known, len(known) <= KNOWN_SLICE),
+            (new, len(self) + len(new) <= NEW_SLICE),
+        ):
+            if at_once:
+                now.update(keys)
+            else:
+                self._wait(keys)
+        left = iter(now)
+        try:
+            for key in left:
+                self._follow(key)
+        finally:  # a fault at one is no reason for the others to stay what they were
+            self._wait(left)
+            self._schedule()
+
+    def _wait(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._line_of(key)[key] = None
+
+    def _line_of(self, key: Key) -> dict[Key, None]:
+        topic = self._image.topics_by_id.get(key[0])
+        if topic is None or not topic.has(key[1]):
+            return self._gone
+        return self._led if topic.leader[key[1]] == self._node_id else self._others
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call back when nothing waits (any more)."""
+        if len(self):
+            self._when_done.append(callback)
+        else:
+            callback()
+
+    def clear(self) -> None:
+        """Follow no more: the broker ends."""
+        for line in (self._led, self._others, self._gone):
+            line.clear()
+        self._when_done.clear()
+
+    def _schedule(self) -> None:
+        if len(self) and not self._scheduled:
+            self._scheduled = True
+            self._ports.wakeups.call_soon(self._go_on)
+
+    def _take(self, key: Key) -> bool:
+        """Out of every line; whether it waited."""
+        lines = [line for line in (self._led, self._others, self._gone) if key in line]
+        for line in lines:
+            del line[key]
+        return bool(lines)
+
+    def _go_on(self) -> None:
+        self._scheduled = False
+        now_ms = self._ports.clock.now_ms
+        until_ms = now_ms() + SLICE_MS
+        left = KNOWN_SLICE
+        # One look at the front: who looks again after each passes over all that were taken before.
+        try:
+            for key in list(islice(chain(self._led, self._others, self._gone), KNOWN_SLICE)):
+                if left <= 0 or now_ms() >= until_ms:
+                    break
+                if not self._take(key):
+                    continue
+                left -= 1 if self._is_known(key) else KNOWN_SLICE // NEW_SLICE
+                self._follow(key)
+        finally:
+            self._schedule()
+            self._followed()
+        if not len(self):
+            done, self._when_done = self._when_done, []
+            call_all(done)

@@ -1,0 +1,555 @@
+"""All replicas on this broker, kept as the committed metadata have them.
+
+Creates, moves between roles, and deletes replicas as metadata batches are applied; starts and ends
+their fetching; takes those of a failed directory offline. It is what a partition knows of the broker
+around it (:class:`~barnabas.broker.partitions.partition.PartitionHost`).
+
+Invariants: a replica leads or follows in exactly the leader epoch that the metadata had when it last had
+its turn (`waiting`), which is at once where few change; one partition has one replica here; the log of a
+topic that was deleted and made anew is never mistaken for the new one's.
+
+Source: Kafka's ReplicaManager.applyDelta, KIP-858 for directories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol
+
+from barnabas.broker.follower.fetcher_pool import FetcherPool
+from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
+from barnabas.broker.partitions.partition import Partition, leave_readers_by_name, on_start_moved
+from barnabas.broker.partitions.watermark_waiters import tell_each
+from barnabas.broker.replicas.log_repairs import LogRepairs
+from barnabas.broker.replicas.metadata_apply_queue import Key, MetadataApplyQueue
+from barnabas.broker.replicas.topic_configs import TopicConfigs
+from barnabas.log.directories.log_directories import LogDirectories, resolve_duplicate
+from barnabas.log.directories.log_directory import LogDirectory
+from barnabas.log.errors import CorruptLogError
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.metadata.features import DIRECTORIES_SINCE
+from barnabas.metadata.image.image import BROKER, TOPIC, MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.metadata.image.topic import PartitionState, Topic
+from barnabas.ports import Ports, raise_soon
+from barnabas.replication.leader import IsrProposal
+from barnabas.replication.sessions import FetchSession, PartitionKey
+from barnabas.types import (
+    DIRECTORIES_UNKNOWN,
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    TopicPartition,
+    Uuid,
+)
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+FOUND = ErrorCode.NONE
+OnLeadership = Callable[[Partition, int | None], None]
+"""(partition, leader epoch; None: this broker does not lead it any more)."""
+
+
+class ReplicaTableHost(Protocol):
+    """What the table asks the rest of the broker for."""
+
+    def broker_texts(self) -> dict[str, str]:
+        """The broker's configuration as text, dynamic over static."""
+
+    def on_directory_chosen(self, partition: Partition, directory: Uuid) -> None:
+        """A replica was put where the metadata do not know it."""
+
+
+class ReplicaTable:
+    """The replicas, by topic id and by name."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        node_id: int,
+        lag_ms_max: float,
+        image: MetadataImage,
+        surroundings: ReplicaTableHost,
+        *,
+        propagates_high_watermarks: bool = False,
+    ) -> None:
+        self.ports = ports
+        self.node_id = node_id
+        self.lag_ms_max = lag_ms_max
+        self.image = image
+        self.by_id: dict[tuple[Uuid, int], Partition] = {}
+        self.by_name: dict[tuple[str, int], Partition] = {}
+        self.logs: LogDirectories
+        self.fetchers: FetcherPool
+        self.isr_changes: AlterPartitionSender
+        self.preferred: dict[TopicPartition, Uuid] = {}
+        """Directories that AlterReplicaLogDirs named for replicas that are not here yet."""
+        self.lost: dict[Partition, Uuid] = {}
+        """Replicas whose directory failed, which it was."""
+        self.repairs: LogRepairs
+        self.on_log_corrupt: Callable[[TopicPartition, CorruptLogError], None]
+        self._none_is_new = False
+        """Whether each log directory held something when this process began."""
+        self._not_found: set[Key] | None = None
+        """Replicas of before this process whose logs it did not find; None until they are known."""
+        self.propagates_high_watermarks = propagates_high_watermarks
+        self.marks_moved = False
+        """Whether a high watermark may have moved since the last checkpoint."""
+        self.now_ms = ports.clock.now_ms
+        self.wall_ms = ports.clock.wall_ms
+        self._surroundings = surroundings
+        self.wake: Callable[[FetchSession[Partition]], None]
+        """Somebody who waits in that session may have something to read."""
+        self.on_fault = partial(raise_soon, ports.wakeups)
+        self._listeners: dict[str, list[OnLeadership]] = {}
+        self.configs = TopicConfigs(image, surroundings.broker_texts)
+        pump = lambda: self.fetchers.pump()  # noqa: E731, PLW0108 - they are attached later
+        self.waiting = MetadataApplyQueue(
+            ports, image, node_id, self.by_id.__contains__, self._follow_image, pump
+        )
+
+    def attach(
+        self,
+        logs: LogDirectories,
+        fetchers: FetcherPool,
+        isr_changes: AlterPartitionSender,
+        repairs: LogRepairs,
+    ) -> None:
+        """The parts that know this table themselves."""
+        self.logs = logs
+        self.fetchers = fetchers
+        self.isr_changes = isr_changes
+        self.repairs = repairs
+        self.on_log_corrupt = logs.on_corrupt = repairs.report
+        logs.flushes.on_flushed = partial(_on_flushed, self)
+        logs.on_start_moved = partial(_on_start_moved, self)
+
+    # -- looking up ------------------------------------------------------------------------------
+
+    def find(self, key: PartitionKey) -> tuple[Partition | None, ErrorCode]:
+        """The replica for (topic id or name, index); or None and what to tell the client."""
+        topic_key, index = key
+        if isinstance(topic_key, str):
+            found = self.by_name.get(key)
+            topic = self.image.topics_by_name.get(topic_key)
+            # Where another topic has its name by now, what is written to it would go with it.
+            if found is not None and (topic is None or topic.id == found.topic_id):
+                return found, FOUND
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            found = self.by_id.get(key)
+            if found is not None:
+                return found, FOUND
+            topic = self.image.topics_by_id.get(topic_key)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        if topic is None:
+            return None, unknown
+        if topic.has(index):
+            return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def leaders(self) -> Iterable[Partition]:
+        return [partition for partition in self.by_id.values() if partition.leader is not None]
+
+    # -- what a partition needs ------------------------------------------------------------------
+
+    def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
+        """May be in an ISR: unfenced, not shutting down, the incarnation that fetched, and the log
+        directory of its replica works (else the high watermark would wait for it)."""
+        known = self.image.brokers.get(broker)
+        if known is None or not known.active or broker_epoch not in (-1, known.epoch):
+            return False
+        topic = self.image.topics_by_id.get(partition.topic_id)
+        if topic is None or broker not in topic.replicas[partition.index]:
+            return False
+        position = topic.replicas[partition.index].index(broker)
+        return known.has_directory(topic.directories[partition.index][position])
+
+    def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None:
+        self.isr_changes.submit(partition, proposal)
+
+    def on_log_failed(self, name: TopicPartition, error: OSError) -> None:
+        self.logs.fail_log(name, error)
+
+    def after_append(self, log: PartitionLog, before: int) -> None:
+        self.logs.after_append(log, before)
+
+    # -- configuration ---------------------------------------------------------------------------
+
+    def _reconfigure(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            config, min_isr = self.configs.of(partition.topic)
+            if partition.log is not None and partition.log.config is not config:
+                partition.log.reconfigure(config)
+            if (partition.topic_id, partition.index) not in self.waiting:
+                # Else, with its turn: how few members may commit is no newer than who they are, either.
+                _set_min_isr(partition, min_isr)
+
+    # -- metadata --------------------------------------------------------------------------------
+
+    def apply(self, changes: ImageChanges) -> None:
+        """Follow the image, which has just moved by `changes`."""
+        if changes.everything:
+            self._apply_everything()
+        else:
+            self._apply_changes(changes)
+        for broker in changes.brokers:
+            if broker != self.node_id:
+                self.fetchers.on_broker_changed(broker)
+        if changes.brokers:
+            self.expand_isrs()
+        self._apply_configs(changes)
+        self.fetchers.pump()
+
+    def _apply_everything(self) -> None:
+        mine = [(topic.id, index) for topic, index in self.image.partitions_of(self.node_id)]
+        if self._not_found is None:
+            self._none_is_new = all(d.logs for d in self.logs.directories)
+            found = self.logs.logs
+            topics = self.image.topics_by_id
+            self._not_found = {
+                key for key in mine if TopicPartition(topics[key[0]].name, key[1]) not in found
+            }
+        for (topic_id, _), partition in self.by_id.items():
+            if topic_id not in self.image.topics_by_id:
+                leave_readers_by_name(partition)
+        self.waiting.add(dict.fromkeys([*self.by_id, *mine]))
+        # What is left on disk is of partitions that this broker has no replica of any more.
+        known = {*self.logs.logs, *self.logs.duplicates, *self.logs.futures.logs}
+        for name in sorted(name for name in known if not _is_mine(self, name)):
+            if (name.topic, name.partition) not in self.by_name:
+                resolve_duplicate(self.logs, name, None)
+                self.logs.delete(name, is_stray=True)
+
+    def _apply_changes(self, changes: ImageChanges) -> None:
+        deleted = changes.topics_deleted
+        told: dict[Key, None] = {}
+        if deleted:
+            told.update({key: None for key in self.by_id if key[0] in deleted})
+        for topic_id in changes.topics_created:
+            topic = self.image.topics_by_id.get(topic_id)
+            if topic is not None:
+                for index, replicas in enumerate(topic.replicas):
+                    if self.node_id in replicas:
+                        told[topic_id, index] = None
+                    former = self.by_name.get((topic.name, index))
+                    if former is not None and former.topic_id != topic_id:
+                        leave_readers_by_name(former)
+        for key in changes.partitions:
+            topic = self.image.topics_by_id.get(key[0])
+            mine = (
+                topic is not None and topic.has(key[1]) and self.node_id in topic.replicas[key[1]]
+            )
+            if mine or key in self.by_id:
+                told[key] = None
+        if told:
+            self.waiting.add(told)
+
+    def _follow_image(self, key: Key) -> None:
+        """Be what the metadata say now."""
+        topic, index = self.image.topics_by_id.get(key[0]), key[1]
+        if topic is not None and topic.has(index) and self.node_id in topic.replicas[index]:
+            self._apply_partition(topic, index)
+            return
+        gone = self.by_id.get(key)
+        if gone is not None:
+            self._remove(gone)
+
+    def _apply_configs(self, changes: ImageChanges) -> None:
+        if changes.everything or any(kind == BROKER for kind, _ in changes.configs):
+            self._reconfigure(self.by_id.values())
+            return
+        for kind, name in changes.configs:
+            topic = self.image.topics_by_name.get(name) if kind == TOPIC else None
+            if topic is not None:
+                found = (self.by_id.get((topic.id, i)) for i in range(len(topic)))
+                self._reconfigure([partition for partition in found if partition is not None])
+
+    def _apply_partition(self, topic: Topic, index: int) -> None:
+        """Be what the metadata say of this broker's replica."""
+        state = topic.partition(index)
+        partition = self.by_id.get((topic.id, index))
+        if partition is not None and partition.log is None and _may_begin_anew(self, state):
+            self._remove(partition)
+            partition = None
+        if partition is None:
+            partition = self._create(topic, state)
+        elif self.image.metadata_version >= DIRECTORIES_SINCE and partition.log is not None:
+            # Taken away and given back before its turn, or of a quorum that was recovered and has lost what
+            # it was told: the metadata do not know any more where its log is. A move says it itself.
+            if partition.name not in self.logs.futures.logs:
+                self._check_directory(partition, state)
+        if state.leader == self.node_id:
+            # Of the same image, and first: how few members may commit is not older than who they are.
+            _set_min_isr(partition, self.configs.of(topic.name).min_isr)
+            self.fetchers.stop(partition)
+            if partition.become_leader(state):
+                self.ports.log(
+                    "info",
+                    "replica.leads",
+                    partition=str(partition.name),
+                    leader_epoch=state.leader_epoch,
+                    end=partition.log.log_end_offset if partition.log else -1,
+                    high_watermark=partition.high_watermark,
+                )
+                self._tell(partition, state.leader_epoch)
+            return
+        led = partition.is_leader
+        if partition.become_follower(state):
+            if led:
+                self._tell(partition, None)
+            if state.leader >= 0 and partition.is_online:
+                self.fetchers.follow(partition)
+            else:
+                self.fetchers.stop(partition)
+
+    def _create(self, topic: Topic, state: PartitionState) -> Partition:
+        name = TopicPartition(topic.name, state.partition)
+        former = self.by_name.get((name.topic, name.partition))
+        if former is not None:  # a topic of this name was deleted in the same batch
+            self._remove(former)
+        log: PartitionLog | None = None
+        try:
+            log = self._open_log(name, topic.id, state)
+        except KafkaError as error:
+            self.ports.log("error", "replica.offline", partition=str(name), reason=error.message)
+        partition = Partition(self, topic.name, topic.id, state.partition, log)
+        self.by_id[topic.id, state.partition] = partition
+        self.by_name[name.topic, name.partition] = partition
+        config, partition.min_isr = self.configs.of(topic.name)
+        if log is not None and log.config is not config:
+            # Opened before the metadata were known, or another topic's copy.
+            log.reconfigure(config)
+        if log is not None and log.flush_is_due:
+            # What a crash left was written by a process that may not have synced it.
+            self.logs.after_append(log, log.recovery_point)
+        if log is None and _may_be_away(self, topic.id, state):
+            self._surroundings.on_directory_chosen(partition, DIRECTORY_LOST)
+        if (
+            log is not None and partition.log is log
+        ):  # and its directory did not fail with that sync
+            self._check_directory(partition, state)
+            for path in log.fragments():  # others have it yet, and may not for long
+                self.repairs.report(name, CorruptLogError(path, 0, "its batches are gone"))
+        return partition
+
+    def _open_log(
+        self, name: TopicPartition, topic_id: Uuid, state: PartitionState
+    ) -> PartitionLog:
+        resolve_duplicate(self.logs, name, topic_id)
+        known = self.logs.logs.get(name)
+        if known is not None:
+            if known.topic_id == topic_id:
+                return known
+            # Found at the start, of a former topic of this name or of nobody knows which.
+            self.logs.delete(name, is_stray=known.log_end_offset > 0)
+        directory = state.directory_of(self.node_id)
+        if directory == DIRECTORY_LOST:
+            if not _may_begin_anew(self, state):
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{name} was in a log directory that could not be read, and is not here: start with"
+                    " that directory, or reassign the replica",
+                )
+            directory = DIRECTORY_UNASSIGNED
+        copy = self.logs.futures.logs.get(name)
+        if copy is not None and copy.topic_id != topic_id:
+            self.logs.futures.drop(name)
+            copy = None
+        home = self.logs.futures.directory_of(name)
+        if home is not None and home.directory_id == directory:
+            # The move was agreed upon, and what it moved is gone: the copy had all there was.
+            return self.logs.futures.replace_missing(name)
+        if self.logs.any_offline and self.logs.by_id(directory) is None:
+            # The log may be in a directory that is away, whose id nobody knows where it could not even be
+            # read at the start: an empty one elsewhere would be a lie.
+            may_be = directory not in DIRECTORIES_UNKNOWN or _may_be_away(self, topic_id, state)
+            if may_be or copy is not None:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {name} is offline"
+                )
+        return _make_log(self, name, topic_id, directory)
+
+    def _place(self, name: TopicPartition, assigned: Uuid) -> Uuid:
+        """Where a log that is not there yet goes: where AlterReplicaLogDirs wants it, as assigned, else
+        the directory with the fewest logs among those that are not cordoned."""
+        assigned = self.preferred.pop(name, assigned)
+        if self.logs.by_id(assigned) is not None:
+            return assigned
+        me = self.image.brokers.get(self.node_id)
+        cordoned = () if me is None else me.cordoned
+        usable = [
+            d for d in self.logs.directories if d.is_online and d.directory_id not in cordoned
+        ]
+        best = min(usable, key=lambda d: len(d.logs), default=None)
+        return assigned if best is None else best.directory_id
+
+    def _check_directory(self, partition: Partition, state: PartitionState) -> None:
+        home = self.logs.directory_of(partition.name)
+        if home is not None and home.directory_id != state.directory_of(self.node_id):
+            self._surroundings.on_directory_chosen(partition, home.directory_id)
+
+    def _remove(self, partition: Partition) -> None:
+        """This broker has no such replica any more: its log goes, too."""
+        self.fetchers.stop(partition)
+        led = partition.is_leader
+        partition.delete()
+        del self.by_id[partition.topic_id, partition.index]
+        self.by_name.pop((partition.topic, partition.index), None)
+        self.lost.pop(partition, None)
+        if led:
+            self._tell(partition, None)
+        self.logs.delete(partition.name)
+
+    # -- directories -----------------------------------------------------------------------------
+
+    def on_directory_offline(
+        self, directory: LogDirectory, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """The logs of `partitions` are gone with their directory."""
+        for topic, index in partitions:
+            partition = self.by_name.get((topic, index))
+            if partition is None:
+                continue
+            self.lost[partition] = directory.directory_id
+            self.fetchers.stop(partition)
+            led = partition.is_leader
+            partition.go_offline()
+            if led:
+                self._tell(partition, None)
+        self.fetchers.pump()
+
+    # -- leadership ------------------------------------------------------------------------------
+
+    def on_leadership(self, topic: str, callback: OnLeadership) -> None:
+        """Have `callback` called when this broker begins to lead a partition of `topic`, in a new
+        epoch, or ends to. What it leads now is told at once."""
+        self._listeners.setdefault(topic, []).append(callback)
+        for (name, _), partition in sorted(self.by_name.items()):
+            if name == topic and partition.leader is not None:
+                callback(partition, partition.leader.epoch)
+
+    def _tell(self, partition: Partition, epoch: int | None) -> None:
+        listeners = self._listeners.get(partition.topic, ())
+        tell_each((partial(callback, partition, epoch) for callback in listeners), self.on_fault)
+
+    # -- upkeep ----------------------------------------------------------------------------------
+
+    def check_isrs(self) -> int:
+        """Ask to drop lagging members everywhere; how many partitions asked. A replica that was
+        about to join and has fallen behind does not hold up the high watermark any longer."""
+        asked: list[Partition] = []
+
+        def check(partition: Partition) -> None:
+            try:
+                if partition.maybe_shrink_isr():
+                    asked.append(partition)
+            finally:
+                partition.on_isr_changed()
+
+        tell_each([partial(check, partition) for partition in self.leaders()], self.on_fault)
+        return len(asked)
+
+    def expand_isrs(self) -> None:
+        """A broker's state changed: ask to take in who may join now, and wait no longer for who may
+        not."""
+        leaders = [(partition, partition.leader) for partition in self.by_id.values()]
+        small = [p for p, leader in leaders if leader and len(leader.isr) < len(leader.replicas)]
+        tell_each([partition.on_isr_changed for partition in small], self.on_fault)
+
+    def describe(self) -> dict[str, object]:
+        leading = sum(partition.is_leader for partition in self.by_id.values())
+        return {
+            "replicas": len(self.by_id),
+            "leading": leading,
+            "offline": sum(not partition.is_online for partition in self.by_id.values()),
+            "fetchers": len(self.fetchers),
+        }
+
+    def __repr__(self) -> str:
+        return f"ReplicaTable({len(self.by_id)} replicas on {self.node_id})"
+
+
+def tell_directories(table: ReplicaTable) -> None:
+    """Have the controller know in which directory each replica is."""
+    for (topic_id, index), partition in table.by_id.items():
+        topic = table.image.topics_by_id.get(topic_id)
+        if topic is not None and topic.has(index) and table.node_id in topic.replicas[index]:
+            table._check_directory(partition, topic.partition(index))
+
+
+def tell_lost_directories(table: ReplicaTable) -> None:
+    """Of replicas that are offline: while nobody knew of directories nobody could be told (KIP-858)."""
+    for partition, directory in table.lost.items():
+        topic = table.image.topics_by_id.get(partition.topic_id)
+        if topic is not None and topic.has(partition.index):
+            if topic.partition(partition.index).directory_of(table.node_id) == DIRECTORY_MIGRATING:
+                table._surroundings.on_directory_chosen(partition, directory)
+
+
+def _is_mine(table: ReplicaTable, name: TopicPartition) -> bool:
+    topic = table.image.topics_by_name.get(name.topic)
+    index = name.partition
+    return topic is not None and topic.has(index) and table.node_id in topic.replicas[index]
+
+
+def _may_be_away(table: ReplicaTable, topic_id: Uuid, state: PartitionState) -> bool:
+    """Whether a replica of which the metadata do not know the directory may be in one that cannot be read:
+    its broker died before it had said where it had put it. The controller is told then (as of
+    DIRECTORY_LOST, KIP-858), or it would believe in a replica that is not here. One that nobody relies on
+    is made anew."""
+    if not table.logs.any_offline or table.image.metadata_version < DIRECTORIES_SINCE:
+        return False
+    is_unknown = state.directory_of(table.node_id) in DIRECTORIES_UNKNOWN
+    is_of_before = (topic_id, state.partition) in (table._not_found or ())
+    return is_unknown and is_of_before and _is_relied_on(table, state)
+
+
+def _may_begin_anew(table: ReplicaTable, state: PartitionState) -> bool:
+    """Whether a lost replica may begin anew, empty: every directory is here and it is in none. Either nobody
+    would take it for what it was; or none has come in place of another, and there never was anything."""
+    if state.directory_of(table.node_id) != DIRECTORY_LOST or table.logs.any_offline:
+        return False
+    return table._none_is_new or not _is_relied_on(table, state)
+
+
+def _is_relied_on(table: ReplicaTable, state: PartitionState) -> bool:
+    """Whether this broker's replica leads, or could be elected for what it has."""
+    return table.node_id in (state.leader, *state.isr, *state.elr, *state.last_known_elr)
+
+
+def _make_log(
+    table: ReplicaTable, name: TopicPartition, topic_id: Uuid, directory: Uuid
+) -> PartitionLog:
+    """A new log. Where nobody says which directory, and the one that was chosen fails in that moment, in
+    another: else the controller, who knows of none, would go on believing in this replica."""
+    while True:
+        try:
+            return table.logs.create(name, topic_id, table._place(name, directory))
+        except KafkaError:
+            named = directory not in DIRECTORIES_UNKNOWN
+            if named or not any(d.is_online for d in table.logs.directories):
+                raise
+
+
+def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:
+    """A sync that ``flush.messages`` asked for is over: who waited for it goes on."""
+    partition = table.by_name.get(name)
+    if partition is not None:
+        partition.on_flushed()
+        table.fetchers.on_flushed(partition)
+
+
+def _on_start_moved(table: ReplicaTable, name: TopicPartition) -> None:
+    """By retention: followers learn it of their leader, and the leader of its followers."""
+    partition = table.by_name.get(name)
+    if partition is not None:
+        on_start_moved(partition)
+        table.fetchers.on_start_moved(partition)
+
+
+def _set_min_isr(partition: Partition, least: int) -> None:
+    """Fewer members may be enough for what waits."""
+    if least != partition.min_isr:
+        partition.min_isr = least
+        partition.advance_high_watermark()

@@ -1,0 +1,125 @@
+"""``barnabas cluster``: the brokers, which of them takes part, what was decided and refused, what the active
+controller counts, and forgetting a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+import typer
+
+from barnabas.cli.commands.client_metrics import client_metrics
+from barnabas.cli.commands.cluster_events import events
+from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
+from barnabas.cli.connection.connect import cluster as reach
+from barnabas.cli.connection.quorum_client import CONTROLLERS, Controllers, quorum_client
+from barnabas.cli.failure import Failure
+from barnabas.client.feature_levels import unregister_broker
+from barnabas.client.network.cluster_metadata import TopicMetadata
+from barnabas.client.network.connection import ChannelError
+from barnabas.host.client import Connected
+from barnabas.metadata.image.partition_states import NEW, OFFLINE, ONLINE, state_of
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+
+ANSWER_MS = 10_000.0
+QUORUM_MS = 5_000.0
+"""How long the quorum may look for a leader before a description says that there is none."""
+
+app = typer.Typer(help="The cluster as a whole.", no_args_is_help=True)
+app.command()(events)
+app.command()(client_metrics)
+
+
+@app.callback()
+def group() -> None:
+    """The cluster as a whole."""
+
+
+@app.command()
+def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = False) -> None:
+    """Id, active controller, brokers, and how many partitions are in which state."""
+    with reach(bootstrap, data) as connected:
+        described = connected.describe_cluster()
+        active = active_controller(connected)
+        states = states_of(connected.topics())
+    counted = ", ".join(f"{count} {name}" for name, count in states.items() if count)
+    title = (
+        f"cluster {described.cluster_id}  controller {'none' if active is None else active}"
+        f"  partitions: {counted or 'none'}"
+    )
+    table = table_of(title, "broker", "address", "rack", "state", right=("broker",))
+    for broker in described.brokers:
+        state = "fenced" if broker.fenced else "active"
+        table.add_row(
+            str(broker.node_id), f"{broker.host}:{broker.port}", broker.rack or "-", state
+        )
+    told = {**asdict(described), "controller_id": active, "partitions": states}
+    show(as_json, told, table)
+
+
+def active_controller(connected: Connected) -> int | None:
+    """Who leads the quorum, as the quorum says: DescribeCluster of a broker names any broker that takes
+    requests for the controller. None while nobody does."""
+    try:
+        described = connected.call(connected.admin.describe_quorum(timeout_ms=QUORUM_MS))
+    except (ChannelError, KafkaError):
+        return None
+    return described.leader_id if described.leader_id >= 0 else None
+
+
+@app.command()
+def metrics(
+    bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """What the active controller counts, under Kafka's names: brokers by state, partitions by state, leaders
+    that are not the preferred ones, unclean elections."""
+    with quorum_client(bootstrap, controllers, data) as client:
+        request = DescribeClusterRequest(endpoint_type=CONTROLLERS, include_metrics=True)
+        response = client.ask_leader(client.describe(), request, ANSWER_MS)
+    if not response.metrics:
+        raise Failure("the active controller tells no metrics: it is another program's")
+    told = {metric.name: metric.value for metric in response.metrics}
+    table = table_of(None, "metric", "value", right=("value",))
+    for name, value in told.items():
+        table.add_row(name, str(value))
+    show(as_json, told, table)
+
+
+@app.command()
+def unregister(
+    broker: int = typer.Option(..., "--id", "-i", help="The broker that is gone for good."),
+    force: bool = typer.Option(False, "--force", help="Also where it is alive."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+) -> None:
+    """Have the cluster forget a broker. It leaves every ISR, but its replicas stay assigned to it: move them
+    first (`barnabas reassign plan --drain`)."""
+    with reach(bootstrap, data) as connected:
+        known = {found.node_id: found for found in connected.describe_cluster().brokers}
+        if broker in known and not known[broker].fenced and not force:
+            raise Failure(
+                f"broker {broker} is active, and would register again: stop it first (or --force)"
+            )
+        assigned = sum(
+            broker in partition.replicas
+            for topic in connected.topics()
+            for partition in topic.partitions.values()
+        )
+        connected.call(unregister_broker(connected.client, broker))
+    typer.echo(f"broker {broker} is not registered any more")
+    if assigned:
+        typer.echo(f"{assigned} partitions still have a replica assigned to it", err=True)
+
+
+def states_of(topics: Iterable[TopicMetadata]) -> dict[str, int]:
+    """Partitions by state, and those that lack replicas in the ISR."""
+    counts = dict.fromkeys((NEW, ONLINE, OFFLINE, "UnderReplicated"), 0)
+    for topic in topics:
+        for partition in topic.partitions.values():
+            counts[state_of(partition.leader, partition.leader_epoch)] += 1
+            counts["UnderReplicated"] += len(partition.isr) < len(partition.replicas)
+    return counts

@@ -1,0 +1,102 @@
+"""``barnabas cluster events``: what the controllers decided and refused, with their reasons.
+
+Decisions are read from the metadata log itself. Refusals write no record: every controller is asked
+for those it remembers (a tagged field of ours on DescribeCluster; an Apache Kafka controller skips
+it and tells none). `--follow` goes on until it is interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+
+import typer
+
+from barnabas.cli.connection.connect import USAGE, Bootstrap, Data, cluster, event_line
+from barnabas.cli.connection.metadata_log_reader import FoundQuorum, MetadataLogReader
+from barnabas.cli.failure import Failure
+from barnabas.client.network.connection import ChannelError
+from barnabas.host.client import Connected
+from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
+
+CONTROLLERS = 2
+"""Endpoint type of DescribeCluster."""
+FOLLOW_MS = 500
+"""How long a fetch is held where nothing happens; how often refusals are asked for."""
+ANSWER_MS = 5_000.0
+NO_OFFSET = -1
+"""Of a refusal, which has no record."""
+
+
+def events(
+    kind: list[str] = typer.Option([], "--kind", "-k", help=f"Only these: {', '.join(KINDS)}."),
+    about: str = typer.Option("", "--about", "-a", help="Only subjects with this in their name."),
+    last: int = typer.Option(0, "--last", "-n", help="Only so many of the newest to begin with."),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Go on with what happens next."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),
+) -> None:
+    """Every decision with its reason, and what was refused."""
+    unknown = sorted(set(kind) - set(KINDS))
+    if unknown:
+        raise Failure(f"--kind is one of {', '.join(KINDS)}, not {unknown[0]!r}", USAGE)
+
+    def tell(found: Iterable[ClusterEvent]) -> None:
+        for event in found:
+            line = json.dumps(event.as_dict()) if as_json else event_line(event)
+            typer.echo(line)
+        sys.stdout.flush()
+
+    def wanted(found: Iterable[ClusterEvent]) -> list[ClusterEvent]:
+        return [e for e in found if (not kind or e.kind in kind) and about in e.subject]
+
+    with cluster(bootstrap, data) as connected:
+        log, reader = MetadataLogReader(connected), EventReader()
+        refusals = RefusalReader(connected)
+        found = refusals.read(log.quorum)
+        while not log.at_end:
+            found += log.read(reader)
+        for silent in refusals.silent:
+            print(f"controller {silent} does not answer: its refusals are missing", file=sys.stderr)
+        found.sort(key=lambda event: event.at_ms)
+        chosen = wanted(found)
+        tell(chosen[-last:] if last else chosen)
+        while follow:
+            tell(wanted(log.read(reader, FOLLOW_MS) + refusals.read(log.quorum)))
+
+
+class RefusalReader:
+    """Asks the controllers for what they refused since it asked last."""
+
+    def __init__(self, connected: Connected) -> None:
+        self._connected = connected
+        self._last: dict[int, int] = {}
+        """Number of the last refusal told, by controller."""
+        self.silent: list[int] = []
+
+    def read(self, quorum: FoundQuorum) -> list[ClusterEvent]:
+        """In order of their dates."""
+        self.silent = []
+        found: list[ClusterEvent] = []
+        for controller, at in quorum.controllers.items():
+            request = DescribeClusterRequest(
+                endpoint_type=CONTROLLERS, refusals_after=self._last.get(controller, -1)
+            )
+            sent = self._connected.client.send(at, request, timeout_ms=ANSWER_MS)
+            try:
+                response = self._connected.call(sent)
+            except (ChannelError, KafkaError):
+                self.silent.append(controller)
+                continue
+            for told in response.refusals:
+                self._last[controller] = told.number
+                found.append(
+                    ClusterEvent(
+                        NO_OFFSET, told.at_ms, "refusal", told.subject, told.code, told.reason
+                    )
+                )
+        return sorted(found, key=lambda event: event.at_ms)

@@ -1,0 +1,50 @@
+"""``barnabas quorum make-dynamic``: from voters that the configuration names to voters in the log (KIP-853).
+
+Raises the feature ``kraft.version`` to 1 at the active controller, as ``kafka-features upgrade`` does.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from barnabas.cli.connection.connect import Bootstrap, Data
+from barnabas.cli.connection.quorum_client import Controllers, quorum_client
+from barnabas.cli.reports.quorum_view import view_of
+from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+
+UPGRADE = 1
+"""Upgrade type: never to a lower level."""
+TIMEOUT_MS = 60_000
+
+
+def make_dynamic(
+    bootstrap: Bootstrap = None,
+    controllers: Controllers = None,
+    data: Data = None,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only say whether it would be done."),
+) -> None:
+    """Write the voters of a static quorum into its log, so that they can be changed while it runs."""
+    with quorum_client(bootstrap, controllers, data) as client:
+        quorum = client.describe()
+        view = view_of(quorum, client.cluster_id)
+        for voter in view.voters:
+            print(f"  voter {voter.identity}")
+        if not view.is_static:
+            print("the voters are in the log already")
+            return
+        update = FeatureUpdateKey(
+            feature="kraft.version", max_version_level=1, upgrade_type=UPGRADE
+        )
+        request = UpdateFeaturesRequest(
+            timeout_ms=TIMEOUT_MS, feature_updates=[update], validate_only=dry_run
+        )
+        client.ask_leader(quorum, request, TIMEOUT_MS)
+        if dry_run:
+            print("every voter supports it: it would be done")
+            return
+    print("the voters are in the log now; it cannot be taken back")
+    servers = ",".join(v.endpoints[0].partition("://")[2] for v in view.voters if v.endpoints)
+    print(
+        "in every node's file put this in the place of controller.quorum.voters:"
+        f" controller.quorum.bootstrap.servers={servers}"
+    )

@@ -1,0 +1,126 @@
+"""``barnabas log``: what stands in the files of a log directory, and what the metadata log tells; `dirs` asks
+running brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from barnabas.cli.commands import log_dirs
+from barnabas.cli.connection.connect import USAGE, event_line
+from barnabas.cli.connection.metadata_log_reader import Stretch, events_in
+from barnabas.cli.failure import Failure
+from barnabas.cli.reports.log_file_rows import rows_of
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
+from barnabas.metadata.views.metadata_tree import NoSuchPathError, cat
+from barnabas.raft.storage.snapshot_files import CorruptSnapshotError, id_of, read_checkpoint
+from barnabas.record.batch import CorruptBatchError
+from barnabas.types import METADATA_TOPIC
+from barnabas.wire.codec import MalformedError, UnsupportedFieldError
+
+app = typer.Typer(help="The files of a log directory.", no_args_is_help=True)
+app.add_typer(log_dirs.app, name="dirs")
+FOLDER = f"{METADATA_TOPIC}-0"
+Damage = (CorruptBatchError, CorruptSnapshotError, MalformedError, UnsupportedFieldError)
+
+
+@app.command()
+def dump(
+    file: Path = typer.Argument(..., help="Any file of a log directory."),
+    records: bool = typer.Option(False, "--records", "-r", help="With the records of each batch."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),
+) -> None:
+    """Every entry; says where the file is damaged and ends with 1."""
+    try:
+        for row in rows_of(file, records):
+            typer.echo(json.dumps(row) if as_json else line_of(row))
+    except BrokenPipeError:
+        raise  # whoever reads has enough
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
+    except Damage as error:
+        raise Failure(f"{file} is damaged: {error}") from error
+
+
+@app.command()
+def events(
+    directory: Path = typer.Argument(..., help=f"A node's log directory, or its {FOLDER}."),
+    kind: list[str] = typer.Option([], "--kind", "-k", help=f"Only these: {', '.join(KINDS)}."),
+    about: str = typer.Option("", "--about", "-a", help="Only subjects with this in their name."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),
+) -> None:
+    """Every decision in the metadata log with its reason."""
+    for name in kind:
+        if name not in KINDS:
+            raise Failure(f"--kind is one of {', '.join(KINDS)}, not {name!r}", USAGE)
+    for event in tell(EventReader(), directory):
+        if (kind and event.kind not in kind) or about not in event.subject:
+            continue
+        typer.echo(json.dumps(event.as_dict()) if as_json else event_line(event))
+
+
+@app.command()
+def tree(
+    directory: Path = typer.Argument(..., help=f"A node's log directory, or its {FOLDER}."),
+    path: str = typer.Argument("/", help="As /topics/byName/flights/0."),
+) -> None:
+    """The cluster's metadata at the end of the log, as JSON."""
+    image = replayed(directory)
+    try:
+        typer.echo(json.dumps(cat(image, path), indent=2, default=str))
+    except NoSuchPathError as error:
+        raise Failure(str(error)) from error
+
+
+def replayed(directory: Path) -> MetadataImage:
+    """The metadata at the end of a node's log. Raises `Failure`."""
+    reader = EventReader()
+    for _ in tell(reader, directory):
+        pass
+    return reader.image
+
+
+def tell(reader: EventReader, directory: Path) -> Iterator[ClusterEvent]:
+    """Feed the metadata log of a node to `reader`: its last snapshot below the log, then the log.
+    Raises `Failure`."""
+    folder = directory if directory.name == FOLDER else directory / FOLDER
+    segments = sorted(folder.glob("*.log"))
+    if not segments:
+        raise Failure(f"there is no metadata log in {folder}", USAGE)
+    start = int(segments[0].stem)
+    current = segments[0]
+    try:
+        for current in snapshots_below(folder, start):
+            at = id_of(current.name)
+            assert at is not None
+            reader.load(read_checkpoint(current.read_bytes()), at.offset - 1, at.epoch)
+        for current in segments:
+            # Up to the last whole batch: a running node may be writing the next.
+            yield from events_in(reader, Stretch(current.read_bytes()))
+    except OSError as error:
+        raise Failure(f"{current} cannot be read: {error.strerror}", USAGE) from error
+    except Damage as error:
+        raise Failure(f"{current} is damaged: {error}") from error
+
+
+def snapshots_below(folder: Path, start: int) -> list[Path]:
+    """The newest snapshot that the log goes on from, where the log does not begin at 0."""
+    found = [(id_of(file.name), file) for file in folder.glob("*.checkpoint")]
+    fitting = [(at, file) for at, file in found if at is not None and 0 < at.offset <= start]
+    return [max(fitting)[1]] if fitting and start else []
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """One line per entry, and one per record behind it."""
+    if list(row) == ["line"]:
+        return str(row["line"])
+    parts = [f"{k}={v}" for k, v in row.items() if k != "records" and v is not False]
+    lines = ["  ".join(parts)]
+    for record in row.get("records", ()):
+        lines.append("    " + "  ".join(f"{k}={v!r}" for k, v in record.items()))
+    return "\n".join(lines)

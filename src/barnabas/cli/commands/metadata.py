@@ -1,0 +1,99 @@
+"""``barnabas metadata``: the cluster's metadata as a tree of names, as Kafka's metadata shell shows it.
+
+Of a running cluster (read from the quorum's leader), or of files: a snapshot, or a node's directory.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from barnabas.cli.commands.log import replayed
+from barnabas.cli.connection.connect import USAGE, Bootstrap, Data, cluster
+from barnabas.cli.connection.metadata_log_reader import MetadataLogReader
+from barnabas.cli.failure import Failure
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.views import metadata_tree as browsing
+from barnabas.metadata.views.cluster_events import EventReader
+from barnabas.raft.storage.snapshot_files import CorruptSnapshotError, id_of, read_checkpoint
+from barnabas.wire.codec import MalformedError
+
+app = typer.Typer(help="The cluster's metadata as a tree.", no_args_is_help=True)
+INDENT = "  "
+Snapshot = Annotated[
+    Path | None,
+    typer.Option(
+        "--snapshot", "-s", metavar="FILE", help="A snapshot file, or a node's log directory."
+    ),
+]
+
+
+@app.callback()
+def group() -> None:
+    """The cluster's metadata as a tree."""
+
+
+@app.command()
+def tree(
+    path: str = typer.Argument("/", help="As /topics/byName."),
+    depth: int = typer.Option(1, "--depth", "-d", min=1, help="How many levels below it."),
+    snapshot: Snapshot = None,
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+) -> None:
+    """The names below a path; those that end with a slash have more below them."""
+    image = image_of(snapshot, bootstrap, data)
+
+    def show(at: str, level: int) -> None:
+        for name in browsing.children(image, at):
+            typer.echo(INDENT * level + name)
+            if level + 1 < depth:
+                show(f"{at}/{name}", level + 1)
+
+    try:
+        show(path, 0)
+    except browsing.NoSuchPathError as error:
+        raise Failure(str(error)) from error
+
+
+@app.command()
+def cat(
+    path: str = typer.Argument("/", help="As /topics/byName/flights/0."),
+    snapshot: Snapshot = None,
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+) -> None:
+    """Everything at and below a path, as JSON."""
+    image = image_of(snapshot, bootstrap, data)
+    try:
+        typer.echo(json.dumps(browsing.cat(image, path), indent=2, default=str))
+    except browsing.NoSuchPathError as error:
+        raise Failure(str(error)) from error
+
+
+def image_of(snapshot: Path | None, bootstrap: str | None, data: Path | None) -> MetadataImage:
+    """The metadata to look at. Raises `Failure`."""
+    if snapshot is not None:
+        return replayed(snapshot) if snapshot.is_dir() else loaded(snapshot)
+    with cluster(bootstrap, data) as connected:
+        log, reader = MetadataLogReader(connected), EventReader()
+        while not log.at_end:
+            log.read(reader)
+    return reader.image
+
+
+def loaded(file: Path) -> MetadataImage:
+    """What a snapshot file holds. Raises `Failure`."""
+    image = MetadataImage(track_changes=False)
+    try:
+        values = read_checkpoint(file.read_bytes())
+        at = id_of(file.name)
+        image.replay_values(values, at.offset - 1 if at else -1, at.epoch if at else -1)
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
+    except (CorruptSnapshotError, MalformedError) as error:
+        raise Failure(f"{file} is damaged: {error}") from error
+    return image

@@ -1,0 +1,50 @@
+"""``barnabas node start FILE``: one node in the foreground, as ``kafka-server-start`` would.
+
+A node that ``barnabas up`` began and somebody killed is started again this way, by hand or by an init
+system; the cluster's directory learns of it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from barnabas.cli.local.cluster_directory import owner_of
+
+app = typer.Typer(help="One node of a cluster.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Keeps `start` a command of its own while it is the only one."""
+
+
+@app.command()
+def start(file: Path = typer.Argument(help="The node's server.properties.")) -> None:
+    """Run one node until SIGTERM, Ctrl-C or the end of its terminal: a controlled shutdown."""
+    # Whoever is told to end before there is anything to shut down just ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    from barnabas.host.main import run_node  # loads the whole node
+
+    directory = owner_of(file)
+    try:
+        if directory is not None:
+            _tell(directory.announce, file)
+        status = run_node(str(file))
+    finally:
+        if directory is not None:
+            _tell(directory.withdraw, file)
+    raise typer.Exit(status)
+
+
+def _tell(change: Callable[[Path, int], None], file: Path) -> None:
+    """A cluster's directory that cannot be written (its disk is full) keeps no node from its work."""
+    try:
+        change(file, os.getpid())
+    except OSError as error:
+        print(f"cluster.json cannot be written: {error.strerror}", file=sys.stderr)

@@ -1,0 +1,151 @@
+"""``barnabas storage``: log directories before a node runs on them, as ``kafka-storage`` does."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from functools import partial
+from pathlib import Path
+
+import typer
+
+from barnabas.cli.connection.first_voters import FirstVoters
+from barnabas.cli.failure import Failure
+from barnabas.config.definition import ConfigError
+from barnabas.config.meta_properties import (
+    DirectoryError,
+    MetaProperties,
+    random_uuid,
+    read_meta_properties,
+)
+from barnabas.config.node import NodeConfig
+from barnabas.config.properties import parse_properties
+from barnabas.host.disk import HostDisk, sentence_of
+from barnabas.metadata.storage_format import directories_of, format_node
+from barnabas.types import uuid_text
+
+app = typer.Typer(help="Log directories before a node runs on them.", no_args_is_help=True)
+
+_FILE = typer.Argument(help="The node's server.properties.")
+
+
+@app.command("random-uuid")
+def print_random_uuid() -> None:
+    """Print a new cluster id."""
+    print(uuid_text(random_uuid(os.urandom)))
+
+
+@app.command("format")
+def format_directories(
+    file: Path = _FILE,
+    cluster_id: str = typer.Option(..., help="The same for all nodes of a cluster."),
+    feature: list[str] = typer.Option(
+        [], metavar="NAME=LEVEL", help="Where a feature shall not begin at its default level."
+    ),
+    ignore_formatted: bool = typer.Option(False, help="Leave formatted directories as they are."),
+    standalone: bool = typer.Option(
+        False, "--standalone", help="This controller is the whole quorum at first (KIP-853)."
+    ),
+    initial_controllers: str = typer.Option(
+        "", metavar="ID@HOST:PORT:DIRECTORY,...", help="The first voters (KIP-853)."
+    ),
+    no_initial_controllers: bool = typer.Option(
+        False, "--no-initial-controllers", help="This node waits to be added to a quorum."
+    ),
+) -> None:
+    """Write meta.properties and bootstrap.checkpoint into the node's directories."""
+    config = load_node_file(file)
+    disk = HostDisk()
+    levels = _levels(feature)
+    first = FirstVoters(config, standalone, initial_controllers, no_initial_controllers)
+    first.check_level(levels)
+    first.check_alone(cluster_id)
+    try:
+        for directory in directories_of(config):
+            if not ignore_formatted and read_meta_properties(disk, directory) is not None:
+                raise Failure(f"{directory} is formatted already; --ignore-formatted accepts that")
+        wall_ms = time.time_ns() // 1_000_000
+        done = format_node(
+            disk,
+            config,
+            cluster_id,
+            os.urandom,
+            wall_ms,
+            features=levels,
+            prepare=partial(first.prepare, disk, wall_ms),
+        )
+    except OSError as error:
+        raise Failure(sentence_of(error)) from error
+    except ValueError as error:
+        raise Failure(str(error)) from error
+    for directory in done:
+        print(f"formatted {directory}")
+
+
+@app.command()
+def info(
+    file: Path = _FILE,
+    as_json: bool = typer.Option(False, "--json", help="For programs."),
+) -> None:
+    """Show what the node's directories belong to; exit status 1 where one cannot be used."""
+    config = load_node_file(file)
+    disk = HostDisk()
+    found: dict[str, MetaProperties | None] = {}
+    problems: list[str] = []
+    for directory in directories_of(config):
+        try:
+            found[directory] = read_meta_properties(disk, directory)
+        except (DirectoryError, OSError) as error:
+            problems.append(str(error))
+            continue
+        if found[directory] is None:
+            problems.append(f"{directory} is not formatted")
+    if as_json:
+        print(json.dumps({"directories": _describe(found), "problems": problems}))
+    else:
+        for directory, meta in found.items():
+            if meta is not None:
+                directory_id = uuid_text(meta.directory_id)
+                print(
+                    f"{directory}: node {meta.node_id} of cluster {meta.cluster_id}, "
+                    f"directory.id {directory_id}"
+                )
+        for problem in problems:
+            print(problem)
+    raise typer.Exit(1 if problems else 0)
+
+
+def _describe(found: dict[str, MetaProperties | None]) -> dict[str, object]:
+    return {
+        directory: meta
+        and {
+            "cluster.id": meta.cluster_id,
+            "node.id": meta.node_id,
+            "directory.id": uuid_text(meta.directory_id),
+        }
+        for directory, meta in found.items()
+    }
+
+
+def load_node_file(file: Path) -> NodeConfig:
+    """A node's properties, checked. Raises `Failure`."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+        return NodeConfig.from_properties(parse_properties(text))
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}") from error
+    except ConfigError as error:
+        raise Failure(f"{file}: {error}") from error
+    except ValueError as error:
+        raise Failure(f"{file} is no properties file: {error}") from error
+
+
+def _levels(items: list[str]) -> dict[str, int]:
+    levels = {}
+    for item in items:
+        name, equals, level = item.partition("=")
+        if not equals or not level.isdigit():
+            raise Failure(f"--feature takes NAME=LEVEL, not {item!r}", 2)
+        levels[name] = int(level)
+    return levels

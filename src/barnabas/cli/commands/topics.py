@@ -1,0 +1,207 @@
+"""``barnabas topics``: create, list, describe and delete topics."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+
+from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
+from barnabas.cli.connection.metadata_log_reader import MetadataLogReader
+from barnabas.cli.failure import Failure
+from barnabas.client.admin import TOPIC
+from barnabas.client.network.cluster_metadata import TopicMetadata
+from barnabas.host.client import Connected
+from barnabas.metadata.image import partition_states
+from barnabas.metadata.views.partition_moves import PartitionMove, StateReader
+from barnabas.types import TopicPartition, uuid_text
+
+app = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
+
+
+@app.command()
+def create(
+    names: list[str] = typer.Argument(..., metavar="NAME..."),
+    partitions: int = typer.Option(-1, "--partitions", "-p", help="Default: the cluster's."),
+    replication_factor: int = typer.Option(-1, "--replication-factor", "-r"),
+    config: list[str] = typer.Option([], "--config", "-c", metavar="KEY=VALUE"),
+    if_not_exists: bool = typer.Option(False, help="A topic that exists is no failure."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create topics."""
+    configs = parse_configs(config)
+    created: list[dict[str, Any]] = []
+    with cluster(bootstrap, data) as connected:
+        known = {view.name for view in connected.topics()} if if_not_exists else set()
+        for name in names:
+            if name in known:
+                continue
+            outcome = connected.create_topic(name, partitions, replication_factor, configs)
+            created.append(
+                {
+                    "name": name,
+                    "topic_id": uuid_text(outcome.topic_id),
+                    "partitions": outcome.partitions,
+                    "replication_factor": outcome.replication_factor,
+                }
+            )
+    table = table_of(None, "created", "id", "partitions", "replicas")
+    for row in created:
+        table.add_row(*map(str, row.values()))
+    show(as_json, created, table)
+
+
+@app.command("list")
+def list_(
+    internal: bool = typer.Option(False, help="With the cluster's own topics."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Every topic with its size in partitions and replicas."""
+    with cluster(bootstrap, data) as connected:
+        views = [view for view in connected.topics() if internal or not view.internal]
+    table = table_of(None, "topic", "partitions", "replicas", "state", right=("partitions",))
+    for view in views:
+        table.add_row(view.name, str(len(view.partitions)), str(replicas_of(view)), state_of(view))
+    show(as_json, [summary(view) for view in views], table)
+
+
+@app.command()
+def describe(
+    names: list[str] = typer.Argument(..., metavar="NAME..."),
+    offsets: bool = typer.Option(False, help="With first and last offset of each partition."),
+    reasons: bool = typer.Option(True, help="With the last move of each partition and why."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Partitions with state, leader, replicas and ISR, and what was configured."""
+    described = []
+    with cluster(bootstrap, data) as connected:
+        views = connected.call(connected.admin.describe_topics(names))
+        moves = moves_of(connected, views) if reasons else {}
+        for view in views:
+            told = summary(view)
+            told["configs"] = configs_of(connected, view.name)
+            told["partition_list"] = partitions_of(connected, view, offsets)
+            for row in told["partition_list"]:
+                move = moves.get((view.name, row["partition"]))
+                row["last_move"] = None if move is None else move._asdict()
+                row["why"] = "-" if move is None else str(move)
+            described.append(told)
+    columns = ["partition", "state", "leader", "epoch", "replicas", "isr"]
+    columns += ["start", "end"] if offsets else []
+    columns += ["why"] if reasons else []
+    for told in described:
+        settings = ", ".join(f"{k}={v}" for k, v in told["configs"].items())
+        title = f"{told['name']}  id {told['topic_id']}  {told['state']}  {settings}".rstrip()
+        table = table_of(title, *columns, right=("partition", "leader", "epoch", "start", "end"))
+        for row in told["partition_list"]:
+            table.add_row(*(_cell(row[column]) for column in columns))
+        if not as_json:
+            show(False, None, table)
+    if as_json:
+        show(True, described, table_of(None))
+
+
+@app.command()
+def delete(
+    names: list[str] = typer.Argument(..., metavar="NAME..."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete topics with all they hold."""
+    with cluster(bootstrap, data) as connected:
+        for name in names:
+            connected.delete_topic(name)
+    table = table_of(None, "deleted")
+    for name in names:
+        table.add_row(name)
+    show(as_json, names, table)
+
+
+def parse_configs(given: list[str]) -> dict[str, str | None]:
+    """``KEY=VALUE`` each. Raises `Failure`."""
+    configs: dict[str, str | None] = {}
+    for item in given:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise Failure(f"a configuration is KEY=VALUE, not {item!r}", USAGE)
+        configs[key] = value
+    return configs
+
+
+def moves_of(
+    connected: Connected, views: list[TopicMetadata]
+) -> dict[tuple[str, int], PartitionMove]:
+    """The last move of each partition, as far as the metadata log still tells; none, and a word on
+    standard error, where the controllers cannot be reached from here."""
+    reader = StateReader({view.topic_id: view.name for view in views})
+    try:
+        log = MetadataLogReader(connected)
+        while not log.at_end:
+            log.read(reader)
+    except Failure as failure:
+        print(f"reasons are missing: {failure}", file=sys.stderr)
+    return reader.moves
+
+
+def summary(view: TopicMetadata) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "topic_id": uuid_text(view.topic_id),
+        "internal": view.internal,
+        "partitions": len(view.partitions),
+        "replication_factor": replicas_of(view),
+        "state": state_of(view),
+    }
+
+
+def replicas_of(view: TopicMetadata) -> int:
+    return max((len(p.replicas) for p in view.partitions.values()), default=0)
+
+
+def state_of(view: TopicMetadata) -> str:
+    """In one word what an operator must know."""
+    partitions = view.partitions.values()
+    if any(p.leader < 0 for p in partitions):
+        return "offline"
+    if any(len(p.isr) < len(p.replicas) for p in partitions):
+        return "under-replicated"
+    return "healthy"
+
+
+def configs_of(connected: Connected, name: str) -> dict[str, str | None]:
+    """What was set on the topic itself."""
+    entries = connected.call(connected.admin.describe_configs(TOPIC, name))
+    return {e.name: e.value for e in entries if e.source == 1}
+
+
+def partitions_of(connected: Connected, view: TopicMetadata, offsets: bool) -> list[dict[str, Any]]:
+    rows = []
+    partitions = [TopicPartition(view.name, index) for index in sorted(view.partitions)]
+    starts = connected.offsets(partitions, -2) if offsets else {}
+    ends = connected.offsets(partitions) if offsets else {}
+    for tp in partitions:
+        told = view.partitions[tp.partition]
+        row: dict[str, Any] = {
+            "partition": tp.partition,
+            "state": partition_states.state_of(told.leader, told.leader_epoch),
+            "leader": told.leader,
+            "epoch": told.leader_epoch,
+            "replicas": list(told.replicas),
+            "isr": list(told.isr),
+        }
+        if offsets:
+            row["start"], row["end"] = starts[tp].offset, ends[tp].offset
+        rows.append(row)
+    return rows
+
+
+def _cell(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,224 @@
+"""``barnabas up``: a cluster of node processes on this machine, for everyday use, tests and demos."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from barnabas.cli.failure import Failure
+from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
+from barnabas.cli.local.supervisor import Supervisor
+from barnabas.config.meta_properties import (
+    FILE_NAME,
+    DirectoryError,
+    parse_meta_properties,
+    random_uuid,
+)
+from barnabas.host.disk import HostDisk
+from barnabas.host.loop import end_signals, new_loop
+from barnabas.types import Endpoint, uuid_text
+
+if TYPE_CHECKING:
+    from barnabas.cli.local.readiness import Readiness
+    from barnabas.host.ports import HostPorts
+
+PREDECESSOR_S = 6.0
+"""How long the nodes of an ``up`` that was killed may take to end."""
+
+
+def command(
+    nodes: int | None = typer.Option(
+        None, min=1, max=100, help="How many (default: those in DIR, or 1)."
+    ),
+    data: Path = typer.Option(..., help="The cluster's directory; made if missing."),
+    setting: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="A property for every node; may be repeated."
+    ),
+    racks: str = typer.Option(
+        "", metavar="RACK,...", help="Racks of the nodes, dealt out in turn; sets broker.rack."
+    ),
+    restart: bool = typer.Option(False, help="Start a node again that died."),
+) -> None:
+    """Start a cluster on loopback; Ctrl-C or SIGTERM stops it cleanly.
+
+    Prints `bootstrap: host:port,...` once the cluster takes writes. DIR/cluster.json says what runs.
+    """
+    settings = parse_settings(setting)
+    directory = ClusterDirectory(data)
+    directory.lock()
+    await_predecessors(directory)
+    files = directory.lay_out(nodes, settings, [rack for rack in racks.split(",") if rack])
+    if settings:
+        check(files[0])
+    raise typer.Exit(LocalCluster(directory, files, restart=restart).run())
+
+
+class LocalCluster:
+    """A run of the cluster, from start to exit status."""
+
+    def __init__(self, directory: ClusterDirectory, files: list[NodeFiles], restart: bool) -> None:
+        self._began = time.monotonic()
+        self._files = files
+        self._restart = restart
+        self._loop = new_loop()
+        self._loop.set_exception_handler(self._on_fault)
+        self._supervisor = Supervisor(
+            self._loop,
+            directory,
+            files,
+            cluster_id=cluster_id_of(files) or uuid_text(random_uuid(os.urandom)),
+            restart=restart,
+            report=say,
+            on_change=self._on_change,
+            on_stopped=self._loop.stop,
+        )
+        self._ports: HostPorts | None = None
+        self._readiness: Readiness | None = None
+        self._ready = False
+        self._asked_to_stop = False
+
+    def run(self) -> int:
+        for number in end_signals():
+            self._loop.add_signal_handler(number, self._stop)
+        self._loop.add_signal_handler(signal.SIGUSR1, self._supervisor.adopt)
+        try:
+            self._supervisor.start()
+        except OSError as error:
+            raise Failure(f"the nodes cannot be started: {error}") from error
+        for node in self._supervisor.nodes:
+            say(f"node {node.files.node_id}: pid {node.pid}, log {node.files.log}")
+        self._await_readiness()
+        self._loop.run_forever()
+        self._close()
+        clean = self._asked_to_stop and not self._supervisor.killed
+        return 0 if clean else 1
+
+    def _await_readiness(self) -> None:
+        # Only now: the nodes are starting while this process loads what asks them.
+        from barnabas.cli.local.readiness import Readiness
+        from barnabas.host.ports import HostPorts
+        from barnabas.host.structured_log import StructuredLog
+
+        self._ports = HostPorts(self._loop, StructuredLog(2, "warning"))
+        self._readiness = Readiness(self._ports, self._alive_endpoints, self._on_ready)
+        self._readiness.begin()
+
+    def _close(self) -> None:
+        if self._readiness is not None:
+            self._readiness.close()
+        if self._ports is not None:
+            self._ports.network.abort_all()
+            self._ports.stop()
+        self._loop.close()
+
+    def _alive_endpoints(self) -> list[Endpoint]:
+        return [node.files.client_endpoint for node in self._supervisor.alive]
+
+    def _on_ready(self) -> None:
+        self._ready = True
+        took = time.monotonic() - self._began
+        say(f"bootstrap: {bootstrap(self._files)}")
+        say(f"{len(self._supervisor.alive)} nodes take writes after {took:.2f} s")
+
+    def _on_change(self) -> None:
+        """With nobody left and nobody to come, there is nothing to run."""
+        if not self._supervisor.alive and not self._restart and not self._ready:
+            self._loop.stop()
+
+    def _on_fault(self, message: str, error: Exception) -> None:
+        """Nodes run on, whatever this process cannot do."""
+        say(f"{message}: {''.join(traceback.format_exception(error))}")
+
+    def _stop(self) -> None:
+        self._asked_to_stop = True
+        if self._readiness is not None:
+            self._readiness.close()
+        self._supervisor.stop()
+
+
+def say(line: str) -> None:
+    """One line for people, at once. A reader that went away or a full disk loses it, never the cluster."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+    except OSError:
+        pass  # it waits in the stream's buffer for the next one
+
+
+def parse_settings(items: Sequence[str]) -> dict[str, str]:
+    """``key=value`` items. Raises :class:`Failure`."""
+    settings = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise Failure(f"--set takes KEY=VALUE, not {item!r}", 2)
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def await_predecessors(directory: ClusterDirectory) -> None:
+    """Nodes whose ``up`` was killed are ending: wait for them. Raises :class:`Failure`."""
+    state = directory.read_state() or {"nodes": []}
+    deadline = time.monotonic() + PREDECESSOR_S
+    for entry in state["nodes"]:
+        pid = entry["pid"]
+        lock = Path(entry["properties"]).parent / "data" / ".lock"
+        if pid is None or not _is_locked(lock):
+            continue
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        left_s = max(0.0, deadline - time.monotonic())
+        ended, _, _ = select.select([descriptor], [], [], left_s)
+        os.close(descriptor)
+        if not ended:
+            raise Failure(f"node {entry['id']} of {directory.path} already runs: pid {pid}")
+
+
+def _is_locked(lock: Path) -> bool:
+    """Whether a node's process has this log directory."""
+    if not lock.exists():
+        return False
+    disk = HostDisk()
+    free = disk.try_lock(str(lock))
+    disk.unlock_all()
+    return not free
+
+
+def cluster_id_of(files: Sequence[NodeFiles]) -> str | None:
+    """Of the first node whose directory is formatted. Raises :class:`Failure`."""
+    for node in files:
+        path = node.data / FILE_NAME
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            return parse_meta_properties(text, str(path)).cluster_id
+        except FileNotFoundError:
+            continue
+        except (OSError, DirectoryError) as error:
+            raise Failure(str(error)) from error
+    return None
+
+
+def check(node: NodeFiles) -> None:
+    """Refuse values that no node would start with. Raises :class:`Failure`."""
+    from barnabas.config.definition import ConfigError
+    from barnabas.config.node import NodeConfig
+    from barnabas.config.properties import parse_properties
+
+    try:
+        NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+    except ConfigError as error:
+        raise Failure(str(error)) from error

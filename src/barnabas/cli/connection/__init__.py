@@ -1,0 +1,1 @@
+"""How a command reaches a cluster: brokers, controllers, the metadata log, who votes first."""

@@ -1,0 +1,170 @@
+"""What every command shares that asks a cluster: where it is, failures as sentences, tables or JSON.
+
+`--bootstrap` wins; then ``$BARNABAS_BOOTSTRAP``; then ``cluster.json`` in `--data` or in the present
+directory, as ``barnabas up`` keeps it. With `--json` a command prints one JSON value and nothing else.
+
+Exit status: 0 done, 1 the cluster refused, 2 wrong usage, 3 nobody answered.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from barnabas.cli.failure import Failure
+from barnabas.client.client import Trying
+from barnabas.client.network.connection import ChannelError
+from barnabas.host.client import Connected, connect
+from barnabas.metadata.views.cluster_events import ClusterEvent
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+ENVIRONMENT = "BARNABAS_BOOTSTRAP"
+CONNECT_TIMEOUT_MS = 5_000.0
+"""Somebody must answer within this; a person waits."""
+REFUSED, USAGE, UNREACHABLE = 1, 2, 3
+WIDEST = 1_000_000
+"""Columns of a line that nobody folds."""
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap", "-b", metavar="HOST:PORT,...", help=f"Brokers to ask (or ${ENVIRONMENT})."
+    ),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="The directory of a `barnabas up`."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value instead of a table.")]
+
+_SENTENCES = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
+    ErrorCode.UNKNOWN_TOPIC_ID: "there is no such topic",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists already",
+    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group has no coordinator yet",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "too few replicas are in sync to take writes",
+    ErrorCode.REQUEST_TIMED_OUT: "it was not done in time",
+}
+
+
+def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
+    """Where the cluster is. Raises `Failure`."""
+    if bootstrap:
+        return bootstrap
+    if data is None and os.environ.get(ENVIRONMENT):
+        return os.environ[ENVIRONMENT]
+    file = (data or Path()) / "cluster.json"
+    try:
+        found = json.loads(file.read_text())["bootstrap"]
+    except FileNotFoundError:
+        raise Failure(
+            f"say where the cluster is: --bootstrap HOST:PORT, ${ENVIRONMENT},"
+            f" or --data DIR (there is no {file})",
+            USAGE,
+        ) from None
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise Failure(f"{file} is damaged: {error}", USAGE) from error
+    return str(found)
+
+
+@contextmanager
+def cluster(
+    bootstrap: str | None, data: Path | None, *, refresh: bool = True
+) -> Iterator[Connected]:
+    """A client of the cluster; what it raises becomes one sentence and an exit status. Without `refresh`
+    nothing has been asked yet."""
+    where = find_bootstrap(bootstrap, data)
+    try:
+        connected = connect(where, client_id="barnabas-cli")
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from error
+    connected.on_slow = say_what_is_tried
+    try:
+        if refresh:
+            connected.call(connected.client.cluster.refresh(timeout_ms=CONNECT_TIMEOUT_MS))
+        yield connected
+    except KafkaError as error:
+        raise Failure(sentence(error), REFUSED) from error
+    except ChannelError as error:
+        raise Failure(f"{where} cannot be reached: {error.message}", UNREACHABLE) from error
+    finally:
+        connected.close()
+
+
+def say_what_is_tried(trying: Trying, left_s: float) -> None:
+    """One line on standard error for a person who waits."""
+    if isinstance(trying.failure, KafkaError):
+        why = sentence(trying.failure)
+    elif trying.failure is not None:
+        why = trying.failure.message
+    else:
+        why = f"no answer yet to {trying.asked}"
+    hint = "the quorum may have no leader (barnabas quorum describe --status)"
+    typer.echo(f"{why}: {hint}; trying on for {max(left_s, 0):.0f} s", err=True)
+
+
+def sentence(error: KafkaError) -> str:
+    """A Kafka error for people: what, the broker's own words, the code's name."""
+    text = _SENTENCES.get(error.code)
+    if text is None:
+        return str(error)
+    return f"{text} ({error.message or error.code.name})"
+
+
+def show(as_json: bool, value: Any, table: Table) -> None:
+    """Print `value` as JSON, or the table."""
+    if as_json:
+        typer.echo(json.dumps(value, default=plain, indent=2))
+    else:
+        print_table(table)
+
+
+def print_table(table: Table) -> None:
+    """As wide as the terminal; into a file or a pipe as wide as what it says, so that one row is one line
+    and no word is broken. Its title is a line of its own."""
+    console = Console(soft_wrap=True)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        wide = console.options.update(width=WIDEST)
+        console.width = max(console.measure(table, options=wide).maximum, console.width)
+    if table.title:
+        console.print(table.title, style="table.title", markup=False, highlight=False)
+        table.title = None
+    console.print(table)
+
+
+def plain(value: Any) -> Any:
+    """What JSON does not know by itself."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    return str(value)
+
+
+def table_of(title: str | None, *columns: str, right: Sequence[str] = ()) -> Table:
+    """A table with columns by name; `right` are those of numbers."""
+    table = Table(title=title, box=None, title_justify="left", header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def event_line(event: ClusterEvent) -> str:
+    """Offset of its record (- where it has none), date in UTC, what, why."""
+    try:
+        at = datetime.fromtimestamp(event.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    except (ValueError, OverflowError, OSError):  # no date, in a damaged log
+        at = f"{event.at_ms} ms"
+    offset = str(event.offset) if event.offset >= 0 else "-"
+    return f"{offset:>8}  {at}  {event}"

@@ -1,0 +1,100 @@
+"""A look around before a second quorum is begun for a cluster that has one already.
+
+Asks whoever answers at the bootstrap servers for the metadata log under this cluster's id. Who knows a
+leader, or an epoch in which one was elected, belongs to a quorum, also while a majority of it is down; a
+controller that waits to be added knows neither. Whoever does not answer now is not seen: the guard
+prevents mistakes, not malice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from barnabas.client.network.channels import Channels
+from barnabas.host.loop import new_loop
+from barnabas.host.ports import HostPorts
+from barnabas.host.structured_log import StructuredLog
+from barnabas.raft.core.messages import FetchRequest, FetchResponse
+from barnabas.raft.core.voters import ReplicaKey
+from barnabas.raft.transport import Transport
+from barnabas.raft.wire.wire_mapping import request_to_wire, response_from_wire
+from barnabas.types import Endpoint
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.schema import Message
+
+PATIENCE_MS = 1_000.0
+"""For one server."""
+ANYBODY = ReplicaKey(-1)
+
+
+class OtherQuorum(NamedTuple):
+    """A quorum of the cluster in question."""
+
+    leader_id: int
+    """-1 where nobody leads at present."""
+    epoch: int
+    said_by: Endpoint
+
+    def __str__(self) -> str:
+        leads = f"led by node {self.leader_id}" if self.leader_id >= 0 else "without a leader now"
+        return f"{leads}, in epoch {self.epoch} (says {self.said_by})"
+
+
+def find_quorum(cluster_id: str, servers: Sequence[Endpoint]) -> OtherQuorum | None:
+    """The quorum to which one of `servers` belongs under `cluster_id`; None where none does or nobody
+    answers. Blocks."""
+    loop = new_loop()
+    ports = HostPorts(loop, StructuredLog(level="error"))
+    channels = Channels(ports, "barnabas-format")
+    found: list[OtherQuorum | None] = []
+
+    def on_done(quorum: OtherQuorum | None) -> None:
+        found.append(quorum)
+        loop.stop()
+
+    loop.call_soon(look_around, channels, cluster_id, servers, on_done)
+    try:
+        loop.run_forever()
+    finally:
+        channels.close()
+        ports.network.abort_all()
+        ports.stop(wait=False)
+        loop.close()
+    return found[0]
+
+
+def look_around(
+    transport: Transport,
+    cluster_id: str,
+    servers: Sequence[Endpoint],
+    on_done: Callable[[OtherQuorum | None], None],
+) -> None:
+    """Ask one server after the other; `on_done` is called once."""
+    if not servers:
+        on_done(None)
+        return
+    server, *others = servers
+    asked = FetchRequest(0, ANYBODY, 0, 0, max_wait_ms=0, max_bytes=0)
+
+    def on_answer(answer: object) -> None:
+        quorum = _quorum_in(asked, answer, server)
+        if quorum is not None:
+            on_done(quorum)
+        else:
+            look_around(transport, cluster_id, others, on_done)
+
+    request = request_to_wire(asked, cluster_id, -1)
+    transport.send(server, request, on_answer, timeout_ms=PATIENCE_MS)
+
+
+def _quorum_in(asked: FetchRequest, answer: object, server: Endpoint) -> OtherQuorum | None:
+    if not isinstance(answer, Message):
+        return None
+    response = response_from_wire(asked, answer, 0)
+    assert isinstance(response, FetchResponse)
+    if response.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return None
+    if response.leader_id < 0 and response.epoch <= 0:
+        return None
+    return OtherQuorum(response.leader_id, response.epoch, server)

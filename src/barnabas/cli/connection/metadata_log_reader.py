@@ -1,0 +1,215 @@
+"""The metadata log of a running cluster, read from the quorum's leader as Kafka's observers read it.
+
+`MetadataLogReader` finds the leader through any broker (DescribeQuorum), then fetches from the leader's
+controller listener as a replica without an id (-1), which counts for nothing in the quorum: first
+the snapshot that the log goes on from, then the log, no further than the high watermark. A leader
+that moved is looked for again. `events_in` turns a stretch of the log into events.
+
+Sources: KIP-595 (Fetch), KIP-630 (FetchSnapshot), KIP-853 (the voters' listeners in DescribeQuorum).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from barnabas.cli.failure import Failure
+from barnabas.client.client import raise_for
+from barnabas.client.network.connection import ChannelError
+from barnabas.host.client import Connected
+from barnabas.metadata.views.cluster_events import ClusterEvent, EventReader
+from barnabas.raft.core.batches import batch_values, control_records, iter_runs
+from barnabas.raft.core.messages import (
+    FetchRequest,
+    FetchResponse,
+    SnapshotRequest,
+    SnapshotResponse,
+)
+from barnabas.raft.core.voters import ReplicaKey
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.storage.snapshot_files import read_checkpoint
+from barnabas.raft.wire.wire_mapping import request_to_wire, response_from_wire
+from barnabas.record.batch import HEADER
+from barnabas.types import METADATA_TOPIC, Buffer, Endpoint
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_quorum_request import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
+from barnabas.wire.messages.leader_change_message import LeaderChangeMessage
+
+ANYBODY = ReplicaKey(-1)
+UNREACHABLE = 3
+FETCH_BYTES = 8 * 1024 * 1024
+SEARCHES = 5
+"""How often in a row a leader is looked for that does not answer as one."""
+SEARCH_PAUSE_MS = 500.0
+ANSWER_MS = 10_000.0
+MOVED = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.SNAPSHOT_NOT_FOUND,
+)
+
+
+class FoundQuorum(NamedTuple):
+    """Who leads in which epoch, and where every voter's controller listener is."""
+
+    leader: int
+    epoch: int
+    controllers: dict[int, Endpoint]
+
+
+def find_quorum(connected: Connected) -> FoundQuorum:
+    """As the quorum's leader says through a broker. Raises `KafkaError`, `ChannelError`."""
+
+    def request() -> DescribeQuorumRequest:
+        topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])
+        return DescribeQuorumRequest(topics=[topic])
+
+    def check(response: Any) -> None:
+        raise_for(response.error_code, response.error_message)
+        for topic in response.topics:
+            for partition in topic.partitions:
+                raise_for(partition.error_code, partition.error_message)
+
+    told = connected.call(connected.client.ask_any(request, check))
+    part = told.topics[0].partitions[0]
+    controllers = {
+        node.node_id: Endpoint(node.listeners[0].host, node.listeners[0].port)
+        for node in sorted(told.nodes, key=lambda node: node.node_id)
+        if node.listeners
+    }
+    return FoundQuorum(part.leader_id, part.leader_epoch, controllers)
+
+
+class MetadataLogReader:
+    """Reads on and on; `offset` is where it stands, everything before it was given out."""
+
+    def __init__(self, connected: Connected) -> None:
+        self._connected = connected
+        self.quorum = find_quorum(connected)
+        self.offset = 0
+        self._last_epoch = 0
+        self.high_watermark = -1
+        self._searches = 0
+
+    @property
+    def at_end(self) -> bool:
+        return self.offset >= self.high_watermark >= 0
+
+    def read(self, reader: EventReader, wait_ms: int = 0) -> list[ClusterEvent]:
+        """What was committed next, fed to `reader`; waits up to `wait_ms` where nothing is new. A
+        snapshot only sets the reader's image. Raises `Failure`, `KafkaError`, `ChannelError`."""
+        asked = FetchRequest(
+            self.quorum.epoch, ANYBODY, self.offset, self._last_epoch, wait_ms, FETCH_BYTES,
+            self.high_watermark,
+        )  # fmt: skip
+        answer = self._ask(asked, wait_ms)
+        if not isinstance(answer, FetchResponse):
+            return []
+        if answer.snapshot is not None:
+            self._load(reader, answer.snapshot)
+            return []
+        if answer.diverging is not None:
+            raise Failure("this is another cluster than before: the metadata logs differ")
+        self.high_watermark = max(self.high_watermark, answer.high_watermark)
+        assert not isinstance(answer.records, tuple)
+        stretch = Stretch(answer.records, self.offset, self.high_watermark)
+        events = list(events_in(reader, stretch))
+        self.offset, self._last_epoch = stretch.offset, max(stretch.epoch, self._last_epoch)
+        return events
+
+    def _load(self, reader: EventReader, at: OffsetAndEpoch) -> None:
+        """Everything before `at`, from the leader's snapshot."""
+        parts: list[Buffer] = []
+        position = 0
+        while True:
+            asked = SnapshotRequest(self.quorum.epoch, ANYBODY, at, position, FETCH_BYTES)
+            answer = self._ask(asked)
+            if not isinstance(answer, SnapshotResponse):
+                return  # asked again from the beginning, of the new leader
+            assert not isinstance(answer.data, tuple)
+            parts.append(answer.data)
+            position += len(answer.data)
+            if position >= answer.size or not len(answer.data):
+                break
+        reader.load(read_checkpoint(b"".join(parts)), at.offset - 1, at.epoch)
+        self.offset, self._last_epoch = at.offset, at.epoch
+
+    def _ask(self, asked: FetchRequest | SnapshotRequest, wait_ms: int = 0) -> Any:
+        """The leader's answer; None where it leads no longer and another was looked for."""
+        client, quorum = self._connected.client, self.quorum
+        at = quorum.controllers.get(quorum.leader)
+        try:
+            if at is None:
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum names no leader")
+            request = request_to_wire(asked, "", quorum.leader)
+            request.cluster_id = None  # type: ignore[attr-defined]
+            message = self._connected.call(
+                client.send(at, request, timeout_ms=wait_ms + ANSWER_MS, purpose="metadata")
+            )
+            answer: Any = response_from_wire(asked, message, quorum.epoch)
+            if answer.error is not ErrorCode.NONE:
+                raise KafkaError(answer.error, "")
+        except (ChannelError, KafkaError) as error:
+            self._searches += 1
+            if isinstance(error, KafkaError) and error.code not in MOVED:
+                raise
+            if self._searches >= SEARCHES:
+                raise _unreachable(quorum, at, error) from error
+            self._connected.run_for(SEARCH_PAUSE_MS)
+            self.quorum = find_quorum(self._connected)
+            return None
+        self._searches = 0
+        return answer
+
+
+def _unreachable(quorum: FoundQuorum, at: Endpoint | None, error: Exception) -> Failure:
+    return Failure(
+        f"controller {quorum.leader} at {at} does not answer ({error}): the metadata log is read"
+        " from the controllers' listener, which must be reachable from here",
+        UNREACHABLE,
+    )
+
+
+class Stretch:
+    """Bytes of the log, to be read from an offset on up to the high watermark. After `events_in`,
+    `offset` is where reading goes on and `epoch` that of the last batch."""
+
+    def __init__(self, records: Buffer, offset: int = 0, end_offset: int = 2**63 - 1) -> None:
+        self.records = memoryview(records)
+        self.offset = offset
+        self.end_offset = end_offset
+        self.epoch = 0
+
+
+def events_in(reader: EventReader, stretch: Stretch) -> Iterator[ClusterEvent]:
+    """The events of its whole batches. Raises CorruptBatchError, MalformedError."""
+    for run in iter_runs(stretch.records):
+        if run.end_offset > stretch.end_offset:
+            return
+        if run.end_offset <= stretch.offset:
+            continue
+        batch = stretch.records[run.position : run.position + run.size]
+        at_ms = HEADER.unpack_from(batch, 0)[8]
+        if run.is_control:
+            for _, message in control_records(batch):
+                if isinstance(message, LeaderChangeMessage):
+                    yield _leader_change(run.base_offset, at_ms, run.epoch, message)
+        else:
+            yield from reader.feed(batch_values(batch), run.base_offset, at_ms)
+        reader.image.moved_to(run.end_offset - 1, run.epoch, at_ms)
+        stretch.offset, stretch.epoch = run.end_offset, run.epoch
+
+
+def _leader_change(
+    offset: int, at_ms: int, epoch: int, message: LeaderChangeMessage
+) -> ClusterEvent:
+    votes = ", ".join(str(voter.voter_id) for voter in message.granting_voters)
+    reason = message.quorum_recovery or (f"votes of {votes}" if votes else "")
+    change = f"leads the quorum in epoch {epoch}"
+    return ClusterEvent(offset, at_ms, "quorum", str(message.leader_id), change, reason)

@@ -1,0 +1,326 @@
+"""The directory of a cluster that ``barnabas up`` keeps: nodes, ports, ``cluster.json``.
+
+    DIR/cluster.json              what runs where; true at every moment, replaced atomically
+    DIR/node-1/server.properties  what the node was told
+    DIR/node-1/node.log           what it says
+    DIR/node-1/data/              its log directory
+
+Ports stay below the range from which outgoing connections take theirs, so that none takes a node's
+port while the node is dead; they are kept from start to start and replaced where someone else has
+them. Does not start processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from barnabas.cli.failure import Failure
+from barnabas.cli.local.free_ports import HOST, FreePorts
+from barnabas.config.properties import format_properties, parse_properties
+from barnabas.types import Endpoint
+
+CLIENT_LISTENER = "PLAINTEXT"
+CONTROLLER_LISTENER = "CONTROLLER"
+VOTERS_KEY = "controller.quorum.voters"
+KEPT_KEYS = (
+    "node.id",
+    "listeners",
+    "advertised.listeners",
+    "listener.security.protocol.map",
+    "inter.broker.listener.name",
+    "controller.listener.names",
+    VOTERS_KEY,
+    "log.dirs",
+)
+"""What this module writes itself; users cannot set these."""
+
+
+class NodeFiles(NamedTuple):
+    """One node of the directory."""
+
+    node_id: int
+    home: Path
+    client_port: int
+    controller_port: int
+
+    @property
+    def properties(self) -> Path:
+        return self.home / "server.properties"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "node.log"
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def client_endpoint(self) -> Endpoint:
+        return Endpoint(HOST, self.client_port)
+
+    @property
+    def controller_endpoint(self) -> Endpoint:
+        return Endpoint(HOST, self.controller_port)
+
+
+class ClusterDirectory:
+    """One directory. Locked by the ``up`` that runs its cluster."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._lock: int | None = None
+
+    @property
+    def state_file(self) -> Path:
+        return self.path / "cluster.json"
+
+    def lock(self) -> None:
+        """For this process's life. Raises :class:`Failure` where another one has it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / ".up.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise Failure(f"{self.path} cannot be used: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise Failure(f"another `barnabas up` runs the cluster in {self.path}") from None
+        self._lock = descriptor
+
+    def nodes(self) -> list[NodeFiles]:
+        """Those that are there, by id, with the ports in their files."""
+        found = []
+        for home in self.path.glob("node-*"):
+            number = home.name.removeprefix("node-")
+            if number.isdigit() and (home / "server.properties").exists():
+                found.append(_read_node(int(number), home))
+        return sorted(found)
+
+    def lay_out(
+        self, count: int | None, settings: Mapping[str, str], racks: Sequence[str] = ()
+    ) -> list[NodeFiles]:
+        """Bring the directory to `count` nodes (None: as many as there are, or 1) with `settings`
+        over what they have, and with ports that are free. `racks` are dealt out in turn. Raises
+        :class:`Failure`."""
+        for key in KEPT_KEYS:
+            if key in settings:
+                raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
+        present = self.nodes()
+        known = self._known_nodes(present)
+        if count is not None and known and count != known:
+            raise Failure(f"{self.path} holds a cluster of {known} nodes, not {count}")
+        number = known or count or 1
+        ports = FreePorts()
+        homes = {node.node_id: node for node in present}
+        nodes = []
+        for node_id in range(1, number + 1):
+            old = homes.get(node_id)
+            home = self.path / f"node-{node_id}"
+            nodes.append(
+                NodeFiles(
+                    node_id,
+                    home,
+                    ports.keep_or_take(old.client_port if old else None),
+                    ports.keep_or_take(old.controller_port if old else None),
+                )
+            )
+        for node in nodes:
+            rack = {"broker.rack": racks[(node.node_id - 1) % len(racks)]} if racks else {}
+            _write_properties(node, nodes, {**settings, **rack})
+        return nodes
+
+    def _known_nodes(self, present: list[NodeFiles]) -> int:
+        """How many nodes the cluster has, also where somebody removed the directories of some: a
+        quorum must not become smaller because a disk was lost."""
+        ids = [node.node_id for node in present]
+        for node in present:
+            voters = parse_properties(node.properties.read_text()).get(VOTERS_KEY, "")
+            ids += [int(voter.partition("@")[0]) for voter in voters.split(",") if voter]
+        return max(ids, default=0)
+
+    # -- cluster.json ------------------------------------------------------------------------------
+
+    def write_state(self, nodes: list[NodeFiles], pids: Mapping[int, int | None]) -> None:
+        """What runs: replaces the file. `pids` has None for a node that is dead."""
+        state = {
+            "bootstrap": bootstrap(nodes),
+            "up": os.getpid(),
+            "nodes": [
+                {
+                    "id": node.node_id,
+                    "pid": pids.get(node.node_id),
+                    "listeners": {
+                        CLIENT_LISTENER: str(node.client_endpoint),
+                        CONTROLLER_LISTENER: str(node.controller_endpoint),
+                    },
+                    "properties": str(node.properties),
+                    "log": str(node.log),
+                }
+                for node in nodes
+            ],
+        }
+        with self._updating():
+            self._replace(state)
+
+    def read_state(self) -> dict[str, Any] | None:
+        """The file's content; None where there is none, or one that a power loss left unfinished
+        (what it says can be found out again: `up` writes it anew)."""
+        try:
+            state: dict[str, Any] = json.loads(self.state_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return state
+
+    def set_pid(self, node_id: int, pid: int) -> None:
+        """One node came."""
+        self._update_node(lambda entry: entry["id"] == node_id, lambda old: pid)
+
+    def clear_pid(self, node_id: int, pid: int) -> None:
+        """One node went. Its successor may have told of itself already."""
+        self._update_node(lambda entry: entry["id"] == node_id, _without(pid))
+
+    def announce(self, properties: Path, pid: int) -> None:
+        """A node was started without ``up``; tell the ``up`` that runs the rest, where one does."""
+        file = str(properties.absolute())
+        state = self._update_node(lambda entry: entry["properties"] == file, lambda old: pid)
+        if state is not None and self._is_run():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(state["up"], signal.SIGUSR1)
+
+    def withdraw(self, properties: Path, pid: int) -> None:
+        """The node that `announce` told of ended."""
+        file = str(properties.absolute())
+        self._update_node(lambda entry: entry["properties"] == file, _without(pid))
+
+    def _is_run(self) -> bool:
+        """Whether an ``up`` holds the lock now."""
+        try:
+            descriptor = os.open(self.path / ".up.lock", os.O_RDWR)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def _update_node(
+        self,
+        chosen: Callable[[dict[str, Any]], bool],
+        new_pid: Callable[[int | None], int | None],
+    ) -> dict[str, Any] | None:
+        with self._updating():
+            state = self.read_state()
+            if state is None:
+                return None
+            for entry in filter(chosen, state["nodes"]):
+                entry["pid"] = new_pid(entry["pid"])
+            self._replace(state)
+            return state
+
+    def _replace(self, state: dict[str, Any]) -> None:
+        replace_file(self.state_file, json.dumps(state, indent=2) + "\n")
+
+    @contextlib.contextmanager
+    def _updating(self) -> Iterator[None]:
+        """Nobody else changes cluster.json meanwhile."""
+        descriptor = os.open(self.path / ".cluster.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def bootstrap(nodes: list[NodeFiles]) -> str:
+    """What clients take as bootstrap servers."""
+    return ",".join(str(node.client_endpoint) for node in nodes)
+
+
+def owner_of(properties: Path) -> ClusterDirectory | None:
+    """The cluster directory that has this properties file as one of its nodes'."""
+    home = properties.absolute().parent
+    directory = ClusterDirectory(home.parent)
+    if not home.name.startswith("node-") or not directory.state_file.exists():
+        return None
+    return directory
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file as a whole: a reader sees the old or the new one."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            temporary.unlink()
+        raise
+
+
+def _without(pid: int) -> Callable[[int | None], int | None]:
+    """What becomes of an entry's pid when this process ended."""
+    return lambda old: None if old == pid else old
+
+
+def _read_node(node_id: int, home: Path) -> NodeFiles:
+    path = home / "server.properties"
+    try:
+        values = parse_properties(path.read_text())
+        listeners = dict(item.split("://", 1) for item in values["listeners"].split(","))
+        ports = {name: int(address.rpartition(":")[2]) for name, address in listeners.items()}
+        return NodeFiles(node_id, home, ports[CLIENT_LISTENER], ports[CONTROLLER_LISTENER])
+    except (OSError, ValueError, KeyError) as error:
+        raise Failure(f"{path} is not what `barnabas up` writes: {error}") from error
+
+
+def _write_properties(node: NodeFiles, nodes: list[NodeFiles], settings: Mapping[str, str]) -> None:
+    replication = min(3, len(nodes))
+    in_sync = max(1, replication - 1)
+    values = {
+        "process.roles": "broker,controller",
+        "offsets.topic.replication.factor": str(replication),
+        "offsets.topic.min.isr": str(in_sync),
+        "transaction.state.log.replication.factor": str(replication),
+        "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.replication.factor": str(replication),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+    }
+    if node.properties.exists():
+        values.update(parse_properties(node.properties.read_text()))
+    values.update(settings)
+    client, controller = node.client_endpoint, node.controller_endpoint
+    values.update(
+        {
+            "node.id": str(node.node_id),
+            "listeners": f"{CLIENT_LISTENER}://{client},{CONTROLLER_LISTENER}://{controller}",
+            "advertised.listeners": f"{CLIENT_LISTENER}://{client}",
+            "listener.security.protocol.map": f"{CLIENT_LISTENER}:PLAINTEXT,"
+            f"{CONTROLLER_LISTENER}:PLAINTEXT",
+            "inter.broker.listener.name": CLIENT_LISTENER,
+            "controller.listener.names": CONTROLLER_LISTENER,
+            VOTERS_KEY: ",".join(f"{other.node_id}@{other.controller_endpoint}" for other in nodes),
+            "log.dirs": str(node.data),
+        }
+    )
+    try:
+        node.home.mkdir(parents=True, exist_ok=True)
+        replace_file(
+            node.properties,
+            format_properties(
+                values, "Kept by `barnabas up`, which rewrites ports and directories at each start."
+            ),
+        )
+    except OSError as error:
+        raise Failure(f"{node.properties} cannot be written: {error.strerror}") from error

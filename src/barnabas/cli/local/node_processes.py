@@ -1,0 +1,96 @@
+"""How a node becomes a process of its own, that ends when its parent does.
+
+The first nodes are forked from a parent that has loaded what they need: three nodes then load it once
+instead of three times, which is most of a cluster's start. Later ones (a node that died and comes again)
+are executed from scratch, because by then the parent has sockets.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+
+from barnabas.cli.local.cluster_directory import NodeFiles
+
+_PR_SET_PDEATHSIG = 1
+_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+"""What the parent has handlers for."""
+_FIRST_DESCRIPTOR = 3
+_LAST_DESCRIPTOR = 4096
+
+
+def fork_node(files: NodeFiles, cluster_id: str, release: Callable[[], None]) -> int:
+    """A child that goes on as the node; its pid. Call it before the process has threads or
+    sockets. `release` gives back, in the child, what belongs to the parent."""
+
+    def go_on() -> int:
+        from barnabas.host.main import run_node
+
+        release()
+        os.closerange(_FIRST_DESCRIPTOR, _LAST_DESCRIPTOR)
+        return run_node(str(files.properties), cluster_id)
+
+    return _fork(files, go_on)
+
+
+def execute_node(files: NodeFiles, cluster_id: str) -> int:
+    """A child that runs the node from the beginning; its pid."""
+    command = [sys.executable, "-m", "barnabas.host.main"]
+    command += ["--format-as", cluster_id, str(files.properties)]
+    return _fork(files, lambda: os.execv(command[0], command))
+
+
+def load_node() -> None:
+    """Load what `fork_node` wants to find, and keep it where children share it."""
+    import gc
+
+    import barnabas.host.main  # noqa: F401
+
+    gc.freeze()
+
+
+def _fork(files: NodeFiles, go_on: Callable[[], int]) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    parent = os.getpid()
+    # A signal for the child must not find the parent's handlers in it: they would swallow it, and
+    # wake the parent by the descriptor that both have.
+    kept = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+    pid = -1
+    try:
+        pid = os.fork()
+    finally:
+        if pid:  # not in the child, which is not ready for them yet
+            signal.pthread_sigmask(signal.SIG_SETMASK, kept)
+    if pid:
+        return pid
+    status = 1
+    try:
+        for number in _HANDLED:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, kept)
+        os.setsid()  # Ctrl-C is for the parent, which tells us
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() == parent:
+            _redirect(files)
+            status = go_on()
+    except SystemExit as end:  # told to end before there was anything to shut down
+        status = end.code if isinstance(end.code, int) else 1
+    except BaseException:  # noqa: BLE001 - the last frame of this process
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _redirect(files: NodeFiles) -> None:
+    """Nothing to read; everything that is said goes to the node's log."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(files.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(log)

@@ -1,0 +1,1 @@
+"""What commands show of the quorum and of log files, as rows."""

@@ -1,0 +1,4 @@
+"""The consumer: fetching, positions, group membership, assignors.
+
+Source: Kafka's ``KafkaConsumer``, ``Fetcher``, ``ConsumerCoordinator``.
+"""

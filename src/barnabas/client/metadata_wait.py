@@ -1,0 +1,61 @@
+"""Waiting until every broker knows of a topic, or of its end.
+
+Either is true when the quorum has committed it. A broker hears of it a moment later: who asks another one
+than before may find nothing yet, or something still (as with Apache Kafka, which leaves that to programs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.client.client import Client
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.cluster_metadata import BACKOFF_MS, BACKOFF_MS_MAX, PURPOSE
+from barnabas.types import ZERO_UUID, Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+
+WAIT_MS = 2_000.0
+"""Who has not answered by then is not waited for: it may be dead."""
+_NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+async def until_known(client: Client, name: str, topic_id: Uuid) -> None:
+    """Until all live brokers that answer know `name` as that topic."""
+
+    def knows(topic: Any) -> bool:
+        told = Uuid(topic.topic_id)
+        return not topic.error_code and (told == topic_id or ZERO_UUID in (told, topic_id))
+
+    await _until(client, name, knows)
+
+
+async def until_unknown(client: Client, name: str) -> None:
+    """Until none that answers knows a topic of that name."""
+    await _until(client, name, lambda topic: topic.error_code in _NO_TOPIC)
+
+
+async def _until(client: Client, name: str, holds: Callable[[Any], bool]) -> None:
+    deadline_ms = client.now_ms() + WAIT_MS
+
+    async def ask(node: int) -> None:
+        backoff_ms = BACKOFF_MS
+        while (left_ms := deadline_ms - client.now_ms()) > 0:
+            request = MetadataRequest(
+                topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
+            )
+            try:
+                response = await client.ask_node(node, request, timeout_ms=left_ms, purpose=PURPOSE)
+            except (ChannelError, KafkaError):
+                return
+            if all(holds(topic) for topic in response.topics):
+                return
+            await client.tasks.sleep(backoff_ms)
+            backoff_ms = min(backoff_ms * 2, BACKOFF_MS_MAX)
+
+    try:
+        await client.cluster.refresh([name], timeout_ms=WAIT_MS)
+    except ChannelError:
+        return
+    await client.tasks.gather([ask(node) for node in sorted(client.cluster.brokers)])

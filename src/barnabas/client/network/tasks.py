@@ -1,0 +1,232 @@
+"""Steps that wait, written one after the other: coroutines over the ports, without a loop of their own.
+
+A `Task` drives one coroutine; what it awaits is an `TaskOutcome`, which a callback of the node's or
+client's one thread fills. No thread, no asyncio: in the simulator the same coroutine waits for
+simulated answers. Steps run in the turn in which the outcome came.
+
+Invariants: an outcome is filled once; a task ends once, with its coroutine's value or exception;
+a failed task that nobody watches is logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from barnabas.ports import Ports
+
+T = TypeVar("T")
+
+
+class Cancelled(Exception):
+    """Raised inside a task at the place where it waits, when it is cancelled."""
+
+
+class TaskOutcome(Generic[T]):
+    """A value or an exception that will come. Awaitable inside a task."""
+
+    __slots__ = ("_error", "_value", "_watchers", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._watchers: list[Callable[[TaskOutcome[T]], None]] = []
+
+    def __repr__(self) -> str:
+        state = "waits" if not self.done else repr(self._error or self._value)
+        return f"{type(self).__name__}({state})"
+
+    def resolve(self, value: T) -> None:
+        """Fill; ignored where it is filled already (whoever waited may have been cancelled)."""
+        if not self.done:
+            self._value = value
+            self._finish()
+
+    def reject(self, error: BaseException) -> None:
+        if not self.done:
+            self._error = error
+            self._finish()
+
+    def settle(self, value: T | BaseException) -> None:
+        """Fill with what a callback got: an exception is a failure."""
+        if isinstance(value, BaseException):
+            self.reject(value)
+        elif not self.done:
+            self._value = value
+            self._finish()
+
+    def _finish(self) -> None:
+        self.done = True
+        if self._watchers:
+            watchers, self._watchers = self._watchers, []
+            fault: Exception | None = None
+            for watcher in watchers:
+                try:
+                    watcher(self)
+                except Exception as error:  # noqa: BLE001 - raised when all the others have been told
+                    fault = fault or error
+            if fault is not None:
+                raise fault
+
+    @property
+    def watched(self) -> bool:
+        return bool(self._watchers)
+
+    def when_done(self, watcher: Callable[[TaskOutcome[T]], None]) -> None:
+        """Call `watcher` once it is filled; at once where it is."""
+        if self.done:
+            watcher(self)
+        else:
+            self._watchers.append(watcher)
+
+    def result(self) -> T:
+        """The value; raises the exception. Only once it is done."""
+        assert self.done
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+    def __await__(self) -> Generator[TaskOutcome[T], None, T]:
+        if not self.done:
+            yield self
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+
+class Task(TaskOutcome[T]):
+    """A coroutine on its way."""
+
+    __slots__ = ("_cancelled", "_coroutine", "_on_lost", "_running", "_waits_for", "when_ended")
+
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, T], on_lost: Callable[[BaseException], None]
+    ) -> None:
+        self.done = False
+        self._value = self._error = None
+        self._watchers = []
+        self._coroutine = coroutine
+        self._on_lost = on_lost
+        self._waits_for: TaskOutcome[Any] | None = None
+        self._running = self._cancelled = False
+        self.when_ended: Callable[[Task[T]], None] | None = None
+
+    def _finish(self) -> None:
+        if self.when_ended is not None:
+            self.when_ended(self)
+        TaskOutcome._finish(self)
+
+    def start(self) -> None:
+        self._advance(None)
+
+    def cancel(self) -> None:
+        """Raise `Cancelled` where it waits, or will wait next where it is the one that asks; nothing where it
+        is done."""
+        if self._running:
+            self._cancelled = True
+        elif not self.done:
+            self._waits_for = None
+            self._advance(Cancelled())
+
+    def _wake(self, outcome: TaskOutcome[Any]) -> None:
+        if outcome is self._waits_for:  # else it was cancelled meanwhile
+            self._advance(None)
+
+    def _advance(self, error: BaseException | None) -> None:
+        self._running = True
+        try:
+            awaited = self._coroutine.throw(error) if error else self._coroutine.send(None)
+        except StopIteration as stop:
+            self.resolve(stop.value)
+        except Cancelled as cancelled:
+            self.reject(cancelled)
+        except Exception as failure:  # noqa: BLE001 - it is handed to whoever watches
+            if not self.watched:
+                self._on_lost(failure)
+            self.reject(failure)
+        else:
+            self._waits_for = awaited
+            self._running = False
+            if self._cancelled:
+                self._cancelled = False
+                self.cancel()
+            elif awaited.done:
+                self._wake(awaited)
+            else:
+                awaited._watchers.append(self._wake)
+        finally:
+            self._running = False
+
+
+class Tasks:
+    """Starts tasks, lets them sleep by the ports' clock, and ends those that are left."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._now_ms, self._call_at = ports.clock.now_ms, ports.wakeups.call_at
+        self._running: dict[Task[Any], None] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Cancel every task; what is started from now on is cancelled before its first step."""
+        self._closed = True
+        while self._running:
+            task, _ = self._running.popitem()
+            task.cancel()
+
+    def start(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        on_done: Callable[[TaskOutcome[T]], None] | None = None,
+    ) -> Task[T]:
+        """Run `coroutine` up to where it first waits, and on from there as outcomes come."""
+        task = Task(coroutine, self.on_lost)
+        if on_done is not None:
+            task._watchers.append(on_done)
+        if self._closed:
+            coroutine.close()
+            task.reject(Cancelled())
+            return task
+        self._running[task] = None
+        task._advance(None)
+        if task.done:
+            self._running.pop(task, None)
+        else:
+            task.when_ended = self._forget
+        return task
+
+    def _forget(self, task: Task[Any]) -> None:
+        self._running.pop(task, None)
+
+    async def sleep(self, duration_ms: float) -> None:
+        slept: TaskOutcome[None] = TaskOutcome()
+        at_ms = self._now_ms() + duration_ms
+        wakeup = self._call_at(at_ms, partial(slept.resolve, None))
+        try:
+            await slept
+        finally:
+            if not slept.done:
+                wakeup.cancel()
+
+    async def gather(self, coroutines: list[Coroutine[Any, Any, T]]) -> list[T]:
+        """All of them at the same time; their values in order. The first failure is raised once
+        all have ended."""
+        tasks = [Task(coroutine, lambda error: None) for coroutine in coroutines]
+        try:
+            for task in tasks:
+                task.start()
+            for task in tasks:
+                ended: TaskOutcome[None] = TaskOutcome()
+                task.when_done(lambda _, ended=ended: ended.resolve(None))  # type: ignore[misc]
+                await ended
+        except Cancelled:
+            for task in tasks:
+                task.cancel()
+            raise
+        return [task.result() for task in tasks]
+
+    def on_lost(self, error: BaseException) -> None:
+        """Nobody waits for it, and somebody should know."""
+        self._ports.log("error", "client.task_failed", error=repr(error))

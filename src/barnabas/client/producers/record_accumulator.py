@@ -1,0 +1,245 @@
+"""Records on their way: which partition each goes to, and the batches they fill. Sans-IO.
+
+One `Lane` per partition holds its batches in order. A record without a partition goes where its key
+says, without a key to one partition until its batch is full or sent (KIP-480, KIP-794); while a
+topic is not known its records wait, in order, until their time is up.
+
+Does not send: :class:`barnabas.client.producers.producer.Producer` does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from copy import copy
+from dataclasses import dataclass
+
+from barnabas.client.client import Client
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.records import Delivery, ProducerRecord, partition_for
+from barnabas.record.compression import Codec
+from barnabas.record.decode import Headers
+from barnabas.types import TopicPartition, new_tuple
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+SEQUENCE_MASK = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """Kafka's producer configuration where it has it."""
+
+    acks: int = -1
+    idempotent: bool = True
+    """Only where `acks` is -1 (all)."""
+    linger_ms: float = 5.0
+    batch_bytes: int = 512 * 1024
+    """A batch is sent when it has this many bytes, whatever `linger_ms` says."""
+    codec: Codec = Codec.NONE
+    request_timeout_ms: float = 30_000.0
+    delivery_timeout_ms: float = 120_000.0
+    retry_backoff_ms: float = 50.0
+    request_bytes_max: int = 1024 * 1024
+
+
+class ProducerBatch:
+    """Records of one partition that go together."""
+
+    __slots__ = (
+        "attempts", "deadline_ms", "epoch", "linger_until_ms", "outcomes", "partition",
+        "producer_id", "records", "retry_at_ms", "sequence", "size",
+    )  # fmt: skip
+
+    def __init__(
+        self, partition: TopicPartition, now_ms: float, settings: ProducerSettings
+    ) -> None:
+        self.partition = partition
+        self.records: list[tuple[bytes | None, bytes | None, Headers, int | None]] = []
+        self.outcomes: list[TaskOutcome[Delivery]] = []
+        self.size = 0
+        self.linger_until_ms = now_ms + settings.linger_ms
+        self.deadline_ms = now_ms + settings.delivery_timeout_ms
+        self.retry_at_ms = now_ms
+        self.attempts = 0
+        self.producer_id = self.epoch = self.sequence = -1
+
+    def add(self, record: ProducerRecord, size: int, timestamp_ms: int) -> TaskOutcome[Delivery]:
+        outcome: TaskOutcome[Delivery] = TaskOutcome()
+        self.records.append((record.key, record.value, record.headers, timestamp_ms))
+        self.outcomes.append(outcome)
+        self.size += size
+        return outcome
+
+    def halves(self) -> tuple[ProducerBatch, ProducerBatch]:
+        """Two in its place, each with its part of the records and of their sequence numbers."""
+        middle = len(self.records) // 2
+        first, second = copy(self), copy(self)
+        first.records, second.records = self.records[:middle], self.records[middle:]
+        first.outcomes, second.outcomes = self.outcomes[:middle], self.outcomes[middle:]
+        first.size = self.size // 2  # about; what counts is that both make the whole
+        second.size = self.size - first.size
+        if self.sequence >= 0:
+            second.sequence = self.sequence + middle & SEQUENCE_MASK
+        return first, second
+
+
+class Lane:
+    """One partition: batches in order; the first may be in flight."""
+
+    __slots__ = ("batches", "in_flight", "next_sequence")
+
+    def __init__(self) -> None:
+        self.batches: deque[ProducerBatch] = deque()
+        self.in_flight = False
+        self.next_sequence = 0
+
+
+class RecordAccumulator:
+    """All lanes of one producer; true while it holds anything."""
+
+    def __init__(self, client: Client, settings: ProducerSettings) -> None:
+        self.lanes: dict[TopicPartition, Lane] = {}
+        self.buffered_bytes = 0
+        self._client = client
+        self._settings = settings
+        self._rng = client.ports.rng("client.producer")
+        self._unrouted: dict[
+            str, list[tuple[ProducerRecord, int, TaskOutcome[Delivery], float]]
+        ] = {}
+        self._sticky: dict[str, TopicPartition] = {}
+
+    def __bool__(self) -> bool:
+        if self._unrouted:
+            return True
+        for lane in self.lanes.values():  # noqa: SIM110 - a generator costs more than the few lanes
+            if lane.batches:
+                return True
+        return False
+
+    def add(self, record: ProducerRecord) -> TaskOutcome[Delivery]:
+        """Take a record into its partition's last batch, or let it wait for its topic."""
+        now_ms = self._client.now_ms()
+        stamp = record.timestamp_ms
+        if stamp is None:
+            stamp = self._client.ports.clock.wall_ms()
+        size = record.size
+        self.buffered_bytes += size
+        partition = None if record.topic in self._unrouted else self._route(record)
+        if partition is not None:
+            return self._append(partition, record, size, stamp, now_ms)
+        outcome: TaskOutcome[Delivery] = TaskOutcome()
+        deadline_ms = now_ms + self._settings.delivery_timeout_ms
+        self._unrouted.setdefault(record.topic, []).append((record, stamp, outcome, deadline_ms))
+        return outcome
+
+    def move_on(self, partition: TopicPartition) -> None:
+        """A batch of `partition` left or is full: records without a key, if they go there, go elsewhere."""
+        if self._sticky.get(partition.topic) == partition:
+            del self._sticky[partition.topic]
+
+    def last_outcomes(self) -> list[TaskOutcome[Delivery]]:
+        """Those after which nothing is under way of what there is now: a lane's batches end in order."""
+        last = [lane.batches[-1].outcomes[-1] for lane in self.lanes.values() if lane.batches]
+        return last + [waits[2] for waiting in self._unrouted.values() for waits in waiting]
+
+    def waiting_deadlines(self) -> list[float]:
+        """When the first record of each unknown topic is given up."""
+        if not self._unrouted:
+            return []
+        return [waiting[0][3] for waiting in self._unrouted.values()]
+
+    def route_waiting(self, now_ms: float) -> list[str]:
+        """Place what waited for its topic or give it up; the topics that are still not known."""
+        if not self._unrouted:
+            return []
+        for topic in list(self._unrouted):
+            waiting = self._unrouted.pop(topic)
+            for index, (record, stamp, outcome, deadline_ms) in enumerate(waiting):
+                partition = self._route(record)
+                if partition is None and now_ms < deadline_ms:
+                    # Whoever was told that his time is up may have sent again.
+                    self._unrouted[topic] = waiting[index:] + self._unrouted.get(topic, [])
+                    break
+                self._settle(record, partition, stamp, outcome, now_ms)
+        return list(self._unrouted)
+
+    def _route(self, record: ProducerRecord) -> TopicPartition | None:
+        """Where a record goes; None while its topic is not known."""
+        name, key = record.topic, record.key
+        if record.partition is not None:
+            return new_tuple(TopicPartition, (name, record.partition))
+        topic = self._client.cluster.topics.get(name)
+        if topic is None or not topic.partitions:
+            return None
+        if key is not None:
+            partition = partition_for(key, len(topic.partitions))
+            return new_tuple(TopicPartition, (name, partition))
+        sticky = self._sticky.get(name)
+        if sticky is None:
+            led = [index for index, view in sorted(topic.partitions.items()) if view.leader >= 0]
+            chosen = self._rng.choice(led or sorted(topic.partitions))
+            sticky = self._sticky[name] = TopicPartition(name, chosen)
+        return sticky
+
+    def _append(
+        self,
+        partition: TopicPartition,
+        record: ProducerRecord,
+        size: int,
+        stamp: int,
+        now_ms: float,
+    ) -> TaskOutcome[Delivery]:
+        lane = self.lanes.get(partition)
+        if lane is None:
+            lane = self.lanes[partition] = Lane()
+        batches = lane.batches
+        open_batch = batches[-1] if batches and batches[-1].attempts == 0 else None
+        if open_batch is None:
+            open_batch = self._begin(partition, now_ms)
+        elif open_batch.size + size > self._settings.batch_bytes:
+            open_batch = self._next_batch(partition, record, size, now_ms)
+        return open_batch.add(record, size, stamp)
+
+    def _begin(self, partition: TopicPartition, now_ms: float) -> ProducerBatch:
+        batch = ProducerBatch(partition, now_ms, self._settings)
+        self.lanes.setdefault(partition, Lane()).batches.append(batch)
+        return batch
+
+    def _next_batch(
+        self, partition: TopicPartition, record: ProducerRecord, size: int, now_ms: float
+    ) -> ProducerBatch:
+        """The last batch of `partition` has no room for the record. Without a key it goes elsewhere, with
+        what waits there already."""
+        if record.key is None and record.partition is None:
+            self.move_on(partition)
+            partition = self._route(record) or partition
+            batches = self.lanes.setdefault(partition, Lane()).batches
+            if batches and batches[-1].attempts == 0:
+                if batches[-1].size + size <= self._settings.batch_bytes:
+                    return batches[-1]
+        return self._begin(partition, now_ms)
+
+    def _settle(
+        self,
+        record: ProducerRecord,
+        partition: TopicPartition | None,
+        stamp: int,
+        outcome: TaskOutcome[Delivery],
+        now_ms: float,
+    ) -> None:
+        if partition is None:
+            self.buffered_bytes -= record.size
+            text = f"topic {record.topic} did not appear in time"
+            try:
+                outcome.reject(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+            except Exception as fault:  # noqa: BLE001 - of who watches it, and of nobody else's concern
+                self._client.tasks.on_lost(fault)
+            return
+
+        def hand_over(inner: TaskOutcome[Delivery]) -> None:
+            try:
+                outcome.resolve(inner.result())
+            except (KafkaError, ChannelError) as error:
+                outcome.reject(error)
+
+        self._append(partition, record, record.size, stamp, now_ms).when_done(hand_over)

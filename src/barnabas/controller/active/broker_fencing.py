@@ -1,0 +1,122 @@
+"""Fencing brokers, in slices where they hold much, together where known together.
+
+Until a broker's last partition is decided its registration is not fenced yet, but it is in
+`cluster.departing`: it leads nothing new and enters no ISR. Should the controller change in
+between, the next one notices the same and begins afresh; every slice is a whole decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from barnabas.controller.decision import Decision
+from barnabas.controller.partitions.leader_and_isr import (
+    fence_change,
+    isr_updates,
+    led_by,
+    partitions_leaders_first,
+    replicas_of,
+)
+from barnabas.controller.slicing import DECIDED_INLINE_MAX
+
+if TYPE_CHECKING:
+    from barnabas.controller.active.quorum_controller import QuorumController
+
+
+class BrokerFencing:
+    """Which brokers are being fenced, and the work that does it."""
+
+    def __init__(self, runtime: QuorumController) -> None:
+        self._runtime = runtime
+        self._pending: dict[int, tuple[int, str]] = {}
+        """Broker → (epoch, reason) of those that no work has taken up yet."""
+        self._under_way: dict[int, tuple[int, str]] = {}
+        """Those that are being fenced now."""
+        self._scheduled = False
+
+    def fence(self, broker: int, reason: str) -> None:
+        """Fence the broker's present incarnation; nothing to do where that has been done or begun here. That
+        it is departing says nothing: it may be about to lose a directory, and no more."""
+        runtime = self._runtime
+        known = runtime.image.brokers.get(broker)
+        if known is None or known.fenced:
+            return
+        begun = self._pending.get(broker) or self._under_way.get(broker)
+        if begun is not None and begun[0] == known.epoch:
+            return
+        runtime.cluster.departing[broker] = reason
+        self._pending[broker] = (known.epoch, reason)
+        runtime.ports.log("warning", "fencing broker", broker=broker, reason=reason)
+        if not self._scheduled:
+            self._scheduled = True
+            runtime.begin(self._work())
+
+    def clear(self) -> None:
+        self._pending.clear()
+        self._under_way.clear()
+        self._scheduled = False
+
+    def _work(self) -> Iterator[Decision[Any]]:
+        """Take up all that is pending, also what comes while this goes on."""
+        try:
+            while self._pending:
+                self._under_way, self._pending = self._pending, {}
+                yield from self._fence_together(self._present())
+                self._under_way.clear()
+        except Exception:
+            self._give_up()
+            raise
+        self._scheduled = False
+
+    def _give_up(self) -> None:
+        """A fault that nobody thought of: who is still to be fenced is tried again when its session, which
+        begins anew, has run out."""
+        runtime = self._runtime
+        for broker, (epoch, _) in {**self._under_way, **self._pending}.items():
+            runtime.cluster.departing.pop(broker, None)
+            runtime.sessions.start(broker, epoch, runtime.now_ms())
+        self.clear()
+        runtime.arm(runtime.liveness.deadline_ms())
+
+    def _present(self) -> dict[int, tuple[int, str]]:
+        """Of those under way who is still to be fenced: other work before this one may have done it. They are
+        departing, whatever that said."""
+        cluster = self._runtime.cluster
+        present = {}
+        for broker, (epoch, reason) in self._under_way.items():
+            known = cluster.image.brokers.get(broker)
+            if known is not None and known.epoch == epoch and not known.fenced:
+                cluster.departing[broker] = reason
+                present[broker] = (epoch, reason)
+            elif cluster.departing.get(broker) is reason:
+                del cluster.departing[broker]
+        return present
+
+    def _fence_together(self, brokers: dict[int, tuple[int, str]]) -> Iterator[Decision[Any]]:
+        """All at once where it is little. Else first what they lead, somebody waits for that; then
+        what they follow; the last slice is decided together with the fencing itself."""
+        cluster = self._runtime.cluster
+        last: list[int] = []
+        if sum(cluster.image.replicas_on(broker) for broker in brokers) <= DECIDED_INLINE_MAX:
+            steps = (
+                step for broker in brokers for step in partitions_leaders_first(cluster, broker)
+            )
+            last = list(dict.fromkeys(key for step in steps for key in step))
+        else:
+            for steps_of in (led_by, replicas_of):
+                for broker in brokers:
+                    for keys in steps_of(cluster, broker):
+                        yield Decision(None, list(isr_updates(cluster, last, None)))
+                        last = keys
+        yield self._finish(brokers, last)
+
+    def _finish(self, brokers: dict[int, tuple[int, str]], keys: list[int]) -> Decision[Any]:
+        cluster = self._runtime.cluster
+        records: list[Any] = list(isr_updates(cluster, keys, None))
+        for broker, (epoch, reason) in brokers.items():
+            known = cluster.image.brokers.get(broker)
+            if known is not None and known.epoch == epoch and not known.fenced:
+                records.append(fence_change(known, reason))
+            cluster.departing.pop(broker, None)
+        return Decision(None, records, "; ".join(reason for _, reason in brokers.values()))

@@ -1,0 +1,143 @@
+"""Which brokers are alive: sessions, connections and probes of the active controller.
+
+Three ways to notice the end of a broker, quickest first: its listener refuses connections after
+its heartbeat connection ended (the process is gone), a new incarnation registers, its session
+runs out (the host is gone or the process is stuck).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.controller.active.listener_probe import ListenerProbe
+from barnabas.controller.decision import Decision
+from barnabas.metadata.image.registrations import BrokerRegistration
+from barnabas.types import Endpoint
+from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+
+if TYPE_CHECKING:
+    from barnabas.controller.active.quorum_controller import QuorumController
+
+
+LATE_MS = 1000.0
+"""A wake-up later than this says more of this controller than of any broker."""
+
+
+class BrokerLiveness:
+    """Watches brokers and has them fenced."""
+
+    def __init__(self, runtime: QuorumController) -> None:
+        self._runtime = runtime
+        self._probes: dict[int, ListenerProbe] = {}
+
+    def on_activation(self) -> None:
+        """A new controller heard of nobody yet: everybody gets a session from now, and whoever
+        is not connected is probed."""
+        runtime = self._runtime
+        now_ms = runtime.now_ms()
+        for broker in sorted(runtime.image.brokers):
+            known = runtime.image.brokers[broker]
+            if known.fenced:
+                continue
+            session = runtime.sessions.start(broker, known.epoch, now_ms)
+            if known.in_controlled_shutdown:
+                session.shutdown_offset = runtime.image.offset
+            self.probe(known)
+        runtime.arm(self.deadline_ms())
+
+    def on_resignation(self) -> None:
+        for probe in self._probes.values():
+            probe.cancel()
+        self._probes.clear()
+        self._runtime.sessions.clear()
+
+    def on_broker_connection_closed(self, broker: int) -> None:
+        """The connection over which the broker sent heartbeats ended."""
+        known = self._runtime.image.brokers.get(broker)
+        if known is not None and not known.fenced:
+            self.probe(known)
+
+    def on_heartbeat(self, broker: int, epoch: int, metadata_offset: int, connection: int) -> None:
+        """The broker was heard of: whatever looked like its end was none."""
+        sessions = self._runtime.sessions
+        sessions.touch(broker, epoch, self._runtime.now_ms(), metadata_offset)
+        sessions.seen_on(broker, connection)
+        self._runtime.arm(self.deadline_ms())
+        probe = self._probes.pop(broker, None)
+        if probe is not None:
+            probe.cancel()
+
+    def on_heartbeat_decided(
+        self, broker: int, decision: Decision[BrokerHeartbeatResponse], offset: int
+    ) -> None:
+        """Note where a broker gave up its leaderships: others must be that far before it stops."""
+        sessions = self._runtime.sessions
+        session = sessions.get(broker)
+        known = self._runtime.image.brokers.get(broker)
+        if known is None or session is None:
+            return
+        if known.in_controlled_shutdown and not known.fenced:
+            if decision.records or session.shutdown_offset < 0:
+                session.shutdown_offset = max(session.shutdown_offset, offset)
+
+    def on_registered(self, broker: int, epoch: int) -> None:
+        """A new incarnation: its session begins with its first heartbeat's time-out."""
+        runtime = self._runtime
+        session = runtime.sessions.get(broker)
+        if session is None or session.epoch != epoch:
+            runtime.sessions.start(broker, epoch, runtime.now_ms())
+        probe = self._probes.pop(broker, None)
+        if probe is not None:
+            probe.cancel()
+
+    def probe(self, known: BrokerRegistration) -> None:
+        """Ask whether the broker's process is gone. Not of this node's own broker."""
+        runtime = self._runtime
+        endpoint = self.probe_endpoint(known)
+        if known.id == int(runtime.config.node_id) or endpoint is None:
+            return
+        earlier = self._probes.pop(known.id, None)
+        if earlier is not None:
+            earlier.cancel()
+
+        def refused(broker: int = known.id, epoch: int = known.epoch) -> None:
+            self._on_refused(broker, epoch, endpoint)
+
+        probe = ListenerProbe(
+            runtime.ports.network, runtime.ports.wakeups, runtime.now_ms, endpoint, refused
+        )
+        self._probes[known.id] = probe
+        probe.start()
+
+    def probe_endpoint(self, known: BrokerRegistration) -> Endpoint | None:
+        """The advertised listener for other brokers, else the first one."""
+        found = known.endpoint(self._runtime.config.inter_broker_listener_name)
+        if found is not None:
+            return found
+        return next((to.endpoint for to in known.listeners.values()), None)
+
+    def _on_refused(self, broker: int, epoch: int, endpoint: Endpoint) -> None:
+        runtime = self._runtime
+        self._probes.pop(broker, None)
+        known = runtime.image.brokers.get(broker)
+        if runtime.may_decide and known is not None and known.epoch == epoch:
+            runtime.fencing.fence(
+                broker, f"broker {broker} is gone: {endpoint} refuses connections"
+            )
+
+    def deadline_ms(self) -> float | None:
+        return self._runtime.sessions.deadline_ms()
+
+    def on_time(self, now_ms: float) -> None:
+        """Fence whoever was not heard of for a session's time."""
+        runtime = self._runtime
+        timeout = runtime.sessions.timeout_ms
+        due = runtime.sessions.deadline_ms()
+        if due is not None and now_ms - due > LATE_MS:
+            # The deadline passed while this process stood still: heartbeats wait to be read.
+            runtime.ports.log("warning", "controller was late", late_ms=round(now_ms - due))
+            runtime.sessions.forgive(now_ms - due + LATE_MS)
+            return
+        for broker in runtime.sessions.expired(now_ms):
+            runtime.sessions.end(broker)
+            runtime.fencing.fence(broker, f"broker {broker} sent no heartbeat for {timeout:.0f} ms")

@@ -1,0 +1,120 @@
+"""Who was heard of when: the volatile side of the brokers, known to the active controller only.
+
+A session is valid for `session_timeout_ms` after the last heartbeat. A new controller gives every
+unfenced broker a session that starts now. Not in any log: losing it costs at most one time-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+UNKNOWN_OFFSET = -1
+
+
+class BrokerSession:
+    """One broker's contact. Times are milliseconds of the monotonic clock."""
+
+    __slots__ = (
+        "broker",
+        "connection_id",
+        "connection_open",
+        "epoch",
+        "last_contact_ms",
+        "metadata_offset",
+        "shutdown_offset",
+    )
+
+    def __init__(self, broker: int, epoch: int, now_ms: float) -> None:
+        self.broker = broker
+        self.epoch = epoch
+        self.last_contact_ms = now_ms
+        self.metadata_offset = UNKNOWN_OFFSET
+        """How far its copy of the metadata log is."""
+        self.shutdown_offset = UNKNOWN_OFFSET
+        """Offset that every other broker must have replayed before it may shut down."""
+        self.connection_id = 0
+        self.connection_open = False
+
+    def __repr__(self) -> str:
+        return (
+            f"Session(broker={self.broker}, epoch={self.epoch},"
+            f" last_contact_ms={self.last_contact_ms:.0f}, offset={self.metadata_offset})"
+        )
+
+
+class BrokerSessions:
+    """All sessions, ascending by broker where order can matter."""
+
+    def __init__(self, timeout_ms: float) -> None:
+        self.timeout_ms = timeout_ms
+        self._sessions: dict[int, BrokerSession] = {}
+        self._by_connection: dict[int, int] = {}
+
+    def start(self, broker: int, epoch: int, now_ms: float) -> BrokerSession:
+        """A fresh session, replacing any other of the broker."""
+        self.end(broker)
+        session = self._sessions[broker] = BrokerSession(broker, epoch, now_ms)
+        return session
+
+    def end(self, broker: int) -> None:
+        session = self._sessions.pop(broker, None)
+        if session is not None and self._by_connection.get(session.connection_id) == broker:
+            del self._by_connection[session.connection_id]
+
+    def get(self, broker: int) -> BrokerSession | None:
+        return self._sessions.get(broker)
+
+    def touch(self, broker: int, epoch: int, now_ms: float, metadata_offset: int) -> BrokerSession:
+        """A heartbeat arrived."""
+        session = self._sessions.get(broker)
+        if session is None or session.epoch != epoch:
+            session = self.start(broker, epoch, now_ms)
+        session.last_contact_ms = now_ms
+        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+        return session
+
+    def seen_on(self, broker: int, connection_id: int) -> None:
+        """The broker speaks through this connection: its end is a sign that the broker died."""
+        session = self._sessions.get(broker)
+        if session is None:
+            return
+        if session.connection_id != connection_id or not session.connection_open:
+            self._by_connection.pop(session.connection_id, None)
+            session.connection_id = connection_id
+            self._by_connection[connection_id] = broker
+            session.connection_open = True
+
+    def connection_closed(self, connection_id: int) -> int | None:
+        """The broker whose connection this was, or None."""
+        broker = self._by_connection.pop(connection_id, None)
+        if broker is not None and (session := self._sessions.get(broker)) is not None:
+            session.connection_open = False
+        return broker
+
+    def is_valid(self, broker: int, now_ms: float) -> bool:
+        session = self._sessions.get(broker)
+        return session is not None and now_ms < session.last_contact_ms + self.timeout_ms
+
+    def expired(self, now_ms: float) -> list[int]:
+        """Brokers whose session has run out, ascending."""
+        # In the form in which `deadline_ms` says it: rounding must not make the two disagree.
+        wait = self.timeout_ms
+        return sorted(b for b, s in self._sessions.items() if s.last_contact_ms + wait <= now_ms)
+
+    def deadline_ms(self) -> float | None:
+        """When the next session runs out; None without sessions."""
+        if not self._sessions:
+            return None
+        return min(s.last_contact_ms for s in self._sessions.values()) + self.timeout_ms
+
+    def forgive(self, late_ms: float) -> None:
+        """This controller itself did nothing for `late_ms`: nobody could be heard meanwhile."""
+        for session in self._sessions.values():
+            session.last_contact_ms += late_ms
+
+    def clear(self) -> None:
+        self._sessions.clear()
+        self._by_connection.clear()
+
+    def __iter__(self) -> Iterator[BrokerSession]:
+        return iter([self._sessions[b] for b in sorted(self._sessions)])

@@ -1,0 +1,130 @@
+"""This controller introduces itself to the active one, so that others know where it is (KIP-919).
+
+Once per process: an incarnation, the endpoints of the controller listeners, the feature levels that
+it supports. The active controller writes its own registration; another one asks it to, and asks
+again until the committed log holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.config.listeners import PROTOCOLS
+from barnabas.controller.active.unclean_recovery import QuerySender
+from barnabas.controller.brokers.register_controller import register_controller
+from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, supported
+from barnabas.ports import Wakeup
+from barnabas.types import Endpoint, Uuid
+from barnabas.wire.messages.controller_registration_request import (
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
+
+if TYPE_CHECKING:
+    from barnabas.controller.active.quorum_controller import QuorumController
+
+RETRY_MS = 250.0
+RETRY_MS_MAX = 30_000.0
+
+
+class ControllerRegistrar:
+    """The registration of this process."""
+
+    def __init__(
+        self, runtime: QuorumController, sender: QuerySender, endpoints: Mapping[str, Endpoint]
+    ) -> None:
+        """`endpoints`: where others reach the controller listeners, by name."""
+        self._runtime = runtime
+        self._endpoints = endpoints
+        self._sender = sender
+        self.incarnation = Uuid(runtime.ports.rng("controller.incarnation").randbytes(16))
+        self._asked = False
+        self._retry_ms = RETRY_MS
+        self._retry: Wakeup | None = None
+
+    @property
+    def done(self) -> bool:
+        known = self._runtime.image.controllers.get(self._runtime.node_id)
+        return known is not None and known.incarnation == self.incarnation
+
+    def request(self) -> ControllerRegistrationRequest:
+        """What this controller says of itself."""
+        runtime = self._runtime
+        return ControllerRegistrationRequest(
+            controller_id=runtime.node_id,
+            incarnation_id=self.incarnation,
+            listeners=self._listeners(),
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in sorted(supported().items())
+            ],
+        )
+
+    def _listeners(self) -> list[Listener]:
+        specs = self._runtime.config.controller_listeners
+        return [
+            Listener(
+                name=spec.name,
+                host=at.host,
+                port=at.port,
+                security_protocol=PROTOCOLS.index(spec.protocol),
+            )
+            for spec in specs
+            for at in [self._endpoints[spec.name]]
+        ]
+
+    def on_activation(self) -> None:
+        """The active controller writes its own registration."""
+        runtime = self._runtime
+        if not self.done and self._is_known:
+            runtime.commit(register_controller(runtime.cluster, self.request()))
+
+    def on_leader(self) -> None:
+        """Somebody else leads: ask to be registered, unless that is done or under way. What another one
+        has refused, or did not answer, is asked anew at once."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry, self._asked, self._retry_ms = None, False, RETRY_MS
+        runtime = self._runtime
+        endpoint = runtime.quorum.leader_endpoint
+        if self.done or self._asked or runtime.is_active:
+            return
+        self._asked = True
+        if endpoint is None:  # nobody says so when it is known again
+            self._ask_again(RETRY_MS)
+            return
+        self._sender.send(
+            endpoint,
+            self.request(),
+            self._answered,
+            timeout_ms=5000.0,
+            purpose="controller registration",
+        )
+
+    def on_levels(self) -> None:
+        """Feature levels changed: where this one may ask now what was refused, it does not wait."""
+        if self._retry is not None and self._is_known:
+            self.on_leader()
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the level knows of registrations."""
+        return self._runtime.image.metadata_version >= CONTROLLER_REGISTRATION_SINCE
+
+    def _answered(self, response: object) -> None:
+        if isinstance(response, ControllerRegistrationResponse) and not response.error_code:
+            self._asked = False
+            return
+        self._ask_again(self._retry_ms)
+        self._retry_ms = min(self._retry_ms * 2, RETRY_MS_MAX)
+
+    def _ask_again(self, wait_ms: float) -> None:
+        runtime = self._runtime
+        self._retry = runtime.ports.wakeups.call_at(runtime.now_ms() + wait_ms, self._again)
+
+    def _again(self) -> None:
+        self._retry, self._asked = None, False
+        self.on_leader()

@@ -1,0 +1,41 @@
+"""Which levels of features are in force: those that are committed.
+
+The active controller's image is ahead by what it has appended; ApiVersions must not tell of a level that
+may yet be undone. A change is noticed when something is committed, and told once everything that had been
+appended by then is.
+"""
+
+from __future__ import annotations
+
+from barnabas.metadata.image.image import MetadataImage
+
+
+class FinalizedFeatures:
+    """`levels` by name, as of `offset`."""
+
+    def __init__(self) -> None:
+        self.levels: dict[str, int] = {}
+        self.offset = -1
+        self._coming: tuple[dict[str, int], int] | None = None
+        """What the levels will be, and up to where the log must be committed for that."""
+
+    def on_commit(self, image: MetadataImage, committed_offset: int) -> bool:
+        """Whether `levels` changed. `image` may be ahead of `committed_offset`."""
+        self.offset, before = committed_offset, self.levels
+        while self._coming is not None or image.features != self.levels:
+            if self._coming is None:
+                self._coming = dict(image.features), image.offset
+            levels, needed = self._coming
+            if needed > committed_offset:
+                break
+            self.levels, self._coming = levels, None
+        return self.levels is not before
+
+    def on_snapshot(self, image: MetadataImage) -> None:
+        """`image` holds nothing but what is committed."""
+        self._coming = None
+        self.on_commit(image, image.offset)
+
+    def on_resignation(self) -> None:
+        """What was not committed was undone."""
+        self._coming = None

@@ -1,0 +1,268 @@
+"""Periodic work on leaderships: preferred leaders take over again, missing ones are looked for.
+
+Preferred leaders take over where that is safe, a bounded number at a time. A broker that leads
+fewer of the partitions that prefer it than `percentage` allows gets them back,
+those only whose preferred replica is live and in the ISR and which are not being reassigned; for
+every other one there is a reason among the refusals: its own, or that of its broker where this is not
+available, lacks too little, or has more such partitions than are told one by one. A reason that was
+told is told again when it has changed.
+
+Source: Kafka 3.9's ``leader.imbalance.per.broker.percentage`` (gone in 4, see
+docs/divergence.md), ReplicationControlManager.maybeBalancePartitionLeaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.controller.decision import Decision
+from barnabas.controller.decision_context import STRATEGY, UNCLEAN, ControllerContext
+from barnabas.controller.partitions import elections
+from barnabas.controller.partitions.failover_reconcile import look_for_leaders
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.slicing import DECIDED_PER_SLICE, SCANNED_PER_SLICE
+from barnabas.metadata.image.topic import ORDINARY, Topic
+from barnabas.metadata.records.config_record import ConfigRecord
+from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.controller.active.quorum_controller import QuorumController
+
+MOVES_MAX = 1000
+"""Leaderships that one pass moves."""
+TOLD_MAX = 20
+"""Partitions of one broker whose own reasons one pass tells; the others are counted."""
+NAMED_MAX = 5
+"""Partitions that are named where they are counted."""
+CODE = "PREFERRED_LEADER"
+
+
+class Imbalance(NamedTuple):
+    """A broker's partitions by preference, and those it does not lead."""
+
+    broker: int
+    preferred: int
+    elsewhere: list[int]
+    """Keys."""
+
+    @property
+    def percentage(self) -> float:
+        return 100.0 * len(self.elsewhere) / self.preferred if self.preferred else 0.0
+
+
+def imbalance(cluster: ControllerContext, broker: int) -> Iterator[Imbalance | None]:
+    """How much of what prefers `broker` is led elsewhere, last; before it None, between looks at some
+    partitions."""
+    slots = cluster.image.slots
+    preferred = 0
+    elsewhere = []
+    for _ in cluster.image.membership.sift(broker):
+        yield None
+    for at, key in enumerate(cluster.image.partition_keys_of(broker)):
+        topic = slots[key >> 32]
+        index = key & 0xFFFFFFFF
+        if topic is not None and topic.replicas[index][0] == broker:
+            preferred += 1
+            if topic.leader[index] != broker:
+                elsewhere.append(key)
+        if at % SCANNED_PER_SLICE == SCANNED_PER_SLICE - 1:
+            yield None
+    yield Imbalance(broker, preferred, elsewhere)
+
+
+def left_alone(cluster: ControllerContext, topic: Topic, index: int) -> str | None:
+    """Why the preferred replica does not take over now, or None."""
+    first = topic.replicas[index][0]
+    rare = topic.rare.get(index, ORDINARY)
+    if rare.adding or rare.removing:
+        return "the partition is being reassigned"
+    if not cluster.may_lead(first, topic.directories[index][0]):
+        return f"preferred leader {first} is not available"
+    if first not in topic.isr[index]:
+        return f"preferred leader {first} has not caught up: the ISR is {list(topic.isr[index])}"
+    return None
+
+
+class LeaderSearch:
+    """Partitions without a leader are looked at from time to time, and when the rules of elections
+    change: a topic may have allowed meanwhile what it did not."""
+
+    def __init__(self, runtime: QuorumController) -> None:
+        self._runtime = runtime
+        self.interval_ms = float(runtime.config.controller.unclean_election_interval_ms)
+        self._next_ms: float | None = None
+
+    def on_activation(self) -> None:
+        self._next_ms = self._runtime.now_ms() + self.interval_ms
+        self._runtime.arm(self._next_ms)
+
+    def clear(self) -> None:
+        self._next_ms = None
+
+    def deadline_ms(self) -> float | None:
+        return self._next_ms
+
+    def on_time(self, now_ms: float) -> None:
+        if self._next_ms is not None and now_ms >= self._next_ms:
+            self._next_ms = now_ms + self.interval_ms
+            self.look("a leader is looked for again")
+
+    def look(self, reason: str) -> None:
+        self._runtime.begin(look_for_leaders(self._runtime.cluster, reason))
+
+    def on_configs(self, decision: Decision[Any], offset: int) -> None:
+        """Configurations were changed."""
+        for record in decision.records:
+            if isinstance(record, ConfigRecord) and record.name in (UNCLEAN, STRATEGY):
+                self.look(f"{record.name} is {record.value} now")
+                return
+
+
+class Reasons:
+    """Why leaders are left alone, told where it is new. Remembers what the last whole pass told."""
+
+    def __init__(self, note: Callable[[str, str, str], None]) -> None:
+        self._note = note
+        self._told: dict[str, str] = {}
+        self._current: dict[str, None] = {}
+
+    def tell(self, subject: str, why: str) -> None:
+        self._current[subject] = None
+        if self._told.get(subject) != why:
+            self._told[subject] = why
+            self._note(subject, CODE, why)
+
+    def end(self) -> None:
+        """A pass has seen everything: what it did not tell holds no longer."""
+        self._told = {subject: self._told[subject] for subject in self._current}
+        self._current = {}
+
+    def clear(self) -> None:
+        self._told, self._current = {}, {}
+
+
+class LeaderBalancer:
+    """The periodic pass of the active controller."""
+
+    def __init__(self, runtime: QuorumController) -> None:
+        self._runtime = runtime
+        settings = runtime.config.controller
+        self.enabled = bool(settings.leader_rebalance)
+        self.interval_ms = settings.imbalance_check_interval_seconds * 1000.0
+        self.percentage = settings.imbalance_percentage
+        self._next_ms: float | None = None
+        self._running = False
+        self._reasons = Reasons(runtime.refusals.note)
+
+    def on_activation(self) -> None:
+        if self.enabled:
+            self._next_ms = self._runtime.now_ms() + self.interval_ms
+            self._runtime.arm(self._next_ms)
+
+    def clear(self) -> None:
+        self._next_ms = None
+        self._running = False
+        self._reasons.clear()
+
+    def deadline_ms(self) -> float | None:
+        return self._next_ms
+
+    def on_time(self, now_ms: float) -> None:
+        if self._next_ms is None or now_ms < self._next_ms:
+            return
+        self._next_ms = now_ms + self.interval_ms
+        if not self._running:
+            self._running = True
+            self._runtime.begin(self.work())
+
+    def work(self) -> Iterator[Decision[Any]]:
+        """One pass; a fault in it is not the end of all passes."""
+        try:
+            yield from self._pass()
+        except Exception:
+            self._running = False
+            raise
+
+    def _pass(self) -> Iterator[Decision[Any]]:
+        """Over the brokers, in slices."""
+        runtime = self._runtime
+        image, tell = runtime.image, self._reasons.tell
+        moves = 0
+        for broker in sorted({*image.brokers, *image.membership.brokers()}):
+            if moves >= MOVES_MAX:
+                break
+            found = Imbalance(broker, 0, [])
+            for last in imbalance(runtime.cluster, broker):
+                found = last or found
+                yield Decision(None)
+            if not found.elsewhere:
+                continue
+            if not runtime.cluster.is_active(broker):
+                tell(f"broker {broker}", self._lacking(found, "it is not available"))
+                continue
+            if found.percentage <= self.percentage:
+                why = f"{self.percentage}% may be led elsewhere"
+                tell(f"broker {broker}", self._lacking(found, why))
+                continue
+            alone: list[str] = []
+            for start in range(0, len(found.elsewhere), DECIDED_PER_SLICE):
+                keys = found.elsewhere[start : start + DECIDED_PER_SLICE]
+                records = self._slice(found, keys, moves, alone)
+                moves += len(records)
+                why = (
+                    f"broker {broker} did not lead {found.percentage:.0f}% of the"
+                    f" {found.preferred} partitions that prefer it"
+                )
+                yield Decision(None, records, why if records else "")
+            if len(alone) > TOLD_MAX:
+                count = len(alone) - TOLD_MAX
+                tell(f"broker {broker}", f"{count} more are left: {_some(alone[TOLD_MAX:], count)}")
+        self._running = False
+        if moves >= MOVES_MAX:
+            tell("leaders", f"{moves} were moved in one pass; the next begins at once")
+            self._next_ms = runtime.now_ms()
+            runtime.arm(self._next_ms)
+        else:
+            self._reasons.end()
+
+    def _lacking(self, found: Imbalance, why: str) -> str:
+        first = [self._runtime.image.at(key) for key in found.elsewhere[:NAMED_MAX]]
+        names = [f"{at[0].name}-{at[1]}" for at in first if at is not None]
+        count = len(found.elsewhere)
+        return (
+            f"it does not lead {count} of the {found.preferred} partitions that prefer it, and"
+            f" {why}: {_some(names, count)}"
+        )
+
+    def _slice(
+        self, found: Imbalance, keys: list[int], moves: int, alone: list[str]
+    ) -> list[Message]:
+        """Records for the partitions of `keys` that may move; `alone` gets the names of the others."""
+        cluster = self._runtime.cluster
+        records: list[Message] = []
+        for key in keys:
+            at = cluster.image.at(key)
+            if at is None or moves + len(records) >= MOVES_MAX:
+                continue
+            topic, index = at
+            if topic.leader[index] == found.broker or not topic.has(index):
+                continue
+            why = left_alone(cluster, topic, index)
+            if why is not None:
+                alone.append(f"{topic.name}-{index}")
+                if len(alone) <= TOLD_MAX:
+                    self._reasons.tell(alone[-1], why)
+                continue
+            change = PartitionChangeBuilder(cluster, topic, index, "leaders are rebalanced")
+            change.strategy = elections.preferred
+            record = change.build()
+            if record is not None:
+                records.append(record)
+        return records
+
+
+def _some(names: list[str], count: int) -> str:
+    """The first few of `count` names, and how many more."""
+    more = f" and {count - NAMED_MAX} more" if count > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more

@@ -1,0 +1,73 @@
+"""What a controller counts, under Kafka's names where there is one: `barnabas cluster metrics`, JMX there.
+
+Nothing is kept up to date for it: whoever asks makes it be counted, in slices between which others are
+served, so that a million partitions cost a twentieth of a second when somebody looks and nothing
+otherwise.
+
+Source: Kafka's ControllerMetadataMetrics and QuorumControllerMetrics; KIP-631.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.metadata.views.counts import Counts, count_in_slices
+
+if TYPE_CHECKING:
+    from barnabas.controller.active.quorum_controller import QuorumController
+
+KAFKA = "kafka.controller:type=KafkaController,name="
+STATS = "kafka.controller:type=ControllerStats,name="
+PARTITIONS = "barnabas.controller:type=Partitions,name="
+OWN = "barnabas.controller:type=Controller,name="
+
+
+def count_then(role: QuorumController, on_counted: Callable[[dict[str, int]], None]) -> None:
+    """Call `on_counted` with every metric by its name, after this turn or some later one."""
+    slices = count_in_slices(
+        list(role.image.topics_by_id.values()), lambda topic: role.cluster.rules(topic).min_isr
+    )
+    total = Counts()
+
+    def turn() -> None:
+        nonlocal total
+        part = next(slices, None)
+        if part is None:
+            on_counted(_metrics(role, total))
+            return
+        total = total.plus(part)
+        role.ports.wakeups.call_soon(turn)
+
+    role.ports.wakeups.call_soon(turn)
+
+
+def _metrics(role: QuorumController, counts: Counts) -> dict[str, int]:
+    image = role.image
+    brokers = image.brokers.values()
+    fenced = sum(1 for broker in brokers if broker.fenced)
+    leaving = sum(1 for broker in brokers if broker.in_controlled_shutdown and not broker.fenced)
+    return {
+        f"{KAFKA}ActiveControllerCount": int(role.is_active),
+        f"{KAFKA}ActiveBrokerCount": len(image.brokers) - fenced - leaving,
+        f"{KAFKA}ControlledShutdownBrokerCount": leaving,
+        f"{KAFKA}FencedBrokerCount": fenced,
+        f"{KAFKA}GlobalTopicCount": counts.topics,
+        f"{KAFKA}GlobalPartitionCount": counts.partitions,
+        f"{KAFKA}OfflinePartitionsCount": counts.offline,
+        f"{KAFKA}PreferredReplicaImbalanceCount": counts.not_preferred,
+        f"{KAFKA}LastAppliedRecordOffset": image.offset,
+        f"{KAFKA}LastCommittedRecordOffset": role.committed_offset,
+        f"{KAFKA}LastAppliedRecordTimestamp": image.append_ms,
+        f"{KAFKA}LastAppliedRecordLagMs": max(role.wall_ms() - image.append_ms, 0),
+        f"{STATS}ElectionFromEligibleLeaderReplicasPerSec:Count": role.cluster.elr_elections,
+        f"{STATS}UncleanLeaderElectionsPerSec:Count": role.cluster.unclean_elections,
+        f"{PARTITIONS}New": counts.new,
+        f"{PARTITIONS}Online": counts.online,
+        f"{PARTITIONS}Offline": counts.offline - counts.new,
+        f"{PARTITIONS}UnderReplicated": counts.under_replicated,
+        f"{PARTITIONS}UnderMinIsr": counts.under_min_isr,
+        f"{PARTITIONS}Reassigning": counts.reassigning,
+        f"{PARTITIONS}Recovering": counts.recovering,
+        **{f"{OWN}{name}": value for name, value in role.backlog().items()},
+    }

@@ -1,0 +1,500 @@
+"""The active controller: decide → append → replay → answer when committed.
+
+`QuorumController` is a state machine of the quorum and follows the metadata log on every
+controller. When this node leads the quorum it is active: deciders work on its image, which then
+holds its own uncommitted records as well. When leadership is
+lost, these are undone and whoever waits is answered NOT_CONTROLLER.
+
+Everything runs on the node's thread. Long work (the end of a broker with many partitions) is cut
+into slices between which requests are served; brokers on their way out are in `cluster.departing`
+meanwhile, so nothing can bring them back.
+
+The quorum calls `on_leader_change`, `on_commit`, `on_snapshot` and `snapshot`; the node calls
+`on_connection_closed`. The runtime arms its own wake-up for its next deadline.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from barnabas.client.network.channels import Channels
+from barnabas.config.node import NodeConfig
+from barnabas.controller.active.broker_fencing import BrokerFencing
+from barnabas.controller.active.broker_liveness import BrokerLiveness
+from barnabas.controller.active.broker_sessions import BrokerSessions
+from barnabas.controller.active.controller_registrar import ControllerRegistrar
+from barnabas.controller.active.finalized_features import FinalizedFeatures
+from barnabas.controller.active.isr_backoff import IsrBackoff
+from barnabas.controller.active.leader_balance import LeaderBalancer, LeaderSearch
+from barnabas.controller.active.refusals import Refusals
+from barnabas.controller.active.unclean_recovery import QuerySender, UncleanRecovery
+from barnabas.controller.brokers.broker_registration import BrokerStanding, noted
+from barnabas.controller.decision import Decision
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.failover_reconcile import reconcile
+from barnabas.controller.quorum import DecidedBatch, Quorum
+from barnabas.controller.slicing import SLICES_PER_TURN_MAX
+from barnabas.limits import SLICE_MS
+from barnabas.metadata.bootstrap_records import complete_bootstrap
+from barnabas.metadata.features import METADATA_VERSION
+from barnabas.metadata.image.bulk_partition_records import Replayable
+from barnabas.metadata.image.codec import encode_records
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.partition_states import count_states
+from barnabas.metadata.image.snapshot import snapshot_values
+from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
+from barnabas.policy import NO_POLICIES, Policies
+from barnabas.ports import Ports, Rng, Wakeup, call_all, raise_soon
+from barnabas.types import Buffer, Endpoint
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.request import Api, Parked
+from barnabas.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+AFTER_FAULT_MS = 1_000.0
+"""Deadlines are looked at again so long after one could not be kept for a fault of the program."""
+Work = Iterator[Decision[Any]]
+"""Long work in slices: each decision is committed before the next is made."""
+
+
+_REFUSALS_NOTED = frozenset(
+    {ApiKey.ALTER_PARTITION, ApiKey.BROKER_HEARTBEAT, ApiKey.ASSIGN_REPLICAS_TO_DIRS}
+)
+"""APIs whose deciders note their refusals themselves, or have none within the answer."""
+
+
+class _Waiting:
+    """An answer that waits for an offset to be committed."""
+
+    __slots__ = ("api", "offset", "parked", "request", "response")
+
+    def __init__(
+        self, offset: int, parked: Parked, response: Message, api: Api, request: Message
+    ) -> None:
+        self.offset = offset
+        self.parked = parked
+        self.response = response
+        self.api = api
+        self.request = request
+
+    def refuse(self, code: ErrorCode, message: str) -> None:
+        self.parked.complete(self.api.error_response(self.request, code, message))
+
+
+class QuorumController:
+    """One node's controller; the role that handlers get."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        config: NodeConfig,
+        quorum: Quorum,
+        *,
+        cluster_id: str,
+        endpoints: Mapping[str, Endpoint],
+        bootstrap: Sequence[Message] = (),
+        sender: QuerySender | None = None,
+        policies: Policies = NO_POLICIES,
+    ) -> None:
+        """`endpoints`: where others reach this controller, by listener. `sender` asks other brokers
+        (Channels); None makes one of `ports`."""
+        self.ports = ports
+        self.config = config
+        self.node_id = int(config.node_id)
+        self.quorum = quorum
+        self.cluster_id = cluster_id
+        self.image = MetadataImage(track_changes=False)
+        self.cluster = ControllerContext(
+            self.image,
+            config.controller,
+            config.properties,
+            self.node_id,
+            lambda: quorum.log_end_offset,
+            policies,
+            [int(voter.node_id) for voter in config.voters],
+            lambda: quorum.kraft_version,
+        )
+        self.sessions = BrokerSessions(config.controller.session_timeout_ms)
+        self.placement_rng: Rng = ports.rng("controller.placement")
+        self.active_epoch: int | None = None
+        """Quorum epoch in which this controller is active; None while it is not."""
+        self.leader_id = -1
+        self.epoch = -1
+        self._bootstrap = list(bootstrap)
+        self._waiting: deque[_Waiting] = deque()
+        self._later: list[_Waiting] = []
+        """Answers whose decision follows after work in slices."""
+        self._work: deque[Work] = deque()
+        self._work_scheduled = False
+        self._appending = False
+        self._deferred: list[DecidedBatch] = []
+        self._wakeup: Wakeup | None = None
+        self._wakeup_ms = 0.0
+        self.committed_offset = -1
+        self.finalized = FinalizedFeatures()
+        self.forwarded = ApiTable()
+        """The APIs that Envelope may carry; filled where the listener's table is."""
+        self.refusals = Refusals(self.wall_ms)
+        self.flapping = IsrBackoff(self.cluster, self.now_ms)
+        self.fencing = BrokerFencing(self)
+        self.liveness = BrokerLiveness(self)
+        self.rebalance = LeaderBalancer(self)
+        self.leader_search = LeaderSearch(self)
+        sender = sender or Channels(ports, f"controller-{config.node_id}")
+        self.recovery = UncleanRecovery(self, sender)
+        self.introduction = ControllerRegistrar(self, sender, endpoints)
+
+    # -- what the quorum says (the state machine's side) -------------------------------------------
+
+    def on_leader_change(self, leader_id: int, epoch: int) -> None:
+        """`leader_id` (-1: nobody known) leads the quorum in `epoch`. This node itself only when
+        its own epoch has begun in the committed log and everything before is applied."""
+        if (leader_id, epoch) == (self.leader_id, self.epoch):
+            return
+        if self.active_epoch is not None:
+            self._resign(f"node {leader_id} leads the quorum in epoch {epoch}")
+        self.leader_id, self.epoch = leader_id, epoch
+        if leader_id == self.node_id:
+            if self.quorum.is_active:  # else what ended it is told next
+                self._activate()
+        elif leader_id >= 0:
+            self.introduction.on_leader()
+
+    def on_commit(
+        self, batches: Sequence[DecidedBatch], staged: Sequence[Sequence[Replayable]] = ()
+    ) -> None:
+        """Batches were committed, in order of the log. `staged`: what they say, where somebody has
+        read it already."""
+        if self._appending:
+            self._deferred += batches
+            return
+        image = self.image
+        for number, batch in enumerate(batches):
+            last_offset = batch.last_offset
+            if last_offset > image.offset:
+                position = last_offset, batch.epoch, batch.append_timestamp
+                if staged:
+                    image.replay_batch(staged[number], *position)
+                else:
+                    image.replay_values(batch.values, *position)
+            image.commit_to(last_offset)
+            self.committed_offset = max(self.committed_offset, last_offset)
+        if self.finalized.on_commit(image, self.committed_offset):
+            self.introduction.on_levels()
+        self._answer_committed()
+
+    def on_snapshot_coming(self) -> None:
+        """A snapshot is being read that will replace the state."""
+        if self.active_epoch is not None:
+            self._resign("a snapshot replaces the state")
+
+    def on_snapshot(self, image: MetadataImage) -> None:
+        """Become what `image` holds, which was filled from a snapshot."""
+        self.image.become(image)
+        self.committed_offset = self.image.offset
+        self.finalized.on_snapshot(self.image)
+        self.introduction.on_levels()
+
+    def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
+        """The committed state in chunks of values; it stays that of this moment while the log goes
+        on. None within a metadata transaction, and while what was committed waits for the end of an
+        append: the quorum counts it as applied already."""
+        return None if self._appending else snapshot_values(self.image)
+
+    def _answer_committed(self) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0].offset <= self.committed_offset:
+            done = waiting.popleft()
+            try:
+                done.parked.complete(done.response)
+            except Exception as fault:  # noqa: BLE001 - of who is told, and of nobody else's concern
+                raise_soon(self.ports.wakeups, fault)
+
+    # -- becoming active and ceasing to be -------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        return self.active_epoch is not None
+
+    @property
+    def may_decide(self) -> bool:
+        """Active, and the quorum still takes records: between losing leadership and being told,
+        it does not."""
+        return self.active_epoch is not None and self.quorum.is_active
+
+    def _activate(self) -> None:
+        self.active_epoch = self.epoch
+        self.ports.log("info", "controller active", epoch=self.epoch, offset=self.image.offset)
+        if self.image.transaction is not None:
+            reason = AbortTransactionRecord(reason="a new controller ends what another began")
+            self.commit(Decision(None, [reason]))
+        if METADATA_VERSION not in self.image.features:
+            first = complete_bootstrap(self._bootstrap, self.config.controller.min_insync_replicas)
+            self.commit(Decision(None, first, "the first records of the cluster"))
+        self.introduction.on_activation()
+        self.liveness.on_activation()
+        self.rebalance.on_activation()
+        self.leader_search.on_activation()
+        leaving = [b.id for b in self.image.brokers.values() if b.in_controlled_shutdown]
+        self.begin(noted(self.cluster, self.sessions, leaving, reconcile(self.cluster)))
+
+    def _resign(self, reason: str) -> None:
+        self.active_epoch = None
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        self.ports.log("info", "controller resigns", reason=reason, offset=self.image.offset)
+        self._work.clear()
+        self.cluster.departing.clear()
+        self.cluster.arriving = None
+        self.liveness.on_resignation()
+        self.fencing.clear()
+        self.rebalance.clear()
+        self.leader_search.clear()
+        self.recovery.clear()
+        self.flapping.clear()
+        self.cluster.to_recover.clear()
+        self.image.undo_uncommitted()
+        self.finalized.on_resignation()
+        waiting, self._waiting = [*self._waiting, *self._later], deque()
+        self._later.clear()
+        told = f"this controller resigned: {reason}"
+        call_all(partial(one.refuse, ErrorCode.NOT_CONTROLLER, told) for one in waiting)
+
+    def require_active(self) -> None:
+        """Raises NOT_CONTROLLER with who is, where this controller is not the active one."""
+        if not self.may_decide:
+            who = f"the active controller appears to be node {self.leader_id}"
+            raise KafkaError(
+                ErrorCode.NOT_CONTROLLER, who if self.leader_id >= 0 else "no controller is active"
+            )
+
+    # -- decisions -------------------------------------------------------------------------------
+
+    def decide(
+        self,
+        api: Api,
+        request: Message,
+        decider: Callable[[ControllerContext], Decision[M]],
+        on_appended: Callable[[Decision[M], int], None] | None = None,
+    ) -> M | Parked:
+        """Make a decision for a request; the answer waits until it, and all it was made on, is
+        committed. `on_appended` learns the offset. Raises KafkaError."""
+        self.require_active()
+        try:
+            decision = decider(self.cluster)
+        except KafkaError as error:
+            self.refusals.note(api.key.name, error.code.name, error.message)
+            raise
+        if api.key not in _REFUSALS_NOTED:
+            self.refusals.note_all(api.key.name, decision.response)
+        last_offset = self.commit(decision)
+        if decision.then is not None:
+            return self._decide_later(api, request, decision, on_appended)
+        if decision.work is not None:
+            self.begin(decision.work)
+        if on_appended is not None:
+            on_appended(decision, last_offset)
+        if last_offset <= self.committed_offset:
+            return decision.response
+        parked = Parked()
+        self._waiting.append(_Waiting(last_offset, parked, decision.response, api, request))
+        return parked
+
+    def _decide_later(
+        self,
+        api: Api,
+        request: Message,
+        first: Decision[M],
+        on_appended: Callable[[Decision[M], int], None] | None,
+    ) -> Parked:
+        """The work, then the decision that counts."""
+        parked = Parked()
+        later = _Waiting(-1, parked, first.response, api, request)
+        self._later.append(later)
+
+        def slices() -> Work:
+            assert first.then is not None
+            try:
+                if first.work is not None:
+                    yield from first.work
+                decision = first.then(self.cluster)
+                later.offset = self.commit(decision)
+            except KafkaError as error:
+                self._later.remove(later)
+                self.refusals.note(api.key.name, error.code.name, error.message)
+                later.refuse(error.code, error.message)
+                return
+            except Exception as error:
+                self._later.remove(later)
+                later.refuse(ErrorCode.UNKNOWN_SERVER_ERROR, type(error).__name__)
+                raise
+            self._later.remove(later)
+            self.refusals.note_all(api.key.name, decision.response)
+            later.response = decision.response
+            if on_appended is not None:
+                on_appended(decision, later.offset)
+            self._waiting.append(later)
+            self._answer_committed()
+
+        self.begin(slices())
+        return parked
+
+    def commit(self, decision: Decision[Any]) -> int:
+        """Append and apply the records; returns the offset whose commit makes the decision true
+        (without records: that of the newest record it may have been made on)."""
+        if not decision.size:
+            if self.cluster.to_recover:
+                self._schedule_recovery()
+            return self.image.offset
+        values: Sequence[bytes]
+        replayed: Sequence[Replayable]
+        if decision.prepared is not None:
+            values, replayed = decision.prepared
+        else:
+            replayed = decision.records
+            values = encode_records(decision.records, self.image.metadata_version)
+        self._appending = True
+        try:
+            last_offset = self.quorum.append(values)
+            self.image.apply_uncommitted(replayed, last_offset, self.epoch, self.wall_ms())
+        finally:
+            self._appending = False
+        if decision.reason:
+            self.ports.log("info", "decided", reason=decision.reason, records=decision.size)
+        if self.cluster.to_recover:
+            self._schedule_recovery()
+        if self._deferred:
+            deferred, self._deferred = self._deferred, []
+            self.on_commit(deferred)
+        return last_offset
+
+    def standing(self, broker: int) -> BrokerStanding:
+        """What registration asks beside the image."""
+        session = self.sessions.get(broker)
+        return BrokerStanding(
+            self.cluster_id,
+            self.sessions.is_valid(broker, self.now_ms()),
+            session is not None and session.connection_open,
+        )
+
+    def _schedule_recovery(self) -> None:
+        keys, self.cluster.to_recover = self.cluster.to_recover, {}
+
+        def begin() -> None:
+            if self.may_decide:
+                self.recovery.begin(keys)
+
+        self.ports.wakeups.call_soon(begin)
+
+    # -- work in slices --------------------------------------------------------------------------
+
+    def begin(self, work: Work) -> None:
+        """Do long work slice by slice, after other long work."""
+        self._work.append(work)
+        self._schedule_work()
+
+    def _schedule_work(self) -> None:
+        if self._work and not self._work_scheduled:
+            self._work_scheduled = True
+            self.ports.wakeups.call_soon(self._run_slice)
+
+    def _run_slice(self) -> None:
+        """As many steps as fit into some milliseconds; where time stands still within a turn, a fixed
+        number."""
+        self._work_scheduled = False
+        until_ms = self.now_ms() + SLICE_MS
+        try:
+            for _ in range(SLICES_PER_TURN_MAX):
+                if not self._work or not self.may_decide:
+                    break
+                self._take_step(self._work[0])
+                if self.now_ms() >= until_ms:
+                    break
+        finally:  # a fault of one work is not the end of the others
+            if self.cluster.to_recover and self.may_decide:
+                self._schedule_recovery()
+            if self.may_decide:
+                self._schedule_work()
+
+    def _take_step(self, work: Work) -> None:
+        """The next decision of the first of all work, which goes when it has ended, or met a fault."""
+        goes_on = False
+        try:
+            decision = next(work, None)
+            if decision is not None:
+                self.commit(decision)
+                goes_on = True
+        finally:
+            if not goes_on and self._work and self._work[0] is work:
+                self._work.popleft()
+
+    # -- time and connections --------------------------------------------------------------------
+
+    def now_ms(self) -> float:
+        return self.ports.clock.now_ms()
+
+    def wall_ms(self) -> int:
+        return self.ports.clock.wall_ms()
+
+    def arm(self, deadline_ms: float | None) -> None:
+        """Be woken at `deadline_ms` at the latest."""
+        if deadline_ms is None or (self._wakeup is not None and self._wakeup_ms <= deadline_ms):
+            return
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        self._wakeup_ms = deadline_ms
+        self._wakeup = self.ports.wakeups.call_at(deadline_ms, self._on_wakeup)
+
+    def _on_wakeup(self) -> None:
+        self._wakeup = None
+        if not self.may_decide:
+            return
+        now_ms = self.now_ms()
+        all_timed = (self.liveness, self.recovery, self.rebalance, self.leader_search)
+        try:
+            call_all(partial(timed.on_time, now_ms) for timed in all_timed)
+        except Exception:
+            self.arm(now_ms + AFTER_FAULT_MS)  # not at once: what failed may be due still
+            raise
+        for timed in all_timed:
+            self.arm(timed.deadline_ms())
+
+    def on_connection_closed(self, connection_id: int) -> None:
+        """A connection to this controller's listener ended."""
+        broker = self.sessions.connection_closed(connection_id)
+        if broker is not None and self.is_active:
+            self.liveness.on_broker_connection_closed(broker)
+
+    def backlog(self) -> dict[str, int]:
+        """What is under way, and what it remembers."""
+        return {
+            "WaitingAnswers": len(self._waiting) + len(self._later),
+            "WorkInSlices": len(self._work),
+            "DepartingBrokers": len(self.cluster.departing),
+            "RememberedRefusals": len(self.refusals),
+        }
+
+    def describe(self) -> dict[str, object]:
+        """A summary for people, metrics and logs."""
+        return {
+            "active": self.is_active,
+            "leader": self.leader_id,
+            "epoch": self.epoch,
+            "offset": self.image.offset,
+            "committed_offset": self.committed_offset,
+            "waiting": len(self._waiting),
+            "work": len(self._work),
+            "departing": dict(self.cluster.departing),
+            "partitions": count_states(self.image.topics_by_id.values()),
+            "refusals": len(self.refusals),
+        }
+
+    def __repr__(self) -> str:
+        state = "active" if self.is_active else "standby"
+        return f"ControllerRuntime({state}, epoch={self.epoch}, offset={self.image.offset})"

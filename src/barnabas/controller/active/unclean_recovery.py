@@ -1,0 +1,413 @@
+"""Unclean recovery: ask the live replicas how far they are, wait to a deadline, take the furthest.
+
+For partitions whose ISR and ELR cannot lead and whose topic allows any replica rather than none
+(``unclean.recovery.strategy=aggressive``, KIP-966). The answers are last epoch and log end offset;
+the greatest (epoch, offset) loses least, ties go by the order of assignment. Who did not
+answer in time is named in the reason. A partition that gets a leader meanwhile drops out. Nothing
+here survives a change of the controller: the next one begins afresh.
+
+Replicas are asked by ListOffsets as a debugging replica (id -2, timestamp latest): Apache Kafka
+brokers answer that from a follower with log end offset and epoch, while they answer
+OffsetForLeaderEpoch as leaders only. The epoch that they tell is the partition's in the metadata, not their
+log's, and would beat whoever tells his log's: where nobody leads it is one in which nobody ever wrote, and
+tells who it was. Among such answers the offset alone decides.
+
+The question names the partition's leader epoch, so that a broker which is behind with the metadata answers
+UNKNOWN_LEADER_EPOCH and is asked again: it may not know that its replica was taken away and given back since,
+which is another one with an empty log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from barnabas.controller.decision import Decision
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.elections import Elected, Electorate, offline
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.metadata.image.topic import NO_LEADER, ORDINARY, Topic
+from barnabas.types import DEBUGGING_REPLICA, Endpoint
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from barnabas.wire.messages.list_offsets_response import ListOffsetsResponse
+from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.controller.active.quorum_controller import QuorumController
+
+DEADLINE_MS = 1500.0
+"""How long an answer is waited for, from the first question."""
+BEHIND_MS = 50.0
+"""After this time a broker is asked again that did not know a partition's leader epoch yet."""
+RETRY_MS = 1000.0
+"""After this time partitions of which nobody answered are asked again."""
+BALANCED_WAIT_MS = 30_000.0
+"""How long a balanced recovery waits for replicas that are not there, before the last known leader and
+whoever else answered have to do."""
+LATEST = -1
+ASKING = -1
+"""In place of a partition's key: a survey is not ended by the answers that come while it asks."""
+
+
+class QuerySender(Protocol):
+    """The part of Channels that asks."""
+
+    def send(
+        self,
+        target: Endpoint,
+        request: Message,
+        on_done: Callable[[Any], None],
+        *,
+        timeout_ms: float | None = None,
+        purpose: str = "",
+    ) -> None: ...
+
+
+class Position(NamedTuple):
+    """How far a replica is; greater is further ahead."""
+
+    epoch: int
+    offset: int
+
+
+BEHIND = Position(-2, -2)
+"""In place of an answer: the broker does not know the partition's leader epoch yet."""
+
+
+class LogEndQuery:
+    """One partition under recovery."""
+
+    __slots__ = ("answers", "asked", "deadline_ms", "epochs", "key", "then", "untold", "waiting")
+
+    def __init__(
+        self,
+        key: int,
+        asked: tuple[int, ...],
+        epochs: dict[int, int],
+        deadline_ms: float,
+        then: Callable[[LogEndQuery], None] | None = None,
+    ) -> None:
+        self.key = key
+        self.then = then
+        """What to do with the answers; None elects."""
+        self.asked = asked
+        self.epochs = epochs
+        """Broker epochs of those asked: what a former process had, the present one may have lost."""
+        self.waiting = dict.fromkeys(asked)
+        self.answers: dict[int, Position] = {}
+        self.untold = False
+        """Somebody did not tell the epoch of his log."""
+        self.deadline_ms = deadline_ms
+
+    def settle(self) -> None:
+        """All has been said: where somebody's epoch is unknown nobody's counts, but that one rotted."""
+        if self.untold:
+            self.answers = {
+                broker: Position(min(at.epoch, 0), at.offset) for broker, at in self.answers.items()
+            }
+
+
+def most_advanced(
+    answers: dict[int, Position], asked: tuple[int, ...], electorate: Electorate
+) -> Elected:
+    """The strategy: of those that answered and are acceptable, the one that is furthest ahead."""
+    silent = [broker for broker in asked if broker not in answers]
+    why = f"; {silent} did not answer" if silent else ""
+    best = NO_LEADER
+    for broker in electorate.replicas:
+        if broker in answers and electorate.acceptable(broker):
+            if best == NO_LEADER or answers[broker] > answers[best]:
+                best = broker
+    if best == NO_LEADER:
+        return Elected(NO_LEADER, f"no live replica told how far it is{why}")
+    at = answers[best]
+    return Elected(
+        best,
+        f"unclean: {best} is furthest ahead of {sorted(answers)} with offset {at.offset} in epoch"
+        f" {at.epoch}{why}",
+        True,
+    )
+
+
+def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Decision[None] | None:
+    """The record that makes the furthest replica lead; None where there is nothing to do."""
+    at = cluster.image.at(inquiry.key)
+    if at is None or at[0].leader[at[1]] != NO_LEADER:
+        return None
+    change = PartitionChangeBuilder(cluster, at[0], at[1], "unclean recovery")
+
+    def strategy(electorate: Electorate) -> Elected:
+        """What is allowed may have changed since they were asked, or somebody in sync be back."""
+        now = offline(electorate)
+        if now.recover or now.unclean:
+            return most_advanced(inquiry.answers, inquiry.asked, electorate)
+        return now
+
+    change.strategy = strategy
+    record = change.build()
+    return None if record is None else Decision(None, [record], record.reason or "")
+
+
+class UncleanRecovery:
+    """The partitions under recovery, of the active controller."""
+
+    def __init__(self, runtime: QuorumController, sender: QuerySender) -> None:
+        self._runtime = runtime
+        self._sender = sender
+        self._inquiries: dict[int, LogEndQuery] = {}
+        self._behind: list[tuple[float, int, list[LogEndQuery]]] = []
+        """When to ask again, which broker, for which partitions it was behind."""
+        self._retry: dict[int, float] = {}
+        """Key → when to ask again."""
+        self._since: dict[int, float] = {}
+        """Key → when it was first asked, for as long as a balanced recovery lasts."""
+
+    def clear(self) -> None:
+        """Not active any more: ask nobody, and let those go on who waited for a survey."""
+        ended = [inquiry for inquiry in self._inquiries.values() if inquiry.then is not None]
+        self._inquiries.clear()
+        self._behind.clear()
+        self._retry.clear()
+        self._since.clear()
+        for inquiry in ended:
+            assert inquiry.then is not None
+            inquiry.then(inquiry)
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._inquiries
+
+    @property
+    def under_way(self) -> Mapping[int, LogEndQuery]:
+        """Those that wait for answers."""
+        return self._inquiries
+
+    def survey(
+        self, keys: Iterable[int], on_done: Callable[[dict[int, LogEndQuery]], None]
+    ) -> None:
+        """Ask how far the live replicas of partitions are, and elect nobody: `on_done` gets the inquiries,
+        once, when all have ended. One that is under way already is waited for."""
+        found: dict[int, LogEndQuery] = {}
+        missing = dict.fromkeys((ASKING, *keys))
+
+        def end(key: int) -> None:
+            del missing[key]
+            if not missing:
+                on_done(found)
+
+        def then(inquiry: LogEndQuery) -> None:
+            found[inquiry.key] = inquiry
+            end(inquiry.key)
+
+        wanted = list(missing)[1:]
+        for inquiry in [self._inquiries[key] for key in wanted if key in self._inquiries]:
+            self._join(inquiry, then)
+        self.begin(wanted, then)
+        for key in [key for key in wanted if key in missing and key not in self._inquiries]:
+            end(key)  # nobody to ask
+        end(ASKING)
+
+    def _join(self, inquiry: LogEndQuery, then: Callable[[LogEndQuery], None]) -> None:
+        """`then` hears of an inquiry under way as well. It elects nobody by itself any more: who asks now
+        knows more of what is wanted, and where that comes to nothing it is begun again."""
+        former = inquiry.then
+        if former is None:
+            self._retry[inquiry.key] = self._runtime.now_ms() + RETRY_MS
+
+        def both(ended: LogEndQuery) -> None:
+            if former is not None:
+                former(ended)
+            then(ended)
+
+        inquiry.then = both
+
+    def begin(self, keys: Iterable[int], then: Callable[[LogEndQuery], None] | None = None) -> None:
+        """Ask for the partitions that are not being asked for already; where it is to elect, for those
+        without a leader."""
+        runtime = self._runtime
+        deadline = runtime.now_ms() + DEADLINE_MS
+        questions: dict[int, list[LogEndQuery]] = {}
+        for key in keys:
+            at = runtime.image.at(key)
+            if at is None or (then is None and at[0].leader[at[1]] != NO_LEADER):
+                self._since.pop(key, None)
+                continue
+            if key in self._inquiries:
+                if then is None and self._inquiries[key].then is not None:
+                    # Asked for somebody who may elect nobody in the end.
+                    self._retry[key] = runtime.now_ms() + RETRY_MS
+                continue
+            topic, index = at
+            asked = tuple(
+                [
+                    broker
+                    for broker, directory in zip(
+                        topic.replicas[index], topic.directories[index], strict=True
+                    )
+                    if runtime.cluster.may_lead(broker, directory)
+                ]
+            )
+            if then is None:  # a survey may elect nobody in the end
+                self._retry.pop(key, None)
+            if asked:
+                epochs = {broker: runtime.image.brokers[broker].epoch for broker in asked}
+                inquiry = self._inquiries[key] = LogEndQuery(key, asked, epochs, deadline, then)
+                for broker in asked:
+                    questions.setdefault(broker, []).append(inquiry)
+        for broker in sorted(questions):
+            self._ask(broker, questions[broker])
+        runtime.arm(self.deadline_ms())
+
+    def _ask(self, broker: int, inquiries: list[LogEndQuery]) -> None:
+        runtime = self._runtime
+        known = runtime.image.brokers.get(broker)
+        endpoint = None if known is None else runtime.liveness.probe_endpoint(known)
+        if endpoint is None:
+            self._answered(broker, inquiries, None)
+            return
+        by_name: dict[str, list[ListOffsetsPartition]] = {}
+        for inquiry in inquiries:
+            at = runtime.image.at(inquiry.key)
+            if at is not None:
+                topic, index = at
+                by_name.setdefault(topic.name, []).append(
+                    ListOffsetsPartition(
+                        partition_index=index,
+                        current_leader_epoch=topic.leader_epoch[index],
+                        timestamp=LATEST,
+                    )
+                )
+        request = ListOffsetsRequest(
+            replica_id=DEBUGGING_REPLICA,
+            topics=[ListOffsetsTopic(name=n, partitions=p) for n, p in by_name.items()],
+        )
+
+        def done(response: object) -> None:
+            answer = response if isinstance(response, ListOffsetsResponse) else None
+            self._answered(broker, inquiries, answer)
+
+        self._sender.send(
+            endpoint, request, done, timeout_ms=DEADLINE_MS, purpose="unclean recovery"
+        )
+
+    def _answered(
+        self, broker: int, inquiries: list[LogEndQuery], response: ListOffsetsResponse | None
+    ) -> None:
+        if not self._runtime.may_decide:
+            return
+        told = {} if response is None else _answers(response)
+        complete, behind = [], []
+        for inquiry in inquiries:
+            at = self._runtime.image.at(inquiry.key)
+            if at is None or self._inquiries.get(inquiry.key) is not inquiry:
+                continue  # it has ended
+            position = told.get((at[0].name, at[1]))
+            if position is BEHIND:
+                behind.append(inquiry)
+                continue
+            inquiry.waiting.pop(broker, None)
+            if position is not None:
+                epoch = at[0].leader_epoch[at[1]]
+                if position.epoch > epoch:  # nobody has led in it: it rotted
+                    position = Position(-1, position.offset)
+                elif position.epoch == epoch and at[0].leader[at[1]] == NO_LEADER:
+                    inquiry.untold = True
+                inquiry.answers[broker] = position
+            if not inquiry.waiting:
+                complete.append(inquiry)
+        if behind:
+            self._behind.append((self._runtime.now_ms() + BEHIND_MS, broker, behind))
+        self._choose(complete)
+
+    def _choose(self, inquiries: Iterable[LogEndQuery]) -> None:
+        runtime = self._runtime
+        for inquiry in inquiries:
+            del self._inquiries[inquiry.key]
+            self._forget_former(inquiry)
+            inquiry.settle()
+            if inquiry.then is not None:
+                inquiry.then(inquiry)
+                continue
+            decision = (
+                elect_most_advanced(runtime.cluster, inquiry) if self._may_choose(inquiry) else None
+            )
+            if decision is not None:
+                self._since.pop(inquiry.key, None)
+                runtime.commit(decision)
+            elif _is_leaderless(runtime, inquiry.key):
+                self._retry[inquiry.key] = runtime.now_ms() + RETRY_MS
+            else:
+                self._since.pop(inquiry.key, None)
+        runtime.arm(self.deadline_ms())
+
+    def _forget_former(self, inquiry: LogEndQuery) -> None:
+        """What a process told that another one has followed since does not count."""
+        brokers = self._runtime.image.brokers
+        for broker in list(inquiry.answers):
+            known = brokers.get(broker)
+            if known is None or known.epoch != inquiry.epochs[broker]:
+                del inquiry.answers[broker]
+
+    def _may_choose(self, inquiry: LogEndQuery) -> bool:
+        """A balanced recovery hears every replica first, and waits for the furthest one where that has died
+        since; for `BALANCED_WAIT_MS`, after which who answered does, the last known leader among them."""
+        runtime = self._runtime
+        at = runtime.image.at(inquiry.key)
+        if at is None or runtime.cluster.rules(at[0]).recovery != "balanced":
+            return True
+        topic, index = at
+        has_all = all(replica in inquiry.answers for replica in topic.replicas[index])
+        if has_all:
+            best = max(inquiry.answers.values())
+            where = zip(topic.replicas[index], topic.directories[index], strict=True)
+            if any(inquiry.answers[b] == best and runtime.cluster.may_lead(b, d) for b, d in where):
+                return True
+        now_ms = runtime.now_ms()
+        if now_ms - self._since.setdefault(inquiry.key, now_ms) < BALANCED_WAIT_MS:
+            return False
+        last_known = topic.rare.get(index, ORDINARY).last_known_elr
+        replicas = topic.replicas[
+            index
+        ]  # who led last may be none any more: a reassignment was cancelled
+        return has_all or all(b in inquiry.answers for b in last_known if b in replicas)
+
+    def deadline_ms(self) -> float | None:
+        due = [inquiry.deadline_ms for inquiry in self._inquiries.values()]
+        due += self._retry.values()
+        due += [at_ms for at_ms, _, _ in self._behind]
+        return min(due, default=None)
+
+    def on_time(self, now_ms: float) -> None:
+        """Choose among those that have answered by now; ask again where nobody had."""
+        self._choose([i for i in self._inquiries.values() if i.deadline_ms <= now_ms])
+        behind = [each for each in self._behind if each[0] <= now_ms]
+        self._behind = [each for each in self._behind if each[0] > now_ms]
+        for _, broker, inquiries in behind:
+            left = [inquiry for inquiry in inquiries if self._inquiries.get(inquiry.key) is inquiry]
+            if left:
+                self._ask(broker, left)
+        again = [key for key, at_ms in self._retry.items() if at_ms <= now_ms]
+        for key in again:
+            del self._retry[key]
+        self.begin(again)
+
+
+def _is_leaderless(runtime: QuorumController, key: int) -> bool:
+    at: tuple[Topic, int] | None = runtime.image.at(key)
+    return at is not None and at[0].leader[at[1]] == NO_LEADER
+
+
+def _answers(response: ListOffsetsResponse) -> dict[tuple[str, int], Position]:
+    """By partition; those that a broker does not hold are left out."""
+    answers = {}
+    for topic in response.topics:
+        for data in topic.partitions:
+            if data.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+                answers[topic.name, data.partition_index] = BEHIND
+            elif not data.error_code and data.offset >= 0:
+                answers[topic.name, data.partition_index] = Position(data.leader_epoch, data.offset)
+    return answers

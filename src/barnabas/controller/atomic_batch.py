@@ -1,0 +1,140 @@
+"""Many new partitions of one request: decided in slices, written in one batch.
+
+As in Kafka all records of one CreateTopics or CreatePartitions stand in one batch of the log: after a
+failover either all of them are there or none, and nobody ever sees half a topic. Deciding and encoding
+them, and reading what was encoded into columns, may take many turns, between which the controller
+answers others; only appending them and putting the columns into the image is one turn. Should brokers, their
+configurations or features change meanwhile, all is decided afresh; after a few times of that, in one
+turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from barnabas.controller.decision import Decision, Prepared
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.slicing import DECIDED_INLINE_MAX, DECIDED_PER_SLICE
+from barnabas.metadata.image.codec import encode_records
+from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.schema import Message
+
+RECORDS_MAX = 10_000
+"""Records that one request may cause, as in Kafka."""
+ITEM_WEIGHT = 10
+"""A topic's checks, its configurations and its answer cost as much as so many records."""
+ATTEMPTS = 5
+
+R = TypeVar("R", bound=Message)
+
+
+class BatchItem(NamedTuple):
+    """One topic of a request: how large it may be, and how it is decided. `decide` gives its
+    result and its records, lazily, or raises `KafkaError`; `refuse` is its result then."""
+
+    size: int
+    decide: Callable[[], tuple[Any, Iterator[Message]]]
+    refuse: Callable[[KafkaError], Any]
+    read_set: Callable[[], Any]
+    """What it is decided on beside brokers, configurations and features."""
+
+
+class AtomicBatchBuilder(Generic[R]):
+    """The parts of one request on their way to one decision."""
+
+    def __init__(
+        self,
+        cluster: ControllerContext,
+        parts: Sequence[BatchItem],
+        respond: Callable[[list[Any]], R],
+        *,
+        validate_only: bool,
+    ) -> None:
+        """`parts` may be decided more than once; `respond` makes the response of their results."""
+        self._cluster = cluster
+        self._parts = parts
+        self._respond = respond
+        self._validate_only = validate_only
+        self._is_large = sum(part.size for part in parts) > DECIDED_INLINE_MAX
+        self._results: list[Any] = []
+        self._records: list[Message] = []
+        self._prepared = Prepared([], [])
+
+    def decision(self) -> Decision[R]:
+        """At once where it is little. Raises POLICY_VIOLATION where it is more than 10,000 records."""
+        if self._is_large:
+            return Decision(self._respond([]), [], work=self._slices(), then=self._whole)
+        for _ in self._gather():
+            pass
+        return self._whole(self._cluster)
+
+    def _slices(self) -> Iterator[Decision[None]]:
+        for attempt in range(ATTEMPTS):
+            before = self._basis()
+            for _ in self._gather():
+                if attempt < ATTEMPTS - 1:
+                    yield Decision(None)
+            if self._basis() == before:
+                return
+
+    def _basis(self) -> tuple[Any, ...]:
+        """What the parts are decided on."""
+        cluster = self._cluster
+        image = cluster.image
+        brokers = [(b.id, b.epoch, b.active, b.cordoned) for b in image.brokers.values()]
+        return (
+            brokers,
+            list(cluster.departing),
+            image.config(BROKER, CLUSTER_DEFAULT),
+            image.config(BROKER, str(cluster.node_id)),
+            image.metadata_version,
+            [part.read_set() for part in self._parts],
+        )
+
+    def _gather(self) -> Iterator[None]:
+        """Decide all parts; stops between slices."""
+        self._results, self._records, self._prepared = [], [], Prepared([], [])
+        left = DECIDED_PER_SLICE
+        for part in self._parts:
+            left -= ITEM_WEIGHT
+            try:
+                result, records = part.decide()
+            except KafkaError as error:
+                result, records = part.refuse(error), iter(())
+            while taken := list(islice(records, max(left, 1))):
+                self._add(taken)
+                left -= len(taken)
+                if left <= 0:
+                    left = DECIDED_PER_SLICE
+                    yield
+            self._results.append(result)
+            if left <= 0:
+                left = DECIDED_PER_SLICE
+                yield
+
+    def _add(self, records: list[Message]) -> None:
+        values, staged = self._prepared
+        if len(self._records) + len(values) + len(records) > RECORDS_MAX:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                "Unable to perform excessively large batch operation: more than"
+                f" {RECORDS_MAX} records.",
+            )
+        if not self._is_large:
+            self._records += records
+            return
+        image = self._cluster.image
+        encoded = encode_records(records, image.metadata_version)
+        image.stage(encoded, staged)
+        values += encoded
+
+    def _whole(self, cluster: ControllerContext) -> Decision[R]:
+        response = self._respond(self._results)
+        if self._validate_only:
+            return Decision(response)
+        if self._is_large:
+            return Decision(response, prepared=self._prepared)
+        return Decision(response, self._records)

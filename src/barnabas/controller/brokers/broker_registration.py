@@ -1,0 +1,521 @@
+"""The life of a broker: registration, heartbeat, fencing, controlled shutdown, unregistration.
+
+States by the registration: fenced → unfenced → in controlled shutdown → fenced (may stop).
+
+Source: KIP-631, KIP-841, KIP-858, KIP-966, KIP-1066; Kafka's ClusterControlManager and
+BrokerHeartbeatManager. Differs from Kafka in one thing, on purpose: a new incarnation whose
+predecessor's connection is closed replaces it at once (see docs/divergence.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from barnabas.controller.active.broker_sessions import BrokerSessions
+from barnabas.controller.brokers.controlled_shutdown import fence_on_request, lose_directories
+from barnabas.controller.decision import Decision, Record
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.leader_and_isr import (
+    isr_updates,
+    leaderless,
+    leads_any,
+    partitions_leaders_first,
+)
+from barnabas.controller.slicing import in_steps
+from barnabas.metadata import features as levels
+from barnabas.metadata.image.registrations import BrokerRegistration
+from barnabas.metadata.records.broker_registration_change_record import (
+    BrokerRegistrationChangeRecord,
+)
+from barnabas.metadata.records.register_broker_record import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+)
+from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerRecord
+from barnabas.types import DIRECTORIES_RESERVED, Uuid, uuid_text
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from barnabas.wire.messages.broker_registration_request import BrokerRegistrationRequest
+from barnabas.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from barnabas.wire.messages.unregister_broker_response import UnregisterBrokerResponse
+
+
+class BrokerStanding(NamedTuple):
+    """What the runtime knows beside the image when a broker registers."""
+
+    cluster_id: str
+    session_valid: bool
+    """The present incarnation was heard of within its session."""
+    connection_open: bool
+    """The present incarnation's heartbeat connection is open."""
+
+
+def check_epoch(cluster: ControllerContext, broker: int, epoch: int) -> BrokerRegistration:
+    """The registration that `broker` speaks for. Raises KafkaError STALE_BROKER_EPOCH."""
+    known = cluster.image.brokers.get(broker)
+    if known is None:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker}"
+        )
+    if known.epoch != epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Expected broker epoch {known.epoch} but got broker epoch {epoch}",
+        )
+    return known
+
+
+# -- registration --------------------------------------------------------------------------------
+
+
+def register(
+    cluster: ControllerContext, request: BrokerRegistrationRequest, standing: BrokerStanding
+) -> Decision[BrokerRegistrationResponse]:
+    """A broker process introduces itself.
+
+    Raises INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, UNSUPPORTED_VERSION,
+    INVALID_REGISTRATION, BROKER_ID_NOT_REGISTERED.
+    """
+    _check_registration(cluster, request, standing)
+    broker = request.broker_id
+    known = cluster.image.brokers.get(broker)
+    reason = _registration_reason(cluster, known, request)
+    record = _registration_record(cluster, request, cluster.next_offset(), reason)
+    response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
+    if known is not None and known.incarnation == request.incarnation_id:
+        record.broker_epoch = response.broker_epoch = known.epoch
+        record.fenced = known.fenced
+        record.in_controlled_shutdown = known.in_controlled_shutdown
+    elif known is not None or cluster.image.replicas_on(broker):
+        return _replace(cluster, known, request, record, reason)
+    return Decision(response, [record], reason)
+
+
+def _check_registration(
+    cluster: ControllerContext, request: BrokerRegistrationRequest, standing: BrokerStanding
+) -> None:
+    if request.cluster_id != standing.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {standing.cluster_id}, but got cluster ID {request.cluster_id}",
+        )
+    broker = request.broker_id
+    known = cluster.image.brokers.get(broker)
+    if known is not None and known.incarnation != request.incarnation_id:
+        if standing.session_valid and standing.connection_open and not known.fenced:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                f"Another broker is registered with that broker id: broker {broker} with"
+                f" incarnation {uuid_text(known.incarnation)} is connected and sends heartbeats",
+            )
+    if request.is_migrating_zk_broker:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"broker {broker} is a ZooKeeper broker; this cluster takes no migration",
+        )
+    _check_listeners(request)
+    _check_features(cluster, request)
+    _check_directories(cluster, request)
+
+
+def _check_listeners(request: BrokerRegistrationRequest) -> None:
+    if not request.listeners:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION, f"broker {request.broker_id} names no listener"
+        )
+
+
+def _check_features(cluster: ControllerContext, request: BrokerRegistrationRequest) -> None:
+    """Every finalized level must be among those the broker supports (KIP-584), also 0, which is none."""
+    ranges = {f.name: f for f in request.features}
+    if levels.METADATA_VERSION not in ranges:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'"
+        )
+    finalized = {**dict.fromkeys(ranges, 0), **cluster.image.features}
+    finalized[levels.METADATA_VERSION] = cluster.image.metadata_version
+    finalized[levels.KRAFT_VERSION] = cluster.kraft_version()
+    for name, level in sorted(finalized.items()):
+        offered = ranges.get(name)
+        if offered is None:
+            if level > 0:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"Unable to register because the broker does not support finalized version"
+                    f" {level} of {name}. The broker does not name that feature.",
+                )
+        elif not offered.min_supported_version <= level <= offered.max_supported_version:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level}"
+                f" of {name}. The broker wants a version between {offered.min_supported_version}"
+                f" and {offered.max_supported_version}, inclusive.",
+            )
+
+
+def _check_directories(cluster: ControllerContext, request: BrokerRegistrationRequest) -> None:
+    """At least one, none twice, none of another broker (KIP-858)."""
+    named = [Uuid(d) for d in request.log_dirs]
+    if not named:
+        if cluster.image.metadata_version >= levels.DIRECTORIES_SINCE:
+            raise KafkaError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
+        return
+    if len(set(named)) != len(named):
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "A log directory is named twice")
+    if any(int.from_bytes(d, "big") < DIRECTORIES_RESERVED for d in named):
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request: no directory has it"
+        )
+    for other in cluster.image.brokers.values():
+        if other.id == request.broker_id:
+            continue
+        for directory in other.directories:
+            if directory in named:
+                raise KafkaError(
+                    ErrorCode.INVALID_REGISTRATION,
+                    f"Broker {other.id} is already registered with directory"
+                    f" {uuid_text(directory)}",
+                )
+
+
+def _registration_reason(
+    cluster: ControllerContext, known: BrokerRegistration | None, request: BrokerRegistrationRequest
+) -> str:
+    if known is None:
+        if cluster.image.replicas_on(request.broker_id):
+            return f"broker {request.broker_id} registers after it was unregistered"
+        return f"broker {request.broker_id} registers for the first time"
+    if known.incarnation == request.incarnation_id:
+        return f"broker {request.broker_id} registers again with the same incarnation"
+    clean = request.previous_broker_epoch == known.epoch
+    return (
+        f"broker {request.broker_id} was started again after"
+        f" {'a clean' if clean else 'an unclean'} shutdown"
+    )
+
+
+def _registration_record(
+    cluster: ControllerContext, request: BrokerRegistrationRequest, epoch: int, reason: str
+) -> RegisterBrokerRecord:
+    with_directories = cluster.image.metadata_version >= levels.DIRECTORIES_SINCE
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        broker_epoch=epoch,
+        incarnation_id=request.incarnation_id,
+        end_points=[
+            BrokerEndpoint(
+                name=at.name, host=at.host, port=at.port, security_protocol=at.security_protocol
+            )
+            for at in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in sorted(request.features, key=lambda f: f.name)
+        ],
+        rack=request.rack,
+        fenced=True,
+        in_controlled_shutdown=False,
+        log_dirs=sorted(request.log_dirs) if with_directories else (),
+        reason=reason,
+    )
+
+
+def _replace(
+    cluster: ControllerContext,
+    known: BrokerRegistration | None,
+    request: BrokerRegistrationRequest,
+    record: RegisterBrokerRecord,
+    reason: str,
+) -> Decision[BrokerRegistrationResponse]:
+    """The end of the former incarnation: it leaves the ISRs, and after an unclean shutdown the ELRs
+    as well (KIP-966), before the new one is registered. So it is where the former one was unregistered:
+    who comes under its id may have nothing of what it had. With many partitions that takes several
+    slices; should the controller change in between, the broker registers again and all is the
+    same."""
+    broker = request.broker_id
+    unclean = known is None or request.previous_broker_epoch != known.epoch
+    gone = broker if unclean and cluster.image.metadata_version >= levels.ELR_SINCE else None
+
+    def decide(keys: list[int]) -> list[Record]:
+        if _other_than(cluster, broker, known) is not None:
+            return []
+        with cluster.leaving([broker], reason):
+            return list(isr_updates(cluster, keys, reason, unclean_shutdown=gone))
+
+    response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
+    replicas = cluster.image.replicas_on(broker)
+    records, work = in_steps(replicas, partitions_leaders_first(cluster, broker), decide)
+    if work is None:
+        return Decision(response, [record, *records], reason)
+    cluster.departing[broker] = reason
+
+    def register_now(at: ControllerContext) -> Decision[BrokerRegistrationResponse]:
+        at.departing.pop(broker, None)
+        other = _other_than(at, broker, known)
+        if other is not None:
+            return _registered_meanwhile(other, request)
+        _check_features(at, request)
+        _check_directories(at, request)
+        epoch = response.broker_epoch = at.next_offset()
+        return Decision(response, [_registration_record(at, request, epoch, reason)], reason)
+
+    return Decision(response, records, reason, work, register_now)
+
+
+def _other_than(
+    cluster: ControllerContext, broker: int, known: BrokerRegistration | None
+) -> BrokerRegistration | None:
+    """The broker's registration where it is another one than was `known` when slices began."""
+    now = cluster.image.brokers.get(broker)
+    return now if now is not None and (known is None or now.epoch != known.epoch) else None
+
+
+def _registered_meanwhile(
+    now: BrokerRegistration, request: BrokerRegistrationRequest
+) -> Decision[BrokerRegistrationResponse]:
+    """Another request was before this one: of the same process, or of one that may serve already. Raises
+    DUPLICATE_BROKER_REGISTRATION."""
+    if now.incarnation == request.incarnation_id:
+        return Decision(BrokerRegistrationResponse(broker_epoch=now.epoch))
+    raise KafkaError(
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        f"Another process has registered as broker {now.id} meanwhile",
+    )
+
+
+# -- heartbeats ----------------------------------------------------------------------------------
+
+
+def heartbeat(
+    cluster: ControllerContext, request: BrokerHeartbeatRequest, sessions: BrokerSessions
+) -> Decision[BrokerHeartbeatResponse]:
+    """A broker says that it lives, how far its metadata is, and what it wants.
+
+    The session is the caller's to touch. Raises STALE_BROKER_EPOCH.
+    """
+    known = check_epoch(cluster, request.broker_id, request.broker_epoch)
+    decide = (
+        _heartbeat_fenced
+        if known.fenced
+        else _heartbeat_leaving
+        if known.in_controlled_shutdown
+        else _heartbeat_active
+    )
+    decision = decide(cluster, known, request, sessions)
+    decision.response.is_caught_up = request.current_metadata_offset >= known.epoch
+    _change_directories(cluster, known, request, decision)
+    return decision
+
+
+def _lost_all(known: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:
+    """Every registered log directory failed. (The record that would say so cannot: an empty list
+    of directories means that they did not change.)"""
+    return bool(known.directories) and len(_lost(known, request)) == len(known.directories)
+
+
+def _lost(known: BrokerRegistration, request: BrokerHeartbeatRequest) -> list[Uuid]:
+    """Registered log directories that failed."""
+    return [d for d in known.directories if d in request.offline_log_dirs]
+
+
+def _answer(*, fenced: bool, stop: bool = False) -> BrokerHeartbeatResponse:
+    return BrokerHeartbeatResponse(is_fenced=fenced, should_shut_down=stop)
+
+
+def _heartbeat_fenced(
+    cluster: ControllerContext,
+    known: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    _: BrokerSessions,
+) -> Decision[BrokerHeartbeatResponse]:
+    if request.want_shut_down:
+        return Decision(
+            _answer(fenced=True, stop=True), reason=f"fenced broker {known.id} may stop at once"
+        )
+    if request.want_fence:
+        return Decision(_answer(fenced=True), reason=f"broker {known.id} wants to stay fenced")
+    if _lost_all(known, request):
+        return Decision(
+            _answer(fenced=True), reason=f"broker {known.id} has no log directory that works"
+        )
+    if known.id in cluster.departing:
+        why = f"broker {known.id} waits until it has left: {cluster.departing[known.id]}"
+        return Decision(_answer(fenced=True), reason=why)
+    if request.current_metadata_offset < known.epoch:
+        return Decision(
+            _answer(fenced=True),
+            reason=f"broker {known.id} has replayed {request.current_metadata_offset} and not yet"
+            f" its registration at {known.epoch}",
+        )
+    if _lost(known, request):
+        # What would be elected now could be in them: with the next heartbeat the registration lacks them.
+        why = f"broker {known.id} waits until its lost log directories are forgotten"
+        return Decision(_answer(fenced=True), reason=why)
+    reason = f"broker {known.id} has caught up with its registration at {known.epoch}"
+    records, work = unfence(cluster, known, reason)
+    return Decision(_answer(fenced=False), records, reason, work)
+
+
+def _heartbeat_active(
+    cluster: ControllerContext,
+    known: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    sessions: BrokerSessions,
+) -> Decision[BrokerHeartbeatResponse]:
+    if _lost_all(known, request):
+        reason = f"broker {known.id} lost all its log directories"
+        return fence_on_request(cluster, known, reason, _answer(fenced=True))
+    if not request.want_fence and not request.want_shut_down:
+        return Decision(_answer(fenced=False))
+    if request.want_fence or not leads_any(cluster, known.id):
+        wish = "stop" if request.want_shut_down else "be fenced"
+        reason = f"broker {known.id} asked to {wish}"
+        answer = _answer(fenced=True, stop=request.want_shut_down)
+        return fence_on_request(cluster, known, reason, answer)
+    reason = f"broker {known.id} begins a controlled shutdown"
+    record = BrokerRegistrationChangeRecord(
+        broker_id=known.id, broker_epoch=known.epoch, in_controlled_shutdown=1, reason=reason
+    )
+
+    def decide(keys: list[int]) -> list[Record]:
+        with cluster.leaving([known.id], reason):
+            return list(isr_updates(cluster, keys, f"broker {known.id} shuts down"))
+
+    replicas = cluster.image.replicas_on(known.id)
+    records, steps = in_steps(replicas, partitions_leaders_first(cluster, known.id), decide)
+    work = None if steps is None else noted(cluster, sessions, [known.id], steps)
+    return Decision(_answer(fenced=False), [record, *records], reason, work)
+
+
+def noted(
+    cluster: ControllerContext,
+    sessions: BrokerSessions,
+    leaving: Iterable[int],
+    steps: Iterator[Decision[None]],
+) -> Iterator[Decision[None]]:
+    """`steps`, and where in the log each is: others must have replayed the last one before the `leaving`
+    brokers stop."""
+    for step in steps:
+        if step.size:
+            for session in filter(None, map(sessions.get, leaving)):
+                session.shutdown_offset = cluster.next_offset() + step.size - 1
+        yield step
+
+
+def _heartbeat_leaving(
+    cluster: ControllerContext,
+    known: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    sessions: BrokerSessions,
+) -> Decision[BrokerHeartbeatResponse]:
+    """Stop once it leads nothing and every active broker has replayed that it does not."""
+    if leads_any(cluster, known.id):
+        return Decision(
+            _answer(fenced=False),
+            reason=f"broker {known.id} still leads partitions that nobody else can lead",
+        )
+    session = sessions.get(known.id)
+    wanted = session.shutdown_offset if session is not None else -1
+    behind = [
+        s.broker
+        for s in sessions
+        if s.metadata_offset < wanted and cluster.is_active(s.broker) and s.broker != known.id
+    ]
+    if behind:
+        return Decision(
+            _answer(fenced=False),
+            reason=f"brokers {behind} have not replayed offset {wanted}, where broker {known.id}"
+            " gave up its leaderships",
+        )
+    reason = f"broker {known.id} leads nothing any more and stops"
+    return fence_on_request(cluster, known, reason, _answer(fenced=True, stop=True))
+
+
+def _change_directories(
+    cluster: ControllerContext,
+    known: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    decision: Decision[BrokerHeartbeatResponse],
+) -> None:
+    """Directories that went offline, and what that means for the replicas in them; directories
+    that were cordoned or released."""
+    if cluster.image.metadata_version < levels.DIRECTORIES_SINCE or _lost_all(known, request):
+        return
+    lost = _lost(known, request)
+    change = BrokerRegistrationChangeRecord(broker_id=known.id, broker_epoch=known.epoch)
+    if lost:
+        names = ", ".join(uuid_text(d) for d in lost)
+        change.reason = f"broker {known.id} lost log directories {names}"
+        change.log_dirs = [d for d in known.directories if d not in lost]
+    if cluster.image.metadata_version >= levels.CORDONED_SINCE:
+        cordoned = request.cordoned_log_dirs
+        if cordoned is not None and tuple(sorted(cordoned)) != known.cordoned:
+            change.cordoned_log_dirs = sorted(cordoned)
+            change.reason = change.reason or f"broker {known.id} changed its cordoned directories"
+    if lost:
+        lose_directories(cluster, known, lost, change, decision)
+    elif change.cordoned_log_dirs is not None:
+        decision.records = [*decision.records, change]
+
+
+# -- fencing and the end --------------------------------------------------------------------------
+
+
+def unfence(
+    cluster: ControllerContext, known: BrokerRegistration, reason: str
+) -> tuple[list[Record], Iterator[Decision[None]] | None]:
+    """The broker may serve; partitions without a leader that it can lead get one."""
+    record = BrokerRegistrationChangeRecord(
+        broker_id=known.id, broker_epoch=known.epoch, fenced=-1, reason=reason
+    )
+
+    def decide(keys: list[int]) -> list[Record]:
+        cluster.arriving = known.id
+        try:
+            why = f"broker {known.id} is back"
+            return list(isr_updates(cluster, keys, why, only_leaderless=True))
+        finally:
+            cluster.arriving = None
+
+    replicas = cluster.image.replicas_on(known.id)
+    records, work = in_steps(replicas, leaderless(cluster, known.id), decide)
+    return [record, *records], work
+
+
+def unregister(cluster: ControllerContext, broker: int) -> Decision[UnregisterBrokerResponse]:
+    """Forget a broker that is gone for good. Raises BROKER_ID_NOT_REGISTERED."""
+    known = cluster.image.brokers.get(broker)
+    if known is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker} is not currently registered"
+        )
+    reason = f"broker {broker} was unregistered"
+    response = UnregisterBrokerResponse(error_message=None)
+    last = UnregisterBrokerRecord(broker_id=broker, broker_epoch=known.epoch, reason=reason)
+
+    def decide(keys: list[int]) -> list[Record]:
+        if _other_than(cluster, broker, known) is not None:
+            return []  # it was started again: nobody asked for the end of that one
+        with cluster.leaving([broker], reason):
+            return list(isr_updates(cluster, keys, reason))
+
+    replicas = cluster.image.replicas_on(broker)
+    records, work = in_steps(replicas, partitions_leaders_first(cluster, broker), decide)
+    if work is None:
+        return Decision(response, [*records, last], reason)
+    cluster.departing[broker] = reason
+
+    def forget(at: ControllerContext) -> Decision[UnregisterBrokerResponse]:
+        at.departing.pop(broker, None)
+        now = at.image.brokers.get(broker)  # another request may have been before this one
+        same = now is not None and now.epoch == known.epoch
+        return Decision(response, [last] if same else [], reason)
+
+    return Decision(response, records, reason, work, forget)

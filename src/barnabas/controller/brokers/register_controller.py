@@ -1,0 +1,62 @@
+"""Controllers introduce themselves (KIP-919)."""
+
+from __future__ import annotations
+
+from barnabas.controller.decision import Decision
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.metadata import features as levels
+from barnabas.metadata.records.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
+from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
+
+
+def register_controller(
+    cluster: ControllerContext, request: ControllerRegistrationRequest
+) -> Decision[ControllerRegistrationResponse]:
+    """Record a controller's incarnation, endpoints and features. Raises UNSUPPORTED_VERSION."""
+    image = cluster.image
+    if image.metadata_version < levels.CONTROLLER_REGISTRATION_SINCE:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current metadata.version"
+            f" {levels.metadata_version_name(image.metadata_version)} knows no controller"
+            " registrations.",
+        )
+    for feature in request.features:
+        level = image.features.get(feature.name, 0)
+        if not feature.min_supported_version <= level <= feature.max_supported_version:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the controller does not support finalized version"
+                f" {level} of {feature.name}: it supports {feature.min_supported_version} to"
+                f" {feature.max_supported_version}.",
+            )
+    response = ControllerRegistrationResponse(error_message=None)
+    known = image.controllers.get(request.controller_id)
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
+        end_points=[
+            ControllerEndpoint(
+                name=at.name, host=at.host, port=at.port, security_protocol=at.security_protocol
+            )
+            for at in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in sorted(request.features, key=lambda f: f.name)
+        ],
+    )
+    if known is not None and known.incarnation == request.incarnation_id:
+        return Decision(response, reason=f"controller {request.controller_id} is registered")
+    return Decision(response, [record], f"controller {request.controller_id} registers")

@@ -1,0 +1,5 @@
+"""Decisions about configuration, feature levels and producer ids.
+
+Source: Kafka's ``ConfigurationControlManager``, ``FeatureControlManager``,
+``ProducerIdControlManager``.
+"""

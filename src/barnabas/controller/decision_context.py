@@ -1,0 +1,217 @@
+"""What deciders see: the image with its uncommitted part, and what the image does not hold.
+
+That is the controller's own configuration (defaults of topics), and which brokers are leaving or
+arriving in the decision being made: their registration still says otherwise. `departing` brokers
+are being fenced or shut down: they may not lead and may not enter an ISR any more. Sessions and
+connections are the runtime's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from barnabas.config.settings import ControllerSettings
+from barnabas.config.topic import topic_default
+from barnabas.metadata import features as levels
+from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
+from barnabas.metadata.image.topic import Topic
+from barnabas.policy import NO_POLICIES, Policies
+from barnabas.types import (
+    DIRECTORIES_UNKNOWN,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    Uuid,
+)
+
+MIN_ISR = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+STRATEGY = "unclean.recovery.strategy"
+
+
+class TopicRules(NamedTuple):
+    """What elections need to know of a topic's configuration."""
+
+    min_isr: int
+    """As configured; `effective_min_isr` bounds it by the number of replicas."""
+    recovery: str
+    """none, balanced or aggressive (KIP-966)."""
+
+    @property
+    def unclean(self) -> bool:
+        """Any live replica may lead rather than none."""
+        return self.recovery == "aggressive"
+
+    def effective_min_isr(self, replicas: int) -> int:
+        return min(self.min_isr, replicas)
+
+
+class ControllerContext:
+    """The state a decision is made on."""
+
+    __slots__ = (
+        "_homes",
+        "_homes_at",
+        "_rules",
+        "_rules_at",
+        "arriving",
+        "departing",
+        "elr_elections",
+        "image",
+        "kraft_version",
+        "next_offset",
+        "node_id",
+        "policies",
+        "properties",
+        "settings",
+        "to_recover",
+        "unclean_elections",
+        "voters",
+    )
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        settings: ControllerSettings,
+        properties: Mapping[str, str] | None = None,
+        node_id: int = -1,
+        next_offset: Callable[[], int] = lambda: 0,
+        policies: Policies = NO_POLICIES,
+        voters: Sequence[int] = (),
+        kraft_version: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.image = image
+        self.node_id = node_id
+        """This controller's own id."""
+        self.settings = settings
+        self.properties: Mapping[str, str] = properties or {}
+        """The controller's own properties as text: the defaults behind dynamic configuration."""
+        self.voters = voters
+        """Of a static quorum, as the settings say."""
+        self.kraft_version = kraft_version
+        """The level that the quorum keeps itself."""
+        self.policies = policies
+        """The operator's own rules; asked of what passed all others."""
+        self.next_offset = next_offset
+        """Offset that the first record of this decision gets."""
+        self.departing: dict[int, str] = {}
+        """Brokers that are being taken out, with the reason; an ordered set."""
+        self.to_recover: dict[int, None] = {}
+        """Keys of partitions whose election asks for an unclean recovery; the runtime takes them
+        once the decision is applied."""
+        self.arriving: int | None = None
+        """A broker that is being unfenced in this decision."""
+        self.elr_elections = 0
+        self.unclean_elections = 0
+        """Decided here since the process began: leaders out of the ELR, leaders from outside of both."""
+        self._rules: dict[str, TopicRules] = {}
+        self._rules_at = -2
+        self._homes: dict[int, frozenset[Uuid]] = {}
+        self._homes_at: tuple[int | None, ...] = ()
+
+    @contextmanager
+    def leaving(self, brokers: Iterable[int], reason: str) -> Iterator[None]:
+        """Within, `brokers` are departing. That may last many turns: who has begun to take one of them out
+        for another reason in between ends it by itself."""
+        added = [broker for broker in brokers if broker not in self.departing]
+        self.departing.update(dict.fromkeys(added, reason))
+        try:
+            yield
+        finally:
+            for broker in added:
+                if self.departing.get(broker) is reason:
+                    del self.departing[broker]
+
+    # -- brokers ---------------------------------------------------------------------------------
+
+    def is_active(self, broker: int) -> bool:
+        """May lead and may be in an ISR."""
+        if broker in self.departing:
+            return False
+        if broker == self.arriving:
+            return True
+        known = self.image.brokers.get(broker)
+        return known is not None and not known.fenced and not known.in_controlled_shutdown
+
+    def active_brokers(self) -> dict[int, None]:
+        """All brokers for which `is_active` holds, ascending."""
+        return {b: None for b in sorted(self.image.brokers) if self.is_active(b)}
+
+    def may_lead(self, broker: int, directory: Uuid) -> bool:
+        """Active, and the replica's log directory is online."""
+        if not self.is_active(broker):
+            return False
+        known = self.image.brokers.get(broker)
+        return known is not None and known.has_directory(directory)
+
+    def live_homes(self) -> Mapping[int, frozenset[Uuid]]:
+        """Active brokers that named their directories, with those in which a replica is online."""
+        now = (self.image.broker_version, self.arriving, *self.departing)
+        if now != self._homes_at:
+            brokers = self.image.brokers
+            self._homes_at = now
+            self._homes = {
+                broker: frozenset((*brokers[broker].directories, *DIRECTORIES_UNKNOWN))
+                for broker in self.active_brokers()
+                if brokers[broker].directories
+            }
+        return self._homes
+
+    def default_directory(self, broker: int) -> Uuid:
+        """Where a new replica goes: the broker's only directory, else unassigned, or migrating
+        where the broker never named its directories (KIP-858)."""
+        known = self.image.brokers.get(broker)
+        if known is None or not known.directories:
+            return DIRECTORY_MIGRATING
+        return known.directories[0] if len(known.directories) == 1 else DIRECTORY_UNASSIGNED
+
+    # -- levels and configuration ----------------------------------------------------------------
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Eligible leader replicas are kept (KIP-966)."""
+        return self.image.elr_enabled and self.image.metadata_version >= levels.ELR_SINCE
+
+    def rules(self, topic: Topic) -> TopicRules:
+        """The topic's rules, remembered until the image moves."""
+        if self._rules_at != self.image.config_version:
+            self._rules.clear()
+            self._rules_at = self.image.config_version
+        found = self._rules.get(topic.name)
+        if found is None:
+            found = self._rules[topic.name] = self._read_rules(topic.name)
+        return found
+
+    def _read_rules(self, name: str) -> TopicRules:
+        setting = self._lookup(name)
+        min_isr = setting(MIN_ISR)
+        return TopicRules(
+            int(min_isr) if min_isr else self.settings.min_insync_replicas,
+            self._recovery(setting),
+        )
+
+    def _lookup(self, topic: str) -> Callable[[str], str | None]:
+        """The topic's own value, else the cluster's dynamic default, else the properties'."""
+        own = self.image.config(TOPIC, topic)
+        cluster = self.image.config(BROKER, CLUSTER_DEFAULT)
+
+        def setting(key: str) -> str | None:
+            return own.get(key) or cluster.get(key) or self.properties.get(key)
+
+        return setting
+
+    def _recovery(self, setting: Callable[[str], str | None]) -> str:
+        """The strategy that is set; unset, the older switch says it (KIP-966)."""
+        strategy = (setting(STRATEGY) or "").lower()
+        if strategy in ("none", "balanced", "aggressive"):
+            return strategy
+        unclean = setting(UNCLEAN)
+        if unclean is None:
+            return "aggressive" if self.settings.unclean_leader_election else "balanced"
+        return "aggressive" if unclean.strip().lower() == "true" else "balanced"
+
+    def topic_default(self, key: str) -> object:
+        """The typed default of a topic's key in this cluster."""
+        texts = {**self.properties, **self.image.config(BROKER, CLUSTER_DEFAULT)}
+        return topic_default(key, texts)

@@ -1,0 +1,4 @@
+"""Decisions about partitions: leader, ISR, ELR, reassignment, placement, directories.
+
+Source: Kafka's ``ReplicationControlManager``.
+"""

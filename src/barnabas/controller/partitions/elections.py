@@ -1,0 +1,176 @@
+"""Who leads a partition: one function per strategy, each returning a result with its reason.
+
+A valid leader is in the ISR, or in the ELR while the ISR is empty, and acceptable (its broker is
+active, its log directory online). Nothing here reads more than the `Electorate`.
+
+Source: KIP-631, KIP-460, KIP-966; the strategies of Kafka's PartitionChangeBuilder, and those of
+the older controller by their own names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+from barnabas.metadata.image.topic import NO_LEADER, Replicas
+
+
+class Electorate(NamedTuple):
+    """A partition as an election sees it. `replicas`, `isr` and `elr` are the ones aimed at."""
+
+    leader: int
+    replicas: Replicas
+    isr: Replicas
+    elr: Replicas
+    last_known: Replicas
+    acceptable: Callable[[int], bool]
+    balanced: bool = False
+    """With ISR and ELR empty, the last known leader may lead again (KIP-966, balanced)."""
+    unclean: bool = False
+    """Any acceptable replica may lead rather than none."""
+
+    def valid(self, replica: int) -> bool:
+        eligible = self.isr or self.elr
+        return replica in eligible and self.acceptable(replica)
+
+
+class Elected(NamedTuple):
+    """`unclean`: the leader may lack acknowledged records, and the ISR is the leader alone."""
+
+    leader: int
+    reason: str
+    unclean: bool = False
+    recover: bool = False
+    """Several replicas might lead uncleanly: ask them first which one is furthest ahead."""
+
+
+def no_op(e: Electorate) -> Elected:
+    """Reports whether the present leader is valid and changes nothing."""
+    if e.leader == NO_LEADER:
+        return Elected(NO_LEADER, "there is no leader")
+    return Elected(e.leader, "the leader is valid" if e.valid(e.leader) else why_not(e, e.leader))
+
+
+def keep_or_offline(e: Electorate) -> Elected:
+    """The present leader where it is valid, else the election of a partition gone offline."""
+    if e.leader != NO_LEADER and e.valid(e.leader):
+        return Elected(e.leader, "the leader stays")
+    return offline(e)
+
+
+def offline(e: Electorate) -> Elected:
+    """The first valid replica in order of assignment; then, ISR and ELR being empty, the last known
+    leader; then, where allowed, the only acceptable replica, uncleanly. Where several are acceptable
+    there is none yet: which of them is furthest ahead has to be asked first."""
+    for replica in e.replicas:
+        if e.valid(replica):
+            return Elected(replica, _clean_reason(e, replica))
+    if may_recover_balanced(e):
+        return _balanced(e)
+    if e.unclean:
+        live = [replica for replica in e.replicas if e.acceptable(replica)]
+        if len(live) == 1:
+            why = f"unclean: {nobody_reason(e)}; {live[0]} is the only live replica"
+            return Elected(live[0], why, True)
+        if live:
+            why = f"{nobody_reason(e)}; asking {live} which one is furthest ahead"
+            return Elected(NO_LEADER, why, recover=True)
+    return Elected(NO_LEADER, nobody_reason(e))
+
+
+def preferred(e: Electorate) -> Elected:
+    """The first assigned replica where it is valid, else as `keep_or_offline`."""
+    first = e.replicas[0]
+    if e.valid(first):
+        return Elected(first, f"{first} is the preferred leader")
+    return keep_or_offline(e._replace(unclean=False))
+
+
+def reassigned(e: Electorate) -> Elected:
+    """At the end of a reassignment: the present leader where it remains and is valid, else the first
+    valid replica of the new assignment."""
+    if e.leader in e.replicas and e.valid(e.leader):
+        return Elected(e.leader, "the leader is among the new replicas")
+    for replica in e.replicas:
+        if e.valid(replica):
+            return Elected(replica, f"{e.leader} is not among the new replicas")
+    return Elected(NO_LEADER, nobody_reason(e))
+
+
+def controlled_shutdown(e: Electorate, leaving: int) -> Elected:
+    """The first valid replica other than the one that leaves; never unclean."""
+    for replica in e.replicas:
+        if replica != leaving and e.valid(replica):
+            return Elected(replica, f"{leaving} shuts down")
+    return Elected(NO_LEADER, f"{leaving} shuts down and {nobody_reason(e)}")
+
+
+def designated(
+    e: Electorate, *, unclean: bool, further: Callable[[int], tuple[int, int]] | None = None
+) -> Elected:
+    """What ElectLeaders asks for: the preferred leader, or any, uncleanly if need be (KIP-460).
+    `further` says how far a replica is; without it the first acceptable one leads."""
+    if not unclean:
+        return preferred(e)
+    result = keep_or_offline(e._replace(unclean=True))
+    if not result.recover:
+        return result
+    live = [replica for replica in e.replicas if e.acceptable(replica)]
+    best = live[0] if further is None else max(live, key=further)
+    return Elected(best, f"unclean: {nobody_reason(e)}; {best} of {live} was designated", True)
+
+
+def may_recover_balanced(e: Electorate) -> bool:
+    """ISR and ELR are empty: every former member was shut down uncleanly. None of them can be believed on
+    its word, but a process that was killed still has what it wrote, and only asking shows who has."""
+    return e.balanced and not e.isr and not e.elr and len(e.last_known) == 1
+
+
+def _balanced(e: Electorate) -> Elected:
+    """Ask every replica, also where the last known leader is back: it may be the one that lost its log
+    with the power (seed 133)."""
+    live = [replica for replica in e.replicas if e.acceptable(replica)]
+    if live and len(e.replicas) == 1:
+        return Elected(live[0], f"{live[0]} led last and ISR and ELR are empty", True)
+    if live:
+        why = f"ISR and ELR are empty; asking {live} which one is furthest ahead"
+        return Elected(NO_LEADER, why, recover=True)
+    return Elected(NO_LEADER, nobody_reason(e))
+
+
+def why_not(e: Electorate, replica: int) -> str:
+    """A sentence on what keeps `replica` from leading."""
+    if replica not in e.replicas:
+        return f"{replica} is no replica"
+    if not e.acceptable(replica):
+        return f"{replica} is not available"
+    if e.isr:
+        return f"{replica} is not in the ISR {list(e.isr)}"
+    if e.elr:
+        return f"{replica} is not in the ELR {list(e.elr)}"
+    return f"{replica} is neither in the ISR nor in the ELR, which are empty"
+
+
+def nobody_reason(e: Electorate) -> str:
+    """A sentence on why no replica can lead cleanly."""
+    if e.isr:
+        return f"no member of the ISR {list(e.isr)} is available"
+    if e.elr:
+        return f"no member of the ELR {list(e.elr)} is available"
+    if len(e.last_known) == 1 and not e.acceptable(e.last_known[0]):
+        return f"ISR and ELR are empty and the last known leader {e.last_known[0]} is not available"
+    return "ISR and ELR are empty"
+
+
+def _clean_reason(e: Electorate, replica: int) -> str:
+    first = first_live(replica, "ISR" if e.isr else "ELR")
+    if e.leader == NO_LEADER or not e.acceptable(e.leader):
+        return first
+    return f"{why_not(e, e.leader)}; {first}"
+
+
+@lru_cache(maxsize=4096)
+def first_live(replica: int, kind: str) -> str:
+    """One text for many partitions."""
+    return f"{replica} is the first live member of the {kind}"

@@ -1,0 +1,142 @@
+"""The ordinary end of a broker, quickly: it leaves an ISR in which somebody remains.
+
+A broker with thirty thousand partitions makes as many decisions at once, nearly all of the same
+plain kind: nothing else is going on with the partition, and if the leader is gone the first live
+ISR member in order of assignment follows; where fewer than min ISR remain, those that leave are the
+first of the ELR, and where nobody remains, all of them. These need no
+:class:`~barnabas.controller.partitions.partition_change.PartitionChangeBuilder` and no record of their own; a
+property test holds the result equal to what that would give. Everything else is left to it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import filterfalse
+
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions.elections import first_live
+from barnabas.metadata.features import NO_EPOCH_BUMP_ON_SHRINK_SINCE, record_versions
+from barnabas.metadata.image.bulk_isr_shrinks import Shrinks
+from barnabas.metadata.image.codec import SHRINKS_SINCE
+from barnabas.metadata.image.fast_encode import LIST_MAX, reason_tag
+from barnabas.metadata.image.topic import LEADER_UNCHANGED, NO_LEADER, Replicas, Topic
+
+
+class IsrShrinkFastPath:
+    """Decides for one pass, during which the cluster does not change. Without a `reason` it is that of the
+    departing brokers in the partition's ISR."""
+
+    __slots__ = (
+        "_clean",
+        "_cluster",
+        "_departing",
+        "_elr",
+        "_given",
+        "_homes",
+        "_min_isr",
+        "_possible",
+        "_topic",
+        "taken",
+    )
+
+    def __init__(self, cluster: ControllerContext, reason: str | None) -> None:
+        self._cluster = cluster
+        self._departing = cluster.departing
+        self._given = reason.encode() if reason else b""
+        self._homes = cluster.live_homes()
+        """Brokers that named no directories are left to the general way."""
+        version = cluster.image.metadata_version
+        self._possible = (
+            version >= NO_EPOCH_BUMP_ON_SHRINK_SINCE
+            and record_versions(version).partition_change >= SHRINKS_SINCE
+        )
+        self._elr = cluster.elr_enabled
+        self._topic: Topic | None = None
+        self._min_isr = 0
+        self._clean = False
+        """Nobody may lead the topic's partitions uncleanly."""
+        self.taken = Shrinks()
+        """What was decided so far."""
+
+    def give(self) -> Shrinks:
+        """What was decided since the last call."""
+        taken, self.taken = self.taken, Shrinks()
+        return taken
+
+    def take(self, topic: Topic, index: int, isr: Replicas, leaving: Replicas) -> bool:
+        """Decide a plain shrink: `leaving` are the departing members of `isr`. False where this is not
+        one."""
+        replicas, departing = topic.replicas[index], self._departing
+        if index in topic.rare or not self._possible or len(replicas) > LIST_MAX:
+            return False
+        if topic is not self._topic:
+            self._look_at(topic)
+        leader = topic.leader[index]
+        left = len(isr) - len(leaving)
+        if not left:
+            return self._take_last(topic, index, leader, isr)
+        elr = None
+        if left < self._min_isr and left < len(replicas):
+            if not self._elr:
+                return False
+            elr = leaving
+        text = self._given or _encoded(tuple([departing[broker] for broker in leaving]))
+        homes, directories = self._homes, topic.directories[index]
+        if leader in leaving:
+            for at, broker in enumerate(replicas):
+                if broker in isr and broker not in leaving:
+                    if directories[at] in homes.get(broker, ()):
+                        break
+            else:
+                return False
+            leader = broker
+            text += _led_by(leader)
+        elif leader in isr:
+            if directories[replicas.index(leader)] not in homes.get(leader, ()):
+                return False
+            leader = LEADER_UNCHANGED
+        else:
+            return False
+        staying = tuple(filterfalse(leaving.__contains__, isr))
+        self.taken.add(topic.id, index, leader, staying, elr, None, reason_tag(text))
+        return True
+
+    def _look_at(self, topic: Topic) -> None:
+        self._topic = topic
+        rules = self._cluster.rules(topic)
+        self._min_isr = rules.min_isr
+        self._clean = not rules.unclean
+
+    def _take_last(self, topic: Topic, index: int, leader: int, isr: Replicas) -> bool:
+        """The whole ISR leaves, and nobody may lead uncleanly: it becomes the ELR, and who led is
+        remembered."""
+        if not self._elr or not self._clean or leader not in isr:
+            return False
+        text = self._given or _encoded(tuple([self._departing[broker] for broker in isr]))
+        why = f": no member of the ELR {list(isr)} is available"
+        tag = reason_tag(text + why.encode())
+        self.taken.add(topic.id, index, NO_LEADER, (), isr, (leader,), tag)
+        return True
+
+    def reason(self, leaving: Replicas) -> str:
+        """Why these leave."""
+        if self._given:
+            return self._given.decode()
+        return _joined(tuple([self._departing[broker] for broker in leaving]))
+
+
+# Many records share few reasons.
+
+
+def _joined(reasons: tuple[str, ...]) -> str:
+    return "; ".join(reasons)
+
+
+@lru_cache(maxsize=16_384)
+def _encoded(reasons: tuple[str, ...]) -> bytes:
+    return _joined(reasons).encode()
+
+
+@lru_cache(maxsize=4096)
+def _led_by(leader: int) -> bytes:
+    return f": {first_live(leader, 'ISR')}".encode()

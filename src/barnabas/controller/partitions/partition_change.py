@@ -1,0 +1,291 @@
+"""From a wanted change of one partition to the record that makes it, or none.
+
+`PartitionChangeBuilder` starts from a partition's state; a decider sets what it wants different and
+calls `build`, which completes a reassignment that has become possible, keeps the ELR, holds the
+election and returns a PartitionChangeRecord with exactly the fields that differ.
+
+Invariants: the leader is none or in the ISR; the ISR is a subset of the replicas; the ISR is
+empty only with ELR on; ISR and ELR do not overlap; a reassignment never completes into fewer than
+min ISR members.
+
+Source: Kafka's PartitionChangeBuilder and PartitionReassignmentReplicas; KIP-455, KIP-966.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TypeAlias
+
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions import elections
+from barnabas.controller.partitions.elections import Elected, Electorate
+from barnabas.metadata.features import DIRECTORIES_SINCE, NO_EPOCH_BUMP_ON_SHRINK_SINCE
+from barnabas.metadata.image.topic import (
+    LEADER_UNCHANGED,
+    NO_LEADER,
+    ORDINARY,
+    RECOVERING,
+    Replicas,
+    Topic,
+)
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.types import Uuid
+
+Strategy: TypeAlias = Callable[[Electorate], Elected]
+
+
+class PartitionChangeBuilder:
+    """One partition's change in the making. Attributes without a comment are what is aimed at."""
+
+    __slots__ = (
+        "adding",
+        "cluster",
+        "directories",
+        "elected",
+        "elr",
+        "index",
+        "isr",
+        "reason",
+        "recovery",
+        "removing",
+        "replicas",
+        "rules",
+        "strategy",
+        "topic",
+        "unclean_allowed",
+        "unclean_shutdown",
+    )
+
+    def __init__(
+        self, cluster: ControllerContext, topic: Topic, index: int, reason: str = ""
+    ) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.index = index
+        self.reason = reason
+        rare = topic.rare.get(index, ORDINARY)
+        self.isr = topic.isr[index]
+        self.replicas = topic.replicas[index]
+        self.adding = rare.adding
+        self.removing = rare.removing
+        self.elr = rare.elr
+        self.recovery = rare.recovery
+        self.directories: dict[int, Uuid] = {}
+        """Replicas whose log directory is set by this change."""
+        self.unclean_shutdown: tuple[int, ...] = ()
+        """Brokers that came back without what they had: they leave the ELR, too."""
+        self.rules = cluster.rules(topic)
+        self.unclean_allowed = self.rules.unclean
+        self.strategy: Strategy = elections.keep_or_offline
+        self.elected: Elected | None = None
+        """The election's result, once built."""
+
+    def without(self, brokers: Iterable[int]) -> PartitionChangeBuilder:
+        """Take `brokers` out of the ISR."""
+        self.isr = tuple([r for r in self.isr if r not in brokers])
+        return self
+
+    def build(self) -> PartitionChangeRecord | None:
+        """The record, or None where nothing differs."""
+        topic, index, cluster = self.topic, self.index, self.cluster
+        rare = topic.rare.get(index, ORDINARY)
+        self._complete_reassignment()
+        elr_enabled = cluster.elr_enabled
+        if elr_enabled:
+            self._aim_elr(topic.isr[index])
+        else:
+            self.elr = ()
+            self._keep_last_member(topic.isr[index])
+        record = PartitionChangeRecord(partition_id=index, topic_id=topic.id)
+        self._elect(record, rare.last_known_elr, elr_enabled)
+        self._bump_leader_epoch(record)
+        if self.elr != rare.elr:
+            record.eligible_leader_replicas = self.elr
+        if record.isr is None and self.isr != topic.isr[index] and (self.isr or elr_enabled):
+            record.isr = self.isr
+        self._bump_for_shrink(record)
+        self._record_last_known(record, rare.last_known_elr, elr_enabled)
+        self._record_assignment(record)
+        if self.recovery != rare.recovery and record.leader_recovery_state < 0:
+            record.leader_recovery_state = self.recovery
+        if not _changes(record):
+            return None
+        self._record_reason(record)
+        return record
+
+    def forecast(self) -> Elected:
+        """What an election would give as things are; nothing comes of it."""
+        rare = self.topic.rare.get(self.index, ORDINARY)
+        return self.strategy(self._electorate(rare.last_known_elr, self.cluster.elr_enabled))
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _complete_reassignment(self) -> None:
+        """Finish where every added replica is in sync and enough remain (KIP-455); where there are to be
+        fewer replicas, all of them."""
+        if not self.adding and not self.removing:
+            return
+        removing = self.removing
+        isr = tuple([r for r in self.isr if r not in removing])
+        replicas = tuple([r for r in self.replicas if r not in removing])
+        if not isr or any(r not in isr for r in self.adding):
+            return
+        if len(isr) < self.rules.effective_min_isr(len(replicas)):
+            return
+        if len(self.adding) < len(removing) and any(r not in isr for r in replicas):
+            return
+        self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
+        if self.strategy is elections.keep_or_offline:
+            self.strategy = elections.reassigned
+        self.reason = joined(self.reason, f"reassignment to {list(replicas)} is complete")
+
+    def _keep_last_member(self, old_isr: Replicas) -> None:
+        """Without ELR an ISR does not become empty: of members that all go at once one stays its last, as
+        where they go one by one. The leader, if it is among them, has at least what the others have."""
+        if not self.isr and old_isr:
+            leader = self.topic.leader[self.index]
+            self.isr = (leader if leader in old_isr else old_isr[0],)
+
+    def _aim_elr(self, old_isr: Replicas) -> None:
+        """With fewer than min ISR in sync, those that leave the ISR stay eligible (KIP-966)."""
+        isr = self.isr
+        if len(isr) >= self.rules.effective_min_isr(len(self.replicas)):
+            self.elr = ()
+            return
+        gone = self.unclean_shutdown
+        candidates = dict.fromkeys((*self.elr, *old_isr))
+        self.elr = tuple(
+            [r for r in candidates if r not in isr and r not in gone and r in self.replicas]
+        )
+
+    def _electorate(self, last_known: Replicas, elr_enabled: bool) -> Electorate:
+        topic, index, cluster = self.topic, self.index, self.cluster
+        replicas, directories = topic.replicas[index], topic.directories[index]
+        moved = self.directories
+        unclean_shutdown = self.unclean_shutdown
+
+        def acceptable(replica: int) -> bool:
+            if replica in unclean_shutdown and replica not in self.isr:
+                return False
+            if replica in moved:
+                directory = moved[replica]
+            elif replica in replicas:
+                directory = directories[replicas.index(replica)]
+            else:
+                directory = cluster.default_directory(replica)
+            return cluster.may_lead(replica, directory)
+
+        return Electorate(
+            topic.leader[index],
+            self.replicas,
+            self.isr,
+            self.elr,
+            last_known,
+            acceptable,
+            elr_enabled and self.rules.recovery == "balanced",
+            self.unclean_allowed,
+        )
+
+    def _elect(
+        self, record: PartitionChangeRecord, last_known: Replicas, elr_enabled: bool
+    ) -> None:
+        elected = self.elected = self.strategy(self._electorate(last_known, elr_enabled))
+        if elected.recover:
+            self.cluster.to_recover[self.topic.slot << 32 | self.index] = None
+        if elected.leader == self.topic.leader[self.index]:
+            return
+        record.leader = elected.leader
+        if elected.unclean:
+            self.cluster.unclean_elections += 1
+            record.isr = self.isr = (elected.leader,)
+            self.elr = ()
+            self.recovery = record.leader_recovery_state = RECOVERING
+        elif elected.leader in self.elr:
+            self.cluster.elr_elections += 1
+            self.isr = (elected.leader,)
+            # Where one in sync is enough, it commits alone from now on: the others stay behind (seed 10165).
+            enough = self.rules.effective_min_isr(len(self.replicas)) <= 1
+            self.elr = () if enough else tuple([r for r in self.elr if r != elected.leader])
+        self.reason = joined(self.reason, elected.reason)
+
+    def _bump_leader_epoch(self, record: PartitionChangeRecord) -> None:
+        """A replica that is taken away must hear of a new leader epoch."""
+        if record.leader == LEADER_UNCHANGED:
+            before = self.topic.replicas[self.index]
+            if self.replicas != before and any(r not in self.replicas for r in before):
+                record.leader = self.topic.leader[self.index]
+
+    def _bump_for_shrink(self, record: PartitionChangeRecord) -> None:
+        """Brokers before 3.6 needed a new leader epoch whenever the ISR shrank (KAFKA-15021)."""
+        if record.leader != LEADER_UNCHANGED or record.isr is None:
+            return
+        if self.cluster.image.metadata_version < NO_EPOCH_BUMP_ON_SHRINK_SINCE:
+            new = record.isr
+            if any(r not in new for r in self.topic.isr[self.index]):
+                record.leader = self.topic.leader[self.index]
+
+    def _record_last_known(
+        self, record: PartitionChangeRecord, last_known: Replicas, elr_enabled: bool
+    ) -> None:
+        """Remember who led when the ISR became empty; forget it once somebody leads."""
+        leader = self.topic.leader[self.index]
+        if not elr_enabled:
+            if last_known:
+                record.last_known_elr = ()
+        elif record.isr is not None and not record.isr:
+            if leader != NO_LEADER and last_known != (leader,):
+                record.last_known_elr = (leader,)
+            elif leader == NO_LEADER and not last_known:
+                # Nobody led, and yet the ISR had members: their directories were offline. One of them
+                # is remembered, or nobody would ever be asked (seed 92).
+                record.last_known_elr = self.topic.isr[self.index][:1]
+        elif last_known and (
+            record.leader >= 0 or (leader != NO_LEADER and record.leader != NO_LEADER)
+        ):
+            record.last_known_elr = ()
+
+    def _record_assignment(self, record: PartitionChangeRecord) -> None:
+        topic, index = self.topic, self.index
+        rare = topic.rare.get(index, ORDINARY)
+        before = topic.replicas[index]
+        if (self.replicas != before or self.directories) and (
+            self.cluster.image.metadata_version >= DIRECTORIES_SINCE
+        ):
+            held = dict(zip(before, topic.directories[index], strict=True))
+            held.update(self.directories)
+            directories = tuple(
+                [held[r] if r in held else self.cluster.default_directory(r) for r in self.replicas]
+            )
+            if directories != topic.directories[index]:
+                record.directories = directories
+        if self.replicas != before:
+            record.replicas = self.replicas
+        if self.removing != rare.removing:
+            record.removing_replicas = self.removing
+        if self.adding != rare.adding:
+            record.adding_replicas = self.adding
+
+    def _record_reason(self, record: PartitionChangeRecord) -> None:
+        if self.reason:
+            record.reason = self.reason
+
+
+def _changes(record: PartitionChangeRecord) -> bool:
+    return not (
+        record.isr is None
+        and record.leader == LEADER_UNCHANGED
+        and record.eligible_leader_replicas is None
+        and record.last_known_elr is None
+        and record.replicas is None
+        and record.removing_replicas is None
+        and record.adding_replicas is None
+        and record.leader_recovery_state < 0
+        and record.directories is None
+    )
+
+
+@lru_cache(maxsize=4096)
+def joined(first: str, second: str) -> str:
+    """Two reasons as one text, which many records share."""
+    return f"{first}: {second}" if first and second else first or second

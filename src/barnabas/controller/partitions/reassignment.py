@@ -1,0 +1,297 @@
+"""Moving replicas: begin, watch, cancel (KIP-455).
+
+A reassignment adds the new replicas to the assignment at once, waits until all of them are in the
+ISR, and then takes the old ones out; the last step happens in whatever change makes it possible
+(:mod:`~barnabas.controller.partitions.partition_change`), so it needs no state but the partition's own and
+survives a change of the controller at any step.
+
+Source: KIP-455, KIP-1047 (replication factor); Kafka's PartitionReassignmentReplicas and -Revert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from barnabas.controller.active.unclean_recovery import LogEndQuery, most_advanced
+from barnabas.controller.decision import Decision
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.controller.partitions import elections
+from barnabas.controller.partitions.elections import Elected, Electorate
+from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.slicing import Steps, in_slices
+from barnabas.controller.topics.create_topics import check_assignment, is_cordoned
+from barnabas.metadata.image.topic import NO_LEADER, ORDINARY, Replicas, Topic
+from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+)
+from barnabas.wire.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from barnabas.wire.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+)
+from barnabas.wire.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+class ReassignmentPlan(NamedTuple):
+    """The assignment on the way to a target: its replicas first, then those to be removed."""
+
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+
+
+def plan(
+    replicas: Replicas, adding: Replicas, arrived: Replicas, target: Replicas
+) -> ReassignmentPlan:
+    """From the present `replicas`, of which `adding` are still on their way in, to `target`. Those of them
+    that neither have `arrived` nor are wanted any more go at once (KIP-455): nothing would say later that
+    they were none of the original replicas."""
+    original = [broker for broker in replicas if broker not in adding]
+    known = [broker for broker in replicas if broker in original or broker in arrived]
+    leaving = tuple(sorted(broker for broker in known if broker not in target))
+    coming = tuple(sorted(broker for broker in target if broker not in original))
+    return ReassignmentPlan(target + leaving, coming, leaving)
+
+
+def alter_reassignments(
+    cluster: ControllerContext,
+    request: AlterPartitionReassignmentsRequest,
+    answers: Mapping[int, LogEndQuery] | None = None,
+) -> Decision[AlterPartitionReassignmentsResponse]:
+    """One answer per partition; None as replicas cancels. `answers` says by key how far the replicas of
+    `undecided` partitions are."""
+    responses: list[ReassignableTopicResponse] = []
+
+    def respond() -> AlterPartitionReassignmentsResponse:
+        return AlterPartitionReassignmentsResponse(
+            error_message=None,
+            responses=responses,
+            allow_replication_factor_change=request.allow_replication_factor_change,
+        )
+
+    names = [
+        (wanted.name, p.partition_index) for wanted in request.topics for p in wanted.partitions
+    ]
+    return in_slices(names, _steps(cluster, request, answers or {}, responses), respond)
+
+
+def _steps(
+    cluster: ControllerContext,
+    request: AlterPartitionReassignmentsRequest,
+    answers: Mapping[int, LogEndQuery],
+    responses: list[ReassignableTopicResponse],
+) -> Steps:
+    for wanted in request.topics:
+        partitions: list[ReassignablePartitionResponse] = []
+        responses.append(ReassignableTopicResponse(name=wanted.name, partitions=partitions))
+        for target in wanted.partitions:
+            topic = cluster.image.topics_by_name.get(wanted.name)
+            record = None
+            answer = ReassignablePartitionResponse(
+                partition_index=target.partition_index, error_message=None
+            )
+            try:
+                index = target.partition_index
+                if topic is None or not topic.has(index):
+                    raise KafkaError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        f"Unable to find partition {wanted.name}:{index}.",
+                    )
+                record = (
+                    cancel(cluster, topic, index, answers.get(topic.slot << 32 | index))
+                    if target.replicas is None
+                    else begin(cluster, topic, target, request.allow_replication_factor_change)
+                )
+            except KafkaError as error:
+                answer.error_code = error.code
+                answer.error_message = error.message or error.code.name
+            partitions.append(answer)
+            yield record
+
+
+def begin(
+    cluster: ControllerContext,
+    topic: Topic,
+    target: ReassignablePartition,
+    allow_factor_change: bool,
+) -> PartitionChangeRecord | None:
+    """Begin moving to the target, or finish at once where nothing has to be copied.
+
+    Raises INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
+    """
+    index = target.partition_index
+    wanted = tuple(target.replicas or ())
+    check_assignment(cluster, wanted, None)
+    rare = topic.rare.get(index, ORDINARY)
+    replicas = topic.replicas[index]
+    factor = len(replicas) - len(rare.removing)  # of the target, where one is under way already
+    if not allow_factor_change and len(wanted) != factor:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {factor} to {len(wanted)}",
+        )
+    # Who is eligible may be the only one that has everything; without any nobody knows who that is.
+    arrived = (*topic.isr[index], *rare.elr) or replicas
+    new = plan(replicas, rare.adding, arrived, wanted)
+    cordoned = [broker for broker in new.adding if is_cordoned(cluster, broker)]
+    if cordoned:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Brokers {cordoned} take no new replicas: all their log directories are cordoned.",
+        )
+    change = PartitionChangeBuilder(cluster, topic, index, f"reassignment to {list(wanted)} begins")
+    change.replicas, change.adding, change.removing = new
+    return change.build()
+
+
+# -- cancelling ------------------------------------------------------------------------------------
+
+
+class ReassignmentOrigin(NamedTuple):
+    """What a partition goes back to: its replicas without what was added, those in sync of them."""
+
+    replicas: Replicas
+    isr: Replicas
+
+
+def is_moving(topic: Topic, index: int) -> bool:
+    rare = topic.rare.get(index, ORDINARY)
+    return bool(rare.adding or rare.removing)
+
+
+def origin(topic: Topic, index: int) -> ReassignmentOrigin:
+    adding = topic.rare.get(index, ORDINARY).adding
+    return ReassignmentOrigin(
+        tuple([b for b in topic.replicas[index] if b not in adding]),
+        tuple([b for b in topic.isr[index] if b not in adding]),
+    )
+
+
+def undecided(cluster: ControllerContext, request: AlterPartitionReassignmentsRequest) -> list[int]:
+    """Keys of the partitions whose cancellation could make several replicas lead uncleanly: how far each
+    is has to be asked first."""
+    keys = []
+    for wanted in request.topics:
+        topic = cluster.image.topics_by_name.get(wanted.name)
+        for target in wanted.partitions:
+            index = target.partition_index
+            if topic is None or target.replicas is not None or not topic.has(index):
+                continue
+            if is_moving(topic, index) and cluster.rules(topic).unclean:
+                back = origin(topic, index)
+                in_sync = [b for b in back.isr if _may_lead(cluster, topic, index, b)]
+                live = [b for b in back.replicas if _may_lead(cluster, topic, index, b)]
+                if not in_sync and len(live) > 1:
+                    keys.append(topic.slot << 32 | index)
+    return keys
+
+
+def _may_lead(cluster: ControllerContext, topic: Topic, index: int, broker: int) -> bool:
+    at = topic.replicas[index].index(broker)
+    return cluster.may_lead(broker, topic.directories[index][at])
+
+
+def cancel(
+    cluster: ControllerContext, topic: Topic, index: int, asked: LogEndQuery | None = None
+) -> PartitionChangeRecord | None:
+    """Go back to where the reassignment began, without what it added; where nobody of that is in sync and
+    live, and unclean elections are allowed, to the one that is furthest ahead as `asked` says.
+
+    Raises NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT where that would leave the
+    partition without a live leader.
+    """
+    if not is_moving(topic, index):
+        raise KafkaError(
+            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
+        )
+    name = f"{topic.name}:{index}"
+    change = PartitionChangeBuilder(cluster, topic, index, "reassignment is cancelled")
+    back = origin(topic, index)
+    change.replicas, change.isr = back
+    change.adding = change.removing = ()
+    if not back.isr and not change.unclean_allowed:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {name} because it would require an"
+            f" unclean leader election: of {list(change.replicas)} none is in the ISR"
+            f" {list(topic.isr[index])}.",
+        )
+    if not back.isr and not cluster.elr_enabled:
+        change.isr = back.replicas[:1]  # without ELR an ISR is never empty, if only in name
+    change.strategy = partial(_reverted, back, asked)
+    record = change.build()
+    elected = change.elected
+    had_leader = topic.leader[index] != NO_LEADER
+    # Without ELR who stands in the ISR in name would lead later, whether or not others are ahead of it.
+    in_name = change.isr != back.isr and elected is not None and elected.leader == NO_LEADER
+    is_lost = in_name and any(_may_lead(cluster, topic, index, b) for b in back.replicas)
+    if is_lost or (record is not None and record.leader == NO_LEADER and had_leader):
+        why = elected.reason if elected else "nobody can lead"
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {name} because it would be left without a"
+            f" live leader: {why}.",
+        )
+    return record
+
+
+def _reverted(
+    back: ReassignmentOrigin, asked: LogEndQuery | None, electorate: Electorate
+) -> Elected:
+    """The strategy of a cancellation: as when a leader is lost, by those that were in sync before."""
+    elected = elections.keep_or_offline(electorate._replace(isr=back.isr))
+    if not elected.recover:
+        return elected
+    if asked is not None:
+        old = tuple([broker for broker in asked.asked if broker in back.replicas])
+        answers = {broker: asked.answers[broker] for broker in old if broker in asked.answers}
+        return most_advanced(answers, old, electorate)
+    # Nobody was asked: a leaderless partition is under recovery, which goes on with its old replicas.
+    return elected._replace(recover=electorate.leader == NO_LEADER)
+
+
+# -- watching --------------------------------------------------------------------------------------
+
+
+def list_reassignments(
+    cluster: ControllerContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """What is under way, of all topics or of those asked."""
+    topics = []
+    if request.topics is None:
+        for topic in cluster.image.topics_by_name.values():
+            ongoing = list(_ongoing(topic, sorted(topic.rare)))
+            if ongoing:
+                topics.append(OngoingTopicReassignment(name=topic.name, partitions=ongoing))
+    else:
+        for asked in request.topics:
+            known = cluster.image.topics_by_name.get(asked.name)
+            ongoing = list(_ongoing(known, asked.partition_indexes)) if known else []
+            if ongoing:
+                topics.append(OngoingTopicReassignment(name=asked.name, partitions=ongoing))
+    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+
+
+def _ongoing(topic: Topic, indexes: object) -> Iterator[OngoingPartitionReassignment]:
+    assert isinstance(indexes, (list, tuple))
+    for index in indexes:
+        rare = topic.rare.get(index, ORDINARY)
+        if rare.adding or rare.removing:
+            yield OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=topic.replicas[index],
+                adding_replicas=rare.adding,
+                removing_replicas=rare.removing,
+            )

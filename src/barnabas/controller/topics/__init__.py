@@ -1,0 +1,4 @@
+"""Decisions about topics: create, grow, delete.
+
+Source: Kafka's ``ReplicationControlManager``.
+"""

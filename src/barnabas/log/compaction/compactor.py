@@ -1,0 +1,118 @@
+"""Who does the work of a round of compaction: this process, or a helper process beside it.
+
+A round is one `begin`, which makes the map of keys, and one `clean` per group of segments. Both compactors
+run the code of :mod:`barnabas.log.compaction.cleaning_pass` and leave the same bytes. The helper has the map
+in machine code where the extra ``[fast]`` is installed; in the node's own process that would hold up the node
+while it loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, cast
+
+from barnabas.log.compaction import cleaning_pass
+from barnabas.log.compaction.compaction_rules import OffsetMap, TransactionTrail
+from barnabas.log.errors import CorruptLogError
+from barnabas.ports import Disk, Helper
+
+SERVICE = __name__
+
+
+class Compactor(Protocol):
+    """One round. Its calls block, and raise :class:`CorruptLogError`, ``OSError``,
+    :class:`barnabas.ports.HelperDied`."""
+
+    def begin(self, plan: cleaning_pass.CleaningPlan, keys_max: int) -> int:
+        """Read the dirty part; the offset up to which the map of keys speaks."""
+
+    def clean(self, group: list[cleaning_pass.SourceSegment]) -> cleaning_pass.Cleaned:
+        """Write `group` anew. Groups come in order."""
+
+
+class LocalCompactor:
+    """In this process."""
+
+    def __init__(self, make_map: Callable[[int], OffsetMap] = OffsetMap) -> None:
+        self._make_map = make_map
+        self._plan: cleaning_pass.CleaningPlan
+        self._keys = OffsetMap(0)
+        self._trail = TransactionTrail()
+
+    def begin(self, plan: cleaning_pass.CleaningPlan, keys_max: int) -> int:
+        self._plan = plan
+        self._keys = cleaning_pass.build_map(plan, keys_max, self._make_map)
+        self._trail = cleaning_pass.trail_of(plan)
+        return self._keys.end
+
+    def clean(self, group: list[cleaning_pass.SourceSegment]) -> cleaning_pass.Cleaned:
+        return cleaning_pass.clean_group(self._plan, group, self._keys, self._trail)
+
+
+class HelpedCompactor:
+    """In the helper process."""
+
+    def __init__(self, helper: Helper) -> None:
+        self._helper = helper
+
+    def begin(self, plan: cleaning_pass.CleaningPlan, keys_max: int) -> int:
+        return cast("int", self._call("begin", plan._replace(disk=cast("Disk", None)), keys_max))
+
+    def clean(self, group: list[cleaning_pass.SourceSegment]) -> cleaning_pass.Cleaned:
+        return cast("cleaning_pass.Cleaned", self._call("clean", group))
+
+    def _call(self, method: str, *arguments: object) -> object:
+        import pickle  # not for a node that compacts nothing: it takes milliseconds to load
+
+        answer = pickle.loads(self._helper.call(SERVICE, pickle.dumps((method, *arguments))))
+        if isinstance(answer, CorruptReport):
+            raise CorruptLogError(answer.path, answer.position, answer.why)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class CorruptReport:
+    """A :class:`CorruptLogError` on its way."""
+
+    def __init__(self, error: CorruptLogError) -> None:
+        self.path, self.position, self.why = error.path, error.position, error.why
+
+
+def serve(disk: Disk, secret: bytes) -> Callable[[bytes], bytes]:
+    """The helper's side: answers requests of `HelpedCompactor`. `secret` is random."""
+    return answering(disk, _best_map(secret))
+
+
+def answering(disk: Disk, make_map: Callable[[int], OffsetMap]) -> Callable[[bytes], bytes]:
+    """As `serve`, with maps of this kind."""
+    import pickle
+
+    compactor = LocalCompactor(make_map)
+
+    def answer(request: bytes) -> bytes:
+        method, *arguments = pickle.loads(request)
+        if method == "begin":
+            arguments[0] = arguments[0]._replace(disk=disk)
+        result: Any
+        try:
+            result = getattr(compactor, method)(*arguments)
+        except CorruptLogError as error:
+            result = CorruptReport(error)
+        except OSError as error:
+            result = error
+        return pickle.dumps(result)
+
+    return answer
+
+
+def _best_map(secret: bytes) -> Callable[[int], OffsetMap]:
+    try:
+        from barnabas.log.compaction import compiled_offset_map
+    except (ImportError, RuntimeError):  # the latter: compiled code can be kept nowhere
+        return OffsetMap
+    if not compiled_offset_map.available():
+        return OffsetMap
+    compiled_offset_map.warm_up()
+    return partial(compiled_offset_map.CompiledOffsetMap, secret=secret)

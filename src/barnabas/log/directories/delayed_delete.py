@@ -1,0 +1,111 @@
+"""Files that nobody needs any more and that go later: deleted partitions, segments taken out.
+
+What goes is renamed first, so that a start finds nothing of it, and removed in the background once its delay
+(``file.delete.delay.ms``) has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from barnabas.log.directories.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.ports import Ports
+
+NAME_MAX = 255
+"""Bytes that a file system allows a name."""
+
+
+class _Old(NamedTuple):
+    when_ms: float
+    directory: LogDirectory
+    path: str
+    is_tree: bool
+
+
+class DelayedDelete:
+    """What is to be removed, and when. `fail` takes a directory offline with a reason."""
+
+    def __init__(self, ports: Ports, fail: Callable[[LogDirectory, str], None]) -> None:
+        self._ports = ports
+        self._fail = fail
+        self._rng = ports.rng("log.deletion")
+        self._waiting: list[_Old] = []
+
+    def unique(self) -> str:
+        """What makes a name unique, as Kafka's UUIDs without dashes."""
+        return self._rng.randbytes(16).hex()
+
+    def set_aside(
+        self, directory: LogDirectory, log: PartitionLog, suffix: str = DELETE_SUFFIX
+    ) -> str:
+        """Close `log`, whose name is free then; where its files stand from now on. Raises ``OSError``."""
+        log.close(clean=False)
+        topic, number = log.partition
+        rest = f"-{number}.{self.unique()}{suffix}"
+        # Where it is too long the topic's end goes: Kafka does not start where the number is missing.
+        target = f"{directory.path}/{topic[: NAME_MAX - len(rest)]}{rest}"
+        self._ports.disk.rename(log.directory, target)
+        return target
+
+    def delete(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """`log` goes with all its files; a disk error takes `directory` offline."""
+        try:
+            target = self.set_aside(directory, log)
+        except OSError as error:
+            self._fail(directory, f"deleting {log.directory} failed: {error}")
+            return
+        self.add(directory, [target], log.config.file_delete_delay_ms, is_tree=True)
+
+    def set_astray(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """`log` belongs to no replica of this broker: its files stay, for people to look at and remove,
+        under a name that nothing opens."""
+        try:
+            target = self.set_aside(directory, log, STRAY_SUFFIX)
+            self._ports.disk.sync_dir(directory.path)
+        except OSError as error:
+            self._fail(directory, f"setting {log.directory} aside failed: {error}")
+            return
+        self._ports.log("warning", "log.stray", partition=str(log.partition), now=target)
+
+    def add(
+        self,
+        directory: LogDirectory,
+        paths: Iterable[str],
+        delay_ms: float,
+        *,
+        is_tree: bool = False,
+    ) -> None:
+        when = self._ports.clock.now_ms() + delay_ms
+        self._waiting += [_Old(when, directory, path, is_tree) for path in paths]
+
+    def forget(self, directory: LogDirectory) -> None:
+        """`directory` is offline."""
+        self._waiting = [old for old in self._waiting if old.directory is not directory]
+
+    def remove_due(self, now_ms: float) -> None:
+        """Remove what has waited long enough, in the background."""
+        due: dict[str, list[_Old]] = {}
+        for old in self._waiting:
+            if old.when_ms <= now_ms:
+                due.setdefault(old.directory.path, []).append(old)
+        if due:
+            self._waiting = [old for old in self._waiting if old.when_ms > now_ms]
+        for olds in due.values():
+            self._remove(olds[0].directory, olds)
+
+    def _remove(self, directory: LogDirectory, olds: list[_Old]) -> None:
+        remove, remove_tree = self._ports.disk.remove, self._ports.disk.remove_tree
+
+        def job() -> None:
+            for old in olds:
+                with suppress(FileNotFoundError):  # gone, or moved, with the log that it was of
+                    (remove_tree if old.is_tree else remove)(old.path)
+
+        def finish(result: object) -> None:
+            if isinstance(result, OSError):
+                self._fail(directory, f"removing old files failed: {result}")
+
+        self._ports.background.run(f"remove {directory.path}", job, finish)

@@ -1,0 +1,314 @@
+"""Copies of logs on their way to another log directory of the same broker (KIP-113).
+
+A future log stands in ``<topic>-<partition>.<uuid>-future`` beside the current logs of its directory and
+shares that directory's checkpoints. Somebody else fills it; here it is made, dropped, and put in the
+current one's place.
+
+Invariants: a partition has at most one current log and at most one future one, in different
+directories; whatever a crash interrupts, opening finds exactly one valid log. The swap first renames the
+current directory to ``-delete``, durably, then the future one to the plain name: a partition without a
+current log whose ``-delete`` directory is there was between the two, and its future log is whole, provided
+that every directory was looked at.
+
+Source: ``LogManager.replaceCurrentWithFutureLog`` of Apache Kafka 4.3 for behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from barnabas.log.checkpoints import LEADER_EPOCH
+from barnabas.log.directories.log_directory import (
+    LogDirectory,
+    deleted_partition_of,
+    name_of_future,
+)
+from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.segments.segment import relocate
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.log.directories.log_directories import LogDirectories
+
+NAME_BYTES_MAX = 255
+"""Of a file system's names."""
+
+
+class FutureLogs:
+    """The future logs of one broker, by partition; `logs` shows only those of online directories."""
+
+    def __init__(self, owner: LogDirectories) -> None:
+        self._owner = owner
+        self._disk = owner.ports.disk
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._home: dict[TopicPartition, LogDirectory] = {}
+        self._syncing: set[TopicPartition] = set()
+        self.on_gone: Callable[[], None] = lambda: None
+        """Called when a copy was dropped, or its directory failed."""
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def open(self, directory: LogDirectory) -> None:
+        """Open the future logs that `directory` holds. Blocks. Raises ``OSError``."""
+        for found in directory.futures_on_disk():
+            if found.partition in self.logs:
+                # Two destinations of one log: either is a copy, and the other goes on.
+                self._disk.remove_tree(f"{directory.path}/{found.name}")
+                continue
+            opened = open_log(
+                self._disk,
+                self._owner.files,
+                f"{directory.path}/{found.name}",
+                found.partition,
+                self._owner.config_of(found.partition.topic),
+                clean=directory.was_clean,
+                recovery_point=directory.recovery_points.get(found.partition, 0),
+                log_start_offset=directory.log_starts.get(found.partition, 0),
+                topic_id=found.topic_id,
+            )
+            self._adopt(directory, opened.log)
+
+    def settle(self) -> None:
+        """After every directory was opened: finish the swaps that a crash interrupted, then remove what
+        deleted partitions and ended moves left behind. Blocks.
+
+        While a directory is away the current log may be in it, and what was deleted another, older one: such
+        a copy stays one. Where the controller had agreed to the move, `replace_missing` follows when the
+        replica takes up its role; else a start with every directory decides."""
+        owner = self._owner
+        online = [directory for directory in owner.directories if directory.is_online]
+        leftovers = {directory: directory.leftovers() for directory in online}
+        deleted = {deleted_partition_of(name) for names in leftovers.values() for name in names}
+        unclear = set[TopicPartition | None]()
+        for partition, log in sorted(self.logs.items()):
+            home, current = self._home[partition], owner.directory_of(partition)
+            try:
+                if current is None and not owner.any_offline and home.was_clean:
+                    # No clean end comes between the two renames: the log is gone, and the copy may have less.
+                    home.distrust()
+                    reason = "its copy may have less"
+                    owner.ports.log(
+                        "warning", "log.missing", partition=str(partition), reason=reason
+                    )
+                if current is home:
+                    self.drop(partition)
+                elif current is not None and log.topic_id != owner.logs[partition].topic_id:
+                    self._begin_anew(partition, home)
+                elif current is None and partition in deleted and owner.any_offline:
+                    unclear.add(partition)
+                elif current is None and partition in deleted:
+                    self._promote(partition, home, log)
+                    self._disk.sync_dir(home.path)
+            except OSError as error:
+                owner.fail(home, f"opening {log.directory} failed: {error}")
+        for directory, names in leftovers.items():
+            try:
+                for name in names:
+                    if deleted_partition_of(name) not in unclear:
+                        self._disk.remove_tree(f"{directory.path}/{name}")
+            except OSError as error:
+                owner.fail(directory, f"removing old files failed: {error}")
+
+    def _begin_anew(self, partition: TopicPartition, home: LogDirectory) -> None:
+        """Nobody knows whose the copy is: the file that says it is durable with the first sync, which may
+        come late. In the log's place the next start would find another topic's, or a rotten directory."""
+        self.drop(partition)
+        if home.is_online:
+            with suppress(KafkaError):  # it failed just now
+                self.create(partition, home, self._owner.logs[partition])
+
+    def _adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
+        log.on_recovery_point_lowered = directory.lower_recovery_points
+        directory.futures[log.partition] = log
+        self.logs[log.partition] = log
+        self._home[log.partition] = directory
+
+    # -- logs ------------------------------------------------------------------------------------
+
+    def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
+        return self._home.get(partition)
+
+    def create(
+        self, partition: TopicPartition, directory: LogDirectory, source: PartitionLog
+    ) -> PartitionLog:
+        """An empty future log of `source` in `directory`. Raises :class:`KafkaError`: KAFKA_STORAGE_ERROR,
+        INVALID_TOPIC_EXCEPTION where its name would be too long."""
+        name = name_of_future(partition, self._owner.old_files.unique())
+        if len(name.encode()) > NAME_BYTES_MAX:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        try:
+            if partition in directory.in_checkpoints:
+                directory.write_all_checkpoints()  # of a log by this name that was here before
+            log = open_log(
+                self._disk,
+                self._owner.files,
+                f"{directory.path}/{name}",
+                partition,
+                source.config,
+                clean=False,
+                log_start_offset=source.log_start_offset,
+                topic_id=source.topic_id,
+            ).log
+            if source.topic_id is not None:
+                directory.write_topic_id(name, source.topic_id)
+        except OSError as error:
+            self._owner.fail(directory, f"creating {name} failed: {error}")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self._adopt(directory, log)
+        return log
+
+    def drop(self, partition: TopicPartition) -> None:
+        """The copy is not wanted any more: its files go after ``file.delete.delay.ms``."""
+        log = self.logs.pop(partition, None)
+        directory = self._home.pop(partition, None)
+        if log is not None and directory is not None:
+            directory.futures.pop(partition, None)
+            self._owner.old_files.delete(directory, log)
+            self.on_gone()
+
+    def on_offline(self, directory: LogDirectory) -> None:
+        """`directory` failed: its copies are gone, and what they were made of lives."""
+        for partition, log in directory.futures.items():
+            del self.logs[partition], self._home[partition]
+            for segment in log.segments:
+                segment.close()
+        directory.futures.clear()
+        self.on_gone()
+
+    # -- durability ------------------------------------------------------------------------------
+
+    def is_syncing(self, partition: TopicPartition) -> bool:
+        return partition in self._syncing
+
+    def sync(self, partition: TopicPartition, done: Callable[[], None]) -> None:
+        """Make the copy durable in the background. `done` is called also where it is gone by then."""
+        log, directory = self.logs[partition], self._home[partition]
+        self._syncing.add(partition)
+
+        def finish(result: object) -> None:
+            self._syncing.discard(partition)
+            if self.logs.get(partition) is log:
+                if isinstance(result, BaseException):
+                    self._owner.fail(directory, f"syncing {log.directory} failed: {result}")
+                else:
+                    on_synced()
+            done()
+
+        try:
+            job, on_synced = log.sync_job()
+        except OSError as error:
+            self._syncing.discard(partition)
+            self._owner.fail(directory, f"{log.directory}: {error}")
+            return
+        self._owner.ports.background.run(f"sync {directory.path}", job, finish)
+
+    # -- the swap --------------------------------------------------------------------------------
+
+    def replace_current(self, partition: TopicPartition) -> PartitionLog:
+        """Put the future log, which holds all that the current one does, in its place; the current one's
+        files go later. The partition's log from now on. Blocks for one sync of a directory. Raises
+        :class:`KafkaError` KAFKA_STORAGE_ERROR where a directory failed: the other one's log lives."""
+        owner, home, future = self._owner, self._home[partition], self.logs[partition]
+        current, old_home = owner.logs[partition], owner.directory_of(partition)
+        assert old_home is not None and future.log_end_offset == current.log_end_offset
+        try:
+            _inherit(future, current)
+        except OSError as error:
+            raise self._failed(home, partition, error) from error
+        owner.detach(partition)
+        try:
+            aside = owner.old_files.set_aside(old_home, current)
+            self._disk.sync_dir(old_home.path)
+        except OSError as error:
+            # The copy is whole: it serves in place of the log that cannot even be renamed.
+            owner.fail(old_home, f"moving {partition} out of it failed: {error}")
+            return self.replace_missing(partition)
+        try:
+            self._promote(partition, home, future)
+        except OSError as error:
+            try:
+                self._disk.rename(aside, current.directory)
+            except OSError as worse:
+                owner.fail(old_home, f"moving {partition} back failed: {worse}")
+            else:
+                owner.add_log(old_home, current)
+            raise self._failed(home, partition, error) from error
+        delay = current.config.file_delete_delay_ms
+        self._sync_names(home, lambda: owner.old_files.add(old_home, [aside], delay, is_tree=True))
+        return future
+
+    def replace_missing(self, partition: TopicPartition) -> PartitionLog:
+        """The future log becomes the current one, of which nothing is left. Raises :class:`KafkaError`
+        KAFKA_STORAGE_ERROR."""
+        log, home = self.logs[partition], self._home[partition]
+        try:
+            self._promote(partition, home, log)
+        except OSError as error:
+            raise self._failed(home, partition, error) from error
+        self._sync_names(home, lambda: None)
+        return log
+
+    def _failed(self, home: LogDirectory, partition: TopicPartition, error: OSError) -> KafkaError:
+        self._owner.fail(home, f"moving {partition} into it failed: {error}")
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
+    def _promote(self, partition: TopicPartition, home: LogDirectory, log: PartitionLog) -> None:
+        target = f"{home.path}/{partition}"
+        for segment in log.segments:
+            segment.close()
+        self._disk.rename(log.directory, target)
+        _relocate(log, target)
+        del self.logs[partition], self._home[partition], home.futures[partition]
+        self._owner.add_log(home, log)
+        self._owner.cleaner.on_mended(partition)  # by what it was copied from
+        self._owner.ports.log(
+            "info",
+            "log.moved",
+            partition=str(partition),
+            to=home.path,
+            end=log.log_end_offset,
+        )
+
+    def _sync_names(self, home: LogDirectory, then: Callable[[], None]) -> None:
+        """`then`, once the new name is durable. Until it is, the log that was set aside has to stay: the
+        next start may find the copy under its old name, and must see that it was whole."""
+
+        def finish(result: object) -> None:
+            if isinstance(result, BaseException):
+                self._owner.fail(home, f"syncing {home.path} failed: {result}")
+            else:
+                then()
+
+        path, disk = home.path, self._disk
+        self._owner.ports.background.run(f"sync {path}", lambda: disk.sync_dir(path), finish)
+
+    def describe(self) -> dict[str, object]:
+        return {str(name): log.directory for name, log in sorted(self.logs.items())}
+
+
+def _relocate(log: PartitionLog, directory: str) -> None:
+    """Its files stand in `directory` now. A sync under way says nothing of them there."""
+    log.cuts += 1
+    log.directory = directory
+    log.epochs.path = f"{directory}/{LEADER_EPOCH}"
+    for segment in log.segments:
+        relocate(segment, directory)
+    log.home_name.happened()
+
+
+def _inherit(future: PartitionLog, current: PartitionLog) -> None:
+    """What the current log knows that its batches do not say: epochs that wrote nothing, producers whose
+    batches are gone, the watermark."""
+    future.reconfigure(current.config)
+    future.epochs.take_over(current.epochs)
+    future.producers = current.producers
+    future.advance_log_start(current.log_start_offset)
+    # It may begin behind the current one.
+    future.epochs.truncate_from_start(future.log_start_offset)
+    future.move_high_watermark(current.high_watermark)
+    future.lowest_cut = min(future.lowest_cut, current.lowest_cut)
+    future.write_producer_snapshot(future.log_end_offset)

@@ -1,0 +1,370 @@
+"""One entry of ``log.dirs``: its identity, lock, checkpoints, clean-shutdown file, and the logs in it.
+
+A directory that fails goes offline with a reason and takes only its own logs along.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from barnabas.log import checkpoints
+from barnabas.log.checkpoints import MalformedCheckpoint
+from barnabas.log.config import LogConfig
+from barnabas.log.directories import segment_manifest
+from barnabas.log.directories.disk_watchdog import DiskWatchdog
+from barnabas.log.file_cache import PARTITION_METADATA
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.ports import Disk
+from barnabas.types import METADATA_TOPIC, TopicPartition, Uuid, uuid_from_text, uuid_text
+
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+NEXT_SUFFIX = ".next"
+"""A checkpoint that is durable but not yet in its place."""
+OFFSET_MAX = (1 << 63) - 1
+
+
+class CheckpointJob(NamedTuple):
+    """A checkpoint on its way to disk."""
+
+    job: Callable[[], None]
+    """Blocks; for another thread."""
+    finish: Callable[[], bool]
+    """On the owner's: puts it in its place. False where something newer stands there."""
+
+
+class PartitionDirectory(NamedTuple):
+    """A partition's directory as it is found on disk."""
+
+    name: str
+    partition: TopicPartition
+    topic_id: Uuid | None
+
+
+class LogDirectory:
+    """One directory and what its checkpoint files said when it was opened."""
+
+    def __init__(self, disk: Disk, path: str, directory_id: Uuid) -> None:
+        self.disk = disk
+        self.path = path
+        self.directory_id = directory_id
+        self.offline_reason = ""
+        """Why it cannot be used; empty while it can."""
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures: dict[TopicPartition, PartitionLog] = {}
+        """Copies of logs of other directories; the checkpoints speak of them, too."""
+        self.was_clean = False
+        self.previous_broker_epoch = -1
+        """From the clean-shutdown file (KIP-966); -1 where the last shutdown was none."""
+        self.segments_at_close: dict[TopicPartition, list[int]] = {}
+        """Base offsets; only of logs of which that is known."""
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.log_starts: dict[TopicPartition, int] = {}
+        self._compacted_to: dict[TopicPartition, int] = {}
+        """What the checkpoint of compaction says."""
+        self._is_checkpoint_lost = False
+        self.in_checkpoints: set[TopicPartition] = set()
+        """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
+        self.under_way: dict[str, bool] = {}
+        """Checkpoints that are being written; whether there is something newer to write by now."""
+        self.silence = DiskWatchdog()
+        self._written: Counter[str] = Counter()
+        """How often each checkpoint was written anew at once: a job from before must not come after that."""
+
+    @property
+    def is_online(self) -> bool:
+        return not self.offline_reason
+
+    @property
+    def all_logs(self) -> dict[TopicPartition, PartitionLog]:
+        return {**self.logs, **self.futures} if self.futures else self.logs
+
+    def load(self) -> None:
+        """Read the checkpoints and whether the last shutdown was clean. Raises ``OSError``."""
+        self.recovery_points = self._offsets(checkpoints.RECOVERY_POINT)
+        self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARK)
+        self.log_starts = self._offsets(checkpoints.LOG_START)
+        self._compacted_to = self._offsets(checkpoints.CLEANER)
+        self.in_checkpoints = {*self.recovery_points, *self.high_watermarks, *self.log_starts}
+        self.in_checkpoints.update(self._compacted_to)
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        self.was_clean = self.disk.exists(path)
+        if self.was_clean:
+            self.previous_broker_epoch = _broker_epoch(self.disk.read_file(path))
+        proven = self.previous_broker_epoch if self.was_clean else None
+        self.segments_at_close = segment_manifest.read_once(self.disk, self.path, proven)
+
+    def mark_open(self) -> None:
+        """From now on a crash is one: the clean-shutdown file goes."""
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        if self.disk.exists(path):
+            self.disk.remove(path)
+            self.disk.sync_dir(self.path)
+
+    def distrust(self) -> None:
+        """A log is shorter than it was when it closed: neither this start nor a later one may vouch for
+        it, also where this process ends before it is in the cluster. Blocks."""
+        self.previous_broker_epoch = -1
+        self.mark_open()
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return checkpoints.read_offsets(self.disk, f"{self.path}/{name}")
+        except MalformedCheckpoint:
+            self._is_checkpoint_lost = True
+            return {}  # recovery then reads everything, and the leader says the watermark again
+
+    def compacted_to(self, partition: TopicPartition, config: LogConfig) -> int:
+        """Up to where compaction may have left gaps between the segments of a log found here: what its
+        checkpoint says; anywhere in a compacted topic's log where a checkpoint is damaged."""
+        if config.compact and self._is_checkpoint_lost:
+            return OFFSET_MAX
+        return self._compacted_to.get(partition, 0)
+
+    def partitions(self) -> list[PartitionDirectory]:
+        """The partitions in it, by name."""
+        found = []
+        for name in self.disk.list_dir(self.path):
+            partition = partition_of(name)
+            if partition is not None and self.disk.is_dir(f"{self.path}/{name}"):
+                found.append(PartitionDirectory(name, partition, self._topic_id(name)))
+        return found
+
+    def futures_on_disk(self) -> list[PartitionDirectory]:
+        """The future logs in it, by name."""
+        found = []
+        for name in self.disk.list_dir(self.path):
+            partition = future_partition_of(name)
+            if partition is not None and self.disk.is_dir(f"{self.path}/{name}"):
+                found.append(PartitionDirectory(name, partition, self._topic_id(name)))
+        return found
+
+    def leftovers(self) -> list[str]:
+        """Directories of deleted partitions that a crash left behind."""
+        return [name for name in self.disk.list_dir(self.path) if name.endswith(DELETE_SUFFIX)]
+
+    def _topic_id(self, name: str) -> Uuid | None:
+        """Whose log the directory `name` holds; None where that was lost."""
+        path = f"{self.path}/{name}/{PARTITION_METADATA}"
+        if not self.disk.exists(path):
+            return None
+        lines = self.disk.read_file(path).decode(errors="replace").splitlines()
+        entries = dict(line.partition(": ")[::2] for line in lines)
+        if entries.get("version") == "0":
+            with suppress(ValueError):
+                return uuid_from_text(entries.get("topic_id", ""))
+        return None
+
+    def on_lost_topic_id(self, name: str) -> None:
+        """Nobody knows whose the log in directory `name` is: it will be set aside. Raises ``OSError``
+        where that is rot: the file is durable with the log's first sync, and an empty log in its place
+        would be a lie. After a crash it may just not have come to the device."""
+        self.previous_broker_epoch = -1
+        path = f"{self.path}/{name}/{PARTITION_METADATA}"
+        if self.disk.exists(path):
+            if self.was_clean:
+                raise OSError(f"{path} is malformed")
+            self.disk.remove(path)
+
+    def write_topic_id(self, name: str, topic_id: Uuid) -> None:
+        text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
+        path = f"{self.path}/{name}/{PARTITION_METADATA}"
+        self.disk.write_atomic(path, text.encode(), durable=False)
+
+    # -- checkpoints (each blocks; run in the background or at shutdown) ---------------------------
+
+    def recovery_point_entries(self) -> dict[TopicPartition, int]:
+        return {partition: log.recovery_point for partition, log in self.all_logs.items()}
+
+    def high_watermark_entries(self) -> dict[TopicPartition, int]:
+        return {partition: log.high_watermark for partition, log in self.all_logs.items()}
+
+    def log_start_entries(self) -> dict[TopicPartition, int]:
+        """Only where it is not the first segment's base, as Kafka does."""
+        return {
+            partition: log.log_start_offset
+            for partition, log in self.all_logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+
+    def checkpoint_job(self, name: str) -> CheckpointJob:
+        """The present offsets as a job that writes them durably beside the file, and what to do then on
+        the owner's thread: put them in its place, unless something newer stands there."""
+        if name == checkpoints.RECOVERY_POINT:
+            return _recovery_point_job(self)
+        if name == checkpoints.HIGH_WATERMARK:
+            entries = self.high_watermark_entries()
+        else:
+            entries = self.log_start_entries()
+        return self.job_of(name, entries)
+
+    def compaction_job(self, first_dirty: Mapping[TopicPartition, int]) -> CheckpointJob:
+        """How far its logs were compacted, likewise."""
+        entries = _still_compacted(first_dirty, self.logs)
+        job, place = self.job_of(checkpoints.CLEANER, entries)
+
+        def finish() -> bool:
+            if not place():
+                return False
+            self._compacted_to = entries
+            return True
+
+        return CheckpointJob(job, finish)
+
+    def job_of(self, name: str, entries: dict[TopicPartition, int]) -> CheckpointJob:
+        """`entries` as `checkpoint_job` says."""
+        path = f"{self.path}/{name}"
+        self.in_checkpoints.update(entries)
+        written = self._written[name]
+
+        def job() -> None:
+            checkpoints.write_offsets(self.disk, path + NEXT_SUFFIX, entries)
+
+        def finish() -> bool:
+            if not self.is_online:
+                return True
+            if written != self._written[name]:
+                return False
+            self.disk.rename(path + NEXT_SUFFIX, path)
+            return True
+
+        return CheckpointJob(job, finish)
+
+    def compacted(self) -> dict[TopicPartition, int]:
+        """How far the checkpoint says that logs were compacted which are here."""
+        return _still_compacted(self._compacted_to, self.logs)
+
+    def lower_recovery_points(self) -> None:
+        """A log is about to write below the recovery point that the checkpoint has: make a lower one
+        durable first. What is written there was not compacted, either. Blocks."""
+        compacted = self.compacted()
+        self._written[checkpoints.CLEANER] += 1  # one under way may speak of what is cut
+        if compacted != self._compacted_to:
+            self.write_offsets(checkpoints.CLEANER, compacted)
+            self._compacted_to = compacted
+        self._replace(checkpoints.RECOVERY_POINT, self.recovery_point_entries())
+        for log in self.all_logs.values():
+            log.checkpointed_recovery_point = log.compactable_to = log.recovery_point
+
+    def forget_old_checkpoints(self) -> None:
+        """What the files say of logs that are gone, or of more than recovery found, must not be
+        believed at the next start. Blocks where there is such a thing."""
+        stale = any(
+            log.checkpointed_recovery_point > log.recovery_point for log in self.all_logs.values()
+        )
+        stale = stale or self.compacted() != self._compacted_to
+        if stale or not self.in_checkpoints <= self.all_logs.keys():
+            self.write_all_checkpoints()
+
+    def write_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        checkpoints.write_offsets(self.disk, f"{self.path}/{name}", offsets)
+
+    def _replace(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        self._written[name] += 1
+        self.write_offsets(name, offsets)
+
+    def write_all_checkpoints(self) -> None:
+        self.lower_recovery_points()
+        self._replace(checkpoints.HIGH_WATERMARK, self.high_watermark_entries())
+        self._replace(checkpoints.LOG_START, self.log_start_entries())
+        self.in_checkpoints = set(self.all_logs)
+
+    def closing_job(self, broker_epoch: int | None) -> Callable[[], None]:
+        """A job that writes the last of all checkpoints, and then the proof of a clean shutdown for
+        `broker_epoch` (None: the one that is there stays). All its logs are closed."""
+        contents = (
+            (checkpoints.RECOVERY_POINT, self.recovery_point_entries()),
+            (checkpoints.HIGH_WATERMARK, self.high_watermark_entries()),
+            (checkpoints.LOG_START, self.log_start_entries()),
+        )
+        self._written.update([name for name, _ in contents])
+        proven = self.previous_broker_epoch if broker_epoch is None else broker_epoch
+        bases = {name: tuple(log.bases) for name, log in self.logs.items()}
+
+        def job() -> None:
+            for name, entries in contents:
+                self.write_offsets(name, entries)
+            segment_manifest.write(self.disk, self.path, proven, bases)
+            if broker_epoch is not None:
+                self._write_clean_shutdown(broker_epoch)
+
+        return job
+
+    def _write_clean_shutdown(self, broker_epoch: int) -> None:
+        text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self.disk.write_atomic(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", text.encode())
+
+    def __repr__(self) -> str:
+        state = self.offline_reason or f"{len(self.logs)} logs"
+        return f"LogDirectory({self.path}, {state})"
+
+
+def _recovery_point_job(directory: LogDirectory) -> CheckpointJob:
+    entries, logs = directory.recovery_point_entries(), dict(directory.all_logs)
+    for partition, offset in entries.items():
+        log = logs[partition]
+        log.checkpointed_recovery_point = max(log.checkpointed_recovery_point, offset)
+    job, place = directory.job_of(checkpoints.RECOVERY_POINT, entries)
+
+    def finish() -> bool:
+        if not place():
+            return False
+        for partition, offset in entries.items():
+            logs[partition].compactable_to = offset
+        return True
+
+    return CheckpointJob(job, finish)
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """The partition whose directory has this name; None for anything else."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isdigit() or topic == METADATA_TOPIC:
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def name_of_future(partition: TopicPartition, unique: str) -> str:
+    return f"{partition}.{unique}{FUTURE_SUFFIX}"
+
+
+def future_partition_of(name: str) -> TopicPartition | None:
+    """The partition whose future log has this name; None for anything else."""
+    return _partition_before(name, FUTURE_SUFFIX)
+
+
+def deleted_partition_of(name: str) -> TopicPartition | None:
+    """The partition whose log was deleted, or moved away, and has this name since."""
+    return _partition_before(name, DELETE_SUFFIX)
+
+
+def _still_compacted(
+    offsets: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, PartitionLog]
+) -> dict[TopicPartition, int]:
+    """Not where a log was cut since, or ends: what is written there has no gaps."""
+    return {
+        name: min(offset, logs[name].lowest_cut, logs[name].log_end_offset)
+        for name, offset in offsets.items()
+        if name in logs
+    }
+
+
+def _partition_before(name: str, suffix: str) -> TopicPartition | None:
+    plain, dot, rest = name.rpartition(".")
+    return partition_of(plain) if dot and rest.endswith(suffix) else None
+
+
+def _broker_epoch(data: bytes) -> int:
+    try:
+        value = json.loads(data)["brokerEpoch"]
+        return int(value)
+    except (ValueError, KeyError, TypeError):
+        return -1

@@ -1,0 +1,31 @@
+"""What changed in memory or in the page cache, and how much of that is on the device."""
+
+from __future__ import annotations
+
+
+class DirtyCounter:
+    """Counts them, so that a sync answers for those before it began: of two under way at once, the first
+    to end says nothing of what the other one took on."""
+
+    __slots__ = ("count", "durable")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.durable = 0
+
+    @property
+    def are_pending(self) -> bool:
+        """Whether the device may lack some."""
+        return self.durable < self.count
+
+    def happened(self) -> None:
+        self.count += 1
+
+    def made_durable(self, count: int) -> None:
+        """The first `count` are on the device."""
+        self.durable = max(self.durable, count)
+
+    def reset(self, *, pending: bool) -> None:
+        """What is there now is all on the device, or (`pending`) nobody knows."""
+        self.durable = self.count
+        self.count += pending

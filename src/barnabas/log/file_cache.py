@@ -1,0 +1,106 @@
+"""Names of the files of a log, and a bounded set of open ones.
+
+A partition's directory holds per segment ``<base offset, 20 digits>`` and a suffix. Logs do not keep
+files open: they ask :class:`FileCache`, which closes those that were not used for longest.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from errno import EMFILE, ENFILE
+from typing import Protocol
+
+from barnabas.ports import Disk, File
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+REPAIRED = ".repaired"
+"""A segment that is being mended; opening a log drops it."""
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+PARTITION_METADATA = "partition.metadata"
+"""The topic's id."""
+OPEN_FILES_MAX = 2048
+"""Of one broker's logs; sockets need descriptors, too."""
+LOADED_TABLES_MAX = 512
+"""Index tables in memory at once: of a full 1 GiB segment they take 2 and 3 MiB."""
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of(name: str) -> int | None:
+    """The base offset in a file's name; None where it is no segment file."""
+    head = name[:20]
+    return int(head) if len(name) > 20 and name[20] == "." and head.isdigit() else None
+
+
+class Releasable(Protocol):
+    @property
+    def path(self) -> str: ...
+    def release(self) -> None: ...
+
+
+class FileCache:
+    """At most `limit` files of one disk, opened on demand; and which index tables are in memory."""
+
+    def __init__(self, disk: Disk, limit: int = OPEN_FILES_MAX, *, create: bool = True) -> None:
+        """Missing files are made where `create`, an error where not (for who only reads)."""
+        self.disk = disk
+        self._create = create
+        self.limit = limit
+        self._files: OrderedDict[str, File] = OrderedDict()
+        self._loaded: OrderedDict[str, Releasable] = OrderedDict()
+
+    def keep_loaded(self, table: Releasable) -> None:
+        """`table` came to memory; the one loaded longest ago may have to go."""
+        self._loaded[table.path] = table
+        while len(self._loaded) > LOADED_TABLES_MAX:
+            self._loaded.popitem(last=False)[1].release()
+
+    def get(self, path: str, *, make: bool = False) -> File:
+        """The open file. One of batches is only made where that is said (`make`): one that somebody took
+        away is no empty one. Raises ``OSError``."""
+        file = self._files.get(path)
+        if file is not None:
+            self._files.move_to_end(path)
+            return file
+        create = make or (self._create and not path.endswith(LOG))
+        try:
+            file = self.disk.open(path, create=create)
+        except OSError as error:
+            if error.errno not in (EMFILE, ENFILE) or not self._files:
+                raise
+            self._close_oldest(len(self._files) // 2 + 1)  # others took what was ours to have
+            file = self.disk.open(path, create=create)
+        self._files[path] = file
+        if len(self._files) > self.limit:
+            self._close_oldest(len(self._files) - self.limit)
+        return file
+
+    def _close_oldest(self, count: int) -> None:
+        for _ in range(count):
+            self._files.popitem(last=False)[1].close()
+
+    def close(self, path: str) -> None:
+        self._loaded.pop(path, None)
+        file = self._files.pop(path, None)
+        if file is not None:
+            file.close()
+
+    def close_below(self, directory: str) -> None:
+        for path in [path for path in self._files if path.startswith(f"{directory}/")]:
+            self.close(path)
+
+    def close_all(self) -> None:
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def __len__(self) -> int:
+        return len(self._files)

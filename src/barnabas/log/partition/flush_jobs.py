@@ -1,0 +1,132 @@
+"""Making a log durable: batches, indexes, leader epochs, names, then the recovery point.
+
+A job runs on another thread while the owner goes on: it gets paths and bytes, never the log. Files that
+are gone when it runs were deleted or cut meanwhile and need no sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.log.file_cache import PARTITION_METADATA, SNAPSHOT, file_name
+from barnabas.ports import Disk
+
+if TYPE_CHECKING:
+    from barnabas.log.partition.partition_log import PartitionLog
+    from barnabas.log.segments.segment import Segment
+
+Job = Callable[[], None]
+
+
+def is_dirty(log: PartitionLog) -> bool:
+    """Whether anything may not be on the device that matters: an empty log is made again."""
+    if log.log_end_offset == 0:
+        return False
+    changes = log.epochs.changes.are_pending or log.names.are_pending or log.home_name.are_pending
+    return changes or log.recovery_point < log.log_end_offset
+
+
+def sync_job(log: PartitionLog) -> tuple[Job, Job]:
+    """See :meth:`PartitionLog.sync_job`."""
+    disk, directory, end = log.disk, log.directory, log.log_end_offset
+    paths: list[str] = []
+    for segment in _unsynced(log):
+        if segment.write_indexes():
+            log.names.happened()
+        paths += (segment.path, segment.index.path, segment.time_index.path)
+        paths.append(segment.transaction_index_path)
+    snapshots = set(log.new_snapshots)
+    paths += [f"{directory}/{file_name(offset, SNAPSHOT)}" for offset in sorted(snapshots)]
+    has_new_epochs = log.epochs.write()
+    if has_new_epochs:
+        paths.append(log.epochs.path)
+    sync_names, sync_home = log.names.are_pending, log.home_name.are_pending
+    covered = [(c, c.count) for c in (log.names, log.home_name, log.epochs.changes)]
+    log.unsynced_messages = 0
+    log.rolled_since_sync = False
+    cuts, rolls = log.cuts, log.rolls
+
+    def job() -> None:
+        for path in paths:
+            _sync_file(disk, path)
+        if sync_names or has_new_epochs:
+            disk.sync_dir(directory)
+        if sync_home:
+            _sync_file(disk, f"{directory}/{PARTITION_METADATA}")
+            disk.sync_dir(directory.rsplit("/", 1)[0])
+
+    def on_synced() -> None:
+        for changes, count in covered:
+            changes.made_durable(count)
+        if log.cuts == cuts:
+            log.new_snapshots = [at for at in log.new_snapshots if at not in snapshots]
+            # A roll since then completed indexes that this job did not see: the segment that ends here is
+            # not vouched for as a whole, so that the next sync takes it along.
+            vouched = end - 1 if log.rolls != rolls else end
+            log.recovery_point = max(log.recovery_point, vouched)
+
+    return job, on_synced
+
+
+def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
+    """See :meth:`PartitionLog.sync_log_job`."""
+    if log.names.are_pending:
+        return sync_job(log)
+    disk, active = log.disk, log.segments[-1].path
+    file = log.files.get(active)
+    log.unsynced_messages = 0
+    paths: list[str] = []
+    if len(log.segments) > 1:
+        paths = [segment.path for segment in _unsynced(log)[:-1]]
+
+    def job() -> None:
+        for path in paths:
+            _sync_file(disk, path)
+        try:
+            file.sync()  # it is open anyway: a commit of the quorum spends no system call on that
+        except ValueError:  # closed since, among many open files
+            _sync_file(disk, active)
+
+    return job, _nothing
+
+
+def close_job(log: PartitionLog) -> tuple[Job, Job]:
+    """(blocking job, what to call when it is done): close `log` with all of it durable. What is written
+    behind is written now; nothing may be appended from now on."""
+    if log.log_end_offset > log.log_start_offset:
+        log.write_producer_snapshot(log.log_end_offset)
+    if log.active.finish():
+        log.names.happened()
+    job, on_synced = sync_job(log) if is_dirty(log) else (_nothing, _nothing)
+
+    def finish() -> None:
+        on_synced()
+        close_files(log)
+
+    return job, finish
+
+
+def close_files(log: PartitionLog) -> None:
+    for segment in log.segments:
+        segment.close()
+
+
+def _unsynced(log: PartitionLog) -> list[Segment]:
+    return log.segments[log.segment_index(log.recovery_point) :]
+
+
+def _nothing() -> None:
+    """Nothing is to be done, or the recovery point stays: what recovery believes below it is more than the
+    batches."""
+
+
+def _sync_file(disk: Disk, path: str) -> None:
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return
+    try:
+        file.sync()
+    finally:
+        file.close()

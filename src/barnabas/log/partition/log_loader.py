@@ -1,0 +1,540 @@
+"""Opens a partition's log: trusts what the recovery point vouches for, and reads the rest.
+
+After a clean shutdown nothing is scanned but the tail behind the last index entry. After a crash the
+batches from the recovery point on are read and checked: the first one that is cut off or whose CRC
+does not match ends the log, later segments are dropped, and indexes, leader epochs, producers and
+aborted transactions from there on are made anew. Nothing below the recovery point is touched. Where an
+older segment reaches into a newer one (a cut that a power loss undid), the newer one holds. Offsets that
+are missing between two segments were lost with the first one's tail, unless compaction has been there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from barnabas.log.checkpoints import LEADER_EPOCH
+from barnabas.log.config import FOREVER_MS, LogConfig
+from barnabas.log.errors import CorruptLogError
+from barnabas.log.file_cache import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    REPAIRED,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    FileCache,
+    file_name,
+    offset_of,
+)
+from barnabas.log.partition import segment_swap, truncation
+from barnabas.log.partition.bulk_recovery import check_plain
+from barnabas.log.partition.partition_log import PartitionLog
+from barnabas.log.segments import transaction_index
+from barnabas.log.segments.segment import CHECK_BYTES, SCAN_BYTES, Segment, is_between, remove
+from barnabas.log.state.epoch_runs import EpochRuns
+from barnabas.log.state.producer_state import CompletedTransaction, snapshot_offsets
+from barnabas.ports import Disk
+from barnabas.record.batch import HEADER_SIZE, LENGTH_PREFIX, MAGIC, BatchHeader, read_header
+from barnabas.types import TopicPartition, Uuid
+
+TEMPORARY = ".tmp"
+INTERRUPTED = (SWAP, DELETED, CLEANED, REPAIRED, TEMPORARY)
+"""How names end that a crash may have left behind."""
+STAND_IN = b"?"
+"""In the place of a segment's batches that are gone: no batch."""
+
+
+class LoadedLog(NamedTuple):
+    """An open log and what opening it did."""
+
+    log: PartitionLog
+    cut_bytes: int
+    """Dropped at the end because they were no whole batch."""
+    fault: str
+    """Why, in one sentence; empty where nothing was dropped."""
+
+
+class Cut(NamedTuple):
+    """What recovery dropped."""
+
+    size: int = 0
+    fault: str = ""
+
+
+BeforeCut = Callable[[Segment, int, int], None]
+"""Told (segment, position, offset) where the log will end, before what is behind is dropped; may refuse."""
+
+
+class LogScan:
+    """What the batches behind the recovery point say besides their bytes, so that they are read once."""
+
+    __slots__ = ("compacted_to", "epochs", "from_offset", "has_gaps", "has_producers")
+
+    def __init__(self, from_offset: int, compacted_to: int = 0, has_gaps: bool = True) -> None:
+        self.from_offset = from_offset
+        """All batches that end behind it were seen."""
+        self.compacted_to = compacted_to
+        """Between segments that begin up to here offsets may be missing."""
+        self.has_gaps = has_gaps
+        """Whether offsets may be missing between batches."""
+        self.epochs = EpochRuns()
+        self.has_producers = False
+
+    def allows_gap(self, end: int, following: int) -> bool:
+        """Whether a segment may end at offset `end`, and the next begin at `following`: compaction has been
+        there, or must have been, for what was below the recovery point was durable."""
+        return following <= self.compacted_to or (self.has_gaps and end < self.from_offset)
+
+    def note(self, header: BatchHeader) -> None:
+        self.epochs.note(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            self.has_producers = True
+
+
+def open_log(
+    disk: Disk,
+    files: FileCache,
+    directory: str,
+    partition: TopicPartition,
+    config: LogConfig,
+    *,
+    clean: bool,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    compacted_to: int = 0,
+    has_gaps: bool = True,
+    known_bases: Sequence[int] = (),
+    topic_id: Uuid | None = None,
+    before_cut: BeforeCut | None = None,
+) -> LoadedLog:
+    """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps
+    between segments; a log that never `has_gaps` between batches ends before the first one; where it was
+    closed cleanly its segments had `known_bases` (none: nobody knows). Blocks on the disk. Raises
+    ``OSError``, and what `before_cut` raises."""
+    log = PartitionLog(disk, files, directory, partition, config, topic_id)
+    log.checkpointed_recovery_point = log.compactable_to = recovery_point
+    if not disk.exists(directory):
+        disk.make_dirs(directory)
+        truncation.start_empty(log, log_start_offset)
+        return LoadedLog(log, 0, "")
+    found = disk.list_dir(directory)
+    names = clear_leftovers(disk, directory, found)
+    gone = _stand_in_for_lost(disk, directory, names, found, known_bases) if clean else []
+    names = _drop_orphans(disk, directory, sorted([*names, *gone]))
+    for name in names:
+        base = offset_of(name) if name.endswith(LOG) else None
+        if base is not None and name == file_name(base, LOG):
+            size = disk.size(f"{directory}/{name}")
+            log.segments.append(Segment(files, directory, base, size, config.index_interval_bytes))
+    log.index_segments()
+    if not log.segments:
+        truncation.truncate_fully_and_start_at(log, log_start_offset)
+        return LoadedLog(log, 0, "")
+    _make_missing_indexes(log, set(names))
+    epochs_usable = log.epochs.load() and LEADER_EPOCH in names
+    # After a crash nobody knows what was made durable besides what the recovery point says, and a clean end
+    # leaves an empty log as it is (`syncing.is_dirty`).
+    is_empty = log.active.base_offset == 0 and not log.active.size
+    for changes in (log.names, log.home_name, log.epochs.changes):
+        changes.reset(pending=not clean or is_empty)
+    seen = None if clean else LogScan(recovery_point, compacted_to, has_gaps)
+    cut = Cut() if seen is None else _recover(log, seen, before_cut)
+    later_cut = _find_end(log, log_start_offset, recovery_point if clean else 0)
+    if later_cut is not None:
+        cut, seen = later_cut, None
+    log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
+    log.unsynced_messages = log.log_end_offset - log.recovery_point  # at most
+    if not clean and log.recovery_point in log.bases[1:] and _follows_on(log, log.recovery_point):
+        # The indexes of the segment before were completed, now or by a roll, and have to be synced.
+        log.recovery_point -= 1
+    if log.recovery_point < log.active.base_offset:
+        # As after a roll, full segments become durable soon: compaction waits for that.
+        log.rolled_since_sync = True
+    unknown_from = log.log_end_offset if clean else recovery_point
+    _fit_epochs(log, unknown_from if epochs_usable else 0, seen)
+    log.move_high_watermark(log.log_start_offset)
+    _fit_producers(log, clean, recovery_point, seen)
+    _drop_stray_snapshots(log, names)
+    log.note_first_timestamp()
+    lost = f"{directory}/{gone[0]} is gone" if gone else ""
+    return LoadedLog(log, cut.size, cut.fault or lost)
+
+
+def clear_leftovers(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Finish or undo what a crash interrupted (see :mod:`barnabas.log.partition.segment_swap`) of what is
+    found there; the names that are left, sorted."""
+    left = [name for name in names if name.endswith(INTERRUPTED)]
+    swapped = {offset_of(name) for name in left if name.endswith(LOG + SWAP)}
+    changed = False
+    for name in left:
+        if not name.endswith(SWAP) or offset_of(name) not in swapped:
+            disk.remove(f"{directory}/{name}")
+            changed = True
+    for base in sorted(base for base in swapped if base is not None):
+        segment_swap.finish(disk, directory, base)
+        changed = True
+    return disk.list_dir(directory) if changed else names
+
+
+def _stand_in_for_lost(
+    disk: Disk, directory: str, names: list[str], found: list[str], known: Sequence[int]
+) -> list[str]:
+    """Nothing is gone, or half gone, after a clean end, but what was being renamed when a process was killed
+    that had written nothing yet: where a `known` segment is missing (they are known before anything is
+    renamed; what compaction had put it in the place of may still be there, as deleted), or indexes stand
+    without their batches, behind another segment, these were lost. Readers went on behind them and nobody
+    knew. In their place comes a file of rot, which is told and mended like any; the names of such files."""
+    logs = {name[:20] for name in names if name.endswith(LOG)}
+    deleted = {name[:20] for name in found if name.endswith(LOG + DELETED)}
+    alone = {name[:20] for name in names if name.endswith((INDEX, TIME_INDEX))} - logs - deleted
+    whole = {file_name(base, LOG)[:20] for base in known} - logs
+    alone = {base for base in alone if logs and base > min(logs)} | (whole if logs else set())
+    lost = [f"{base}{LOG}" for base in sorted(alone)]
+    for name in lost:
+        disk.write_atomic(f"{directory}/{name}", STAND_IN)
+    return lost
+
+
+def _make_missing_indexes(log: PartitionLog, names: set[str]) -> None:
+    """Retention and searches by timestamp believe what the indexes say: one that is gone is made anew."""
+    for segment in log.segments:
+        base = segment.base_offset
+        wanted = {file_name(base, INDEX), file_name(base, TIME_INDEX)}
+        if segment.size and not wanted <= names:
+            with suppress(CorruptLogError):  # a batch rotted: told when it is read
+                segment.rebuild_indexes()
+
+
+def _drop_orphans(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Indexes whose batches are gone go as well."""
+    logs = {name[:20] for name in names if name.endswith(LOG)}
+    left = []
+    for name in names:
+        if name.endswith((INDEX, TIME_INDEX, TXN_INDEX)) and name[:20] not in logs:
+            disk.remove(f"{directory}/{name}")
+        else:
+            left.append(name)
+    return left
+
+
+# -- after a crash -----------------------------------------------------------------------------------
+
+
+def _recover(log: PartitionLog, seen: LogScan, before_cut: BeforeCut | None) -> Cut:
+    """Check what the recovery point does not vouch for. No CRC covers leader epochs: where they descend one
+    of them rotted, which its reader finds and has mended. (A quorum's log, which never has gaps, is looked
+    through by its owner.)"""
+    at = log.segment_index(seen.from_offset)
+    cut = _recover_from(log, at, seen, before_cut)
+    if seen.epochs.descend and seen.has_gaps:
+        for segment in log.segments[at:]:
+            segment.doubt()
+    return cut
+
+
+def _recover_from(log: PartitionLog, at: int, seen: LogScan, before_cut: BeforeCut | None) -> Cut:
+    size, recovery_point = 0, seen.from_offset
+    if at:
+        _complete_indexes(log.segments[at - 1], log.bases[at])
+    while at < len(log.segments):
+        following = log.bases[at + 1] if at + 1 < len(log.segments) else None
+        cut = _recover_segment(log.segments[at], recovery_point, following, seen, before_cut)
+        size += cut.size
+        if cut.fault:
+            for later in reversed(log.segments[at + 1 :]):
+                size += later.size
+                remove(log.disk, later)
+            if at + 1 < len(log.segments):
+                log.disk.sync_dir(log.directory)
+            del log.segments[at + 1 :]
+            log.index_segments()
+            return Cut(size, cut.fault)
+        at += 1
+    return Cut(size, "")
+
+
+def _complete_indexes(segment: Segment, following: int) -> None:
+    """The last segment that the recovery point vouches for, which the one at `following` follows: its batches
+    are durable, but the last entry of its time index may have come after that."""
+    try:
+        segment.find_end()
+        segment.finish()
+    except CorruptLogError as error:
+        # It was given back, but not durably. (An index that rotted may point behind the end of the file, and
+        # batches may have become zeros.)
+        if error.position < segment.size and _is_padding(segment, error.position):
+            if segment.end_before(following) == (following, error.position):
+                segment.file().truncate(error.position)
+                segment.size = error.position
+        with suppress(CorruptLogError):  # a batch rotted: told when it is read
+            segment.rebuild_indexes()
+
+
+def _recover_segment(
+    segment: Segment,
+    recovery_point: int,
+    following: int | None,
+    seen: LogScan | None = None,
+    before_cut: BeforeCut | None = None,
+) -> Cut:
+    """Cut `segment` behind its last sound batch, or where the segment that begins at `following` goes
+    on. A fault is told only where the log has to end here. The batches are read once: that makes the
+    indexes anew, and tells `seen` of them."""
+    start, next_offset, indexed_to = _position_of_recovery_point(segment, recovery_point)
+    _note_before(segment, start, indexed_to)
+    end, least, fault = start, next_offset, ""
+    exact = seen is not None and not seen.has_gaps
+    reach = max(next_offset, recovery_point) if exact else FOREVER_MS
+    note = segment.note
+    try:
+        if seen is not None:
+            most = FOREVER_MS if following is None else following
+            end, next_offset = check_plain(segment, start, next_offset, most, seen.epochs, reach)
+            least = next_offset
+            if exact and end > start:
+                reach = least
+        for header, position in segment.headers(end, crc=True):
+            base = header[0]  # by index: a log may have a million batches
+            last = base + header[6]
+            if base < least or segment.would_overflow(last):
+                raise CorruptLogError(segment.path, position, "the offsets do not ascend")
+            if base > reach:  # no CRC covers offsets
+                raise CorruptLogError(segment.path, position, "offsets are missing")
+            if base > least and _stands_out(segment, header, position, least):
+                raise CorruptLogError(segment.path, position, "its offset is beyond the next one's")
+            least = last + 1
+            if exact:
+                reach = least
+            if following is not None and least > following:
+                break
+            size = header[1] + LENGTH_PREFIX
+            note(header, position, size)
+            if seen is not None:
+                seen.note(header)
+            end, next_offset = position + size, least
+    except CorruptLogError as error:
+        fault = "" if _is_padding(segment, end, SCAN_BYTES) else str(error)
+    cut = segment.size - end
+    if following is None:
+        if cut and not fault and not _is_padding(segment, end, SCAN_BYTES):
+            fault = f"{segment.path}: {cut} bytes at the end are no whole batch"
+    elif next_offset == following:
+        fault = ""
+    elif not fault and not cut and seen is not None and seen.allows_gap(next_offset, following):
+        pass  # what stood in between has newer values
+    elif not (fault or cut or exact or seen is None) and segment.would_overflow(following - 1):
+        pass  # nothing of this segment can have stood right before: the leader's compaction left the gap
+    else:
+        # A segment begins where the one before it ended: something is missing in between.
+        fault = fault or f"{segment.path} ends before offset {following}, where the log goes on"
+    if fault and before_cut is not None:
+        before_cut(segment, end, next_offset)
+    if cut:
+        segment.file().truncate(end)
+        segment.size = end
+        if fault:  # the next loss of power must not bring it back behind what will be written here
+            segment.file().sync()
+    segment.write_indexes(complete=True)
+    segment.trust_from(start)
+    return Cut(cut, fault)
+
+
+def _stands_out(segment: Segment, header: BatchHeader, position: int, least: int) -> bool:
+    """Whether a batch behind a gap reaches beyond the one that follows, for which there would be room without
+    the gap: its own offset rotted, not the next one's."""
+    data = segment.file().read_at(position + header.size, HEADER_SIZE)
+    if len(data) < HEADER_SIZE:
+        return False
+    following = read_header(data)
+    return (
+        following.magic == MAGIC
+        and following.base_offset < header.next_offset
+        and following.base_offset - least > header.last_offset_delta
+    )
+
+
+def _follows_on(log: PartitionLog, base: int) -> bool:
+    """Whether the segment before the one at `base` ends there, and not earlier, by compaction."""
+    try:
+        return log.segments[log.bases.index(base) - 1].find_end() == base
+    except CorruptLogError:
+        return True
+
+
+def _is_padding(segment: Segment, position: int, reach: int | None = None) -> bool:
+    """Whether the file goes on with zeros (for `reach` bytes, to its end where None): room that was
+    preallocated and never written."""
+    file, end = segment.file(), segment.size if reach is None else position + reach
+    for start in range(position, end, CHECK_BYTES):
+        data = file.read_at(start, min(CHECK_BYTES, end - start))
+        if data.count(0) != len(data):
+            return False
+    return True
+
+
+def _note_before(segment: Segment, start: int, indexed_to: int) -> None:
+    """Make the index entries anew that are behind the last right one and before `start`."""
+    position = segment.begin_indexes(start, indexed_to)
+    if position < start:
+        for header, at in segment.headers(position):
+            segment.note(header, at, header.size)
+            if at + header.size >= start:
+                break
+
+
+class Start(NamedTuple):
+    """Where the batches begin that the recovery point does not vouch for."""
+
+    position: int
+    offset: int
+    """Behind the batches that were passed on the way there."""
+    indexed_to: int
+    """Index entries below this offset are right."""
+
+
+def _position_of_recovery_point(segment: Segment, recovery_point: int) -> Start:
+    """The first batch that ends behind the recovery point, without a look at the CRCs before it."""
+    base = segment.base_offset
+    if recovery_point <= base:
+        return Start(0, base, base)
+    if not segment.index.is_sound() or not segment.time_index.is_sound():
+        try:
+            segment.rebuild_indexes()
+        except CorruptLogError:
+            pass  # the tail is torn; the entries before it are right
+    position, least = segment.index.place_below(recovery_point - base)
+    offset = indexed_to = base
+    if position and not _stands_at(segment, position, base + least, recovery_point):
+        position = 0  # the entry rotted: all are made anew
+    else:
+        indexed_to = recovery_point
+    try:
+        for header, at in segment.headers(position):
+            if header.next_offset > recovery_point:
+                return Start(at, offset, indexed_to)
+            offset, position = header.next_offset, at + header.size
+        return Start(position, offset, indexed_to)
+    except CorruptLogError as error:
+        return Start(min(error.position, segment.size), offset, indexed_to)
+
+
+def _stands_at(segment: Segment, position: int, least: int, most: int) -> bool:
+    """Whether a batch begins there, at an offset between these."""
+    try:
+        return is_between(next(segment.headers(position), None), least, most)
+    except CorruptLogError:
+        return False
+
+
+# -- what follows from the batches -------------------------------------------------------------------
+
+
+def _find_end(log: PartitionLog, log_start_offset: int, closed_at: int) -> Cut | None:
+    """`closed_at`: where the log ended when it was closed; 0 where nobody knows."""
+    active, cut = log.active, None
+    try:
+        end = active.find_end()
+    except CorruptLogError as error:
+        # The index points into nothing, or the tail is torn though the shutdown was clean.
+        cut = _recover_segment(active, 0, None)
+        cut = Cut(cut.size, cut.fault or str(error))
+        end = active.find_end()
+    if cut is None and end != closed_at > active.base_offset:
+        cut = _recover_segment(active, 0, _bound_of(active, closed_at))
+        cut, end = (cut if cut.fault else None), active.find_end()
+    first = log.segments[0].base_offset
+    log.log_end_offset = max(end, first)
+    log.log_start_offset = min(max(log_start_offset, first), log.log_end_offset)
+    return cut
+
+
+def _bound_of(segment: Segment, closed_at: int) -> int | None:
+    """Nothing of a segment stands at or behind this offset, in a log that ended at `closed_at` and seems to
+    end elsewhere: no CRC covers offsets, and its last batch may have another one now. None where the batches
+    say nothing against it (the checkpoint may have rotted instead)."""
+    try:
+        end, position = segment.end_before(closed_at)
+        following = next(segment.headers(position), None)
+    except CorruptLogError:
+        return None
+    leaps = following is not None and end < closed_at and following.header.base_offset > end
+    return closed_at if leaps else None
+
+
+def _fit_epochs(log: PartitionLog, from_offset: int, seen: LogScan | None) -> None:
+    """Leader epochs from `from_offset` on as the batches say them; beyond those the newest one that the file
+    knows, where it begins at the log's end: a leader without a record, which may have committed what stands
+    before."""
+    epochs = log.epochs
+    begun, start_of_begun = epochs.latest, epochs.starts[-1] if epochs.starts else -1
+    epochs.truncate_from_end(min(from_offset, log.log_end_offset))
+    if from_offset < log.log_end_offset:
+        known = seen is not None and from_offset >= seen.from_offset
+        runs = seen.epochs if seen and known else _epochs_from(log, from_offset)
+        for epoch, start in runs.runs():
+            if epoch > epochs.latest:
+                epochs.assign(epoch, start)
+    if start_of_begun == log.log_end_offset and begun > epochs.latest:
+        epochs.assign(begun, start_of_begun)
+    known_from = epochs.starts[0] if epochs.starts else min(from_offset, log.log_end_offset)
+    if known_from > log.log_start_offset:
+        # The log's start was further when they were written, and no checkpoint of it was.
+        epochs.add_before(_epochs_from(log, log.log_start_offset, known_from).runs())
+    epochs.truncate_from_start(log.log_start_offset)
+
+
+def _epochs_from(log: PartitionLog, offset: int, up_to: int | None = None) -> EpochRuns:
+    """As the batches say from the one that holds `offset` on, before `up_to`; nothing where they are of a
+    format that has no epochs."""
+    found = EpochRuns()
+    for segment in log.segments[log.segment_index(offset) :]:
+        with suppress(CorruptLogError):  # a batch rotted: told when it is read
+            start = segment.position_of_batch_with(max(offset, segment.base_offset)) or 0
+            for header, _ in segment.headers(start):
+                if up_to is not None and (header.base_offset >= up_to or header.leader_epoch < 0):
+                    return found
+                found.note(header.leader_epoch, header.base_offset)
+    return found
+
+
+def _fit_producers(
+    log: PartitionLog, clean: bool, recovery_point: int, seen: LogScan | None
+) -> None:
+    """Producer state at the log's end; the entries of aborted transactions that a crash took."""
+    if clean:
+        truncation.rebuild_producers(log)
+        return
+    for offset in snapshot_offsets(log.disk, log.directory):
+        if offset > recovery_point:
+            # It may be of batches that were cut, or not be whole.
+            log.disk.remove(f"{log.directory}/{file_name(offset, SNAPSHOT)}")
+    for segment in log.segments[log.segment_index(recovery_point) :]:
+        transaction_index.truncate_aborted(
+            log.files, segment.transaction_index_path, recovery_point
+        )
+
+    def on_aborted(segment: Segment, done: CompletedTransaction) -> None:
+        if done.last_offset >= recovery_point:
+            stable = log.producers.stable_behind(done)
+            transaction_index.append_aborted(
+                log.files, segment.transaction_index_path, done, stable
+            )
+
+    none_from = None if seen is None or seen.has_producers else seen.from_offset
+    truncation.rebuild_producers(log, on_aborted, none_from)
+
+
+def _drop_stray_snapshots(log: PartitionLog, names: list[str]) -> None:
+    """Those of producers at offsets where no segment begins any more, by compaction, or where the log once
+    ended. One is needed for each segment, and the one that was read just now."""
+    needed = {*log.bases, log.snapshot_offset}
+    for name in names:
+        offset = offset_of(name) if name.endswith(SNAPSHOT) else None
+        if offset is not None and offset < log.bases[-1] and offset not in needed:
+            if log.disk.exists(f"{log.directory}/{name}"):
+                log.disk.remove(f"{log.directory}/{name}")

@@ -1,0 +1,217 @@
+"""Cutting a log short, and making producer state fit what is left.
+
+After a cut the log goes on in a new file: bytes that were cut may come back after a power loss, but
+never between or behind newer ones (see :mod:`barnabas.log.partition.partition_log`). Whole segments that go
+are gone on the device before anything else is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from barnabas.log.errors import CorruptLogError
+from barnabas.log.file_cache import SNAPSHOT, file_name
+from barnabas.log.segments import transaction_index
+from barnabas.log.segments.segment import Located, Segment, remove
+from barnabas.log.state.producer_state import CompletedTransaction, snapshot_offsets
+from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, read_header
+
+if TYPE_CHECKING:
+    from barnabas.log.partition.partition_log import PartitionLog
+
+OnAborted = Callable[[Segment, CompletedTransaction], None]
+
+
+def truncate_to(log: PartitionLog, offset: int) -> bool:
+    """See :meth:`PartitionLog.truncate_to`."""
+    if offset >= log.log_end_offset:
+        # A former leadership that wrote nothing left an epoch at the very end; the leader that sent us
+        # here does not know it, and would send us here again.
+        log.epochs.truncate_from_end(offset)
+        log.epochs.write()
+        return False
+    if offset <= log.log_start_offset:
+        truncate_fully_and_start_at(log, offset)
+        return True
+    segment = log.segments[log.segment_index(offset)]
+    committed = log.high_watermark if log.high_watermark > log.log_start_offset else -1
+    end, position = segment.end_before(offset, committed)
+    if end <= log.log_start_offset:
+        truncate_fully_and_start_at(log, log.log_start_offset)
+        return True
+    # One below the end: the file that was cut has to be synced and looked at, whatever follows it. Where none
+    # was, the one before may end earlier, by compaction.
+    _lower_recovery_point(log, end if end == segment.base_offset else end - 1)
+    before = len(log.segments)
+    while log.segments and log.segments[-1].base_offset >= end:
+        remove(log.disk, log.segments.pop())
+    if len(log.segments) < before:
+        log.disk.sync_dir(log.directory)
+    log.index_segments()
+    if log.segments:
+        active = log.active
+        if active is segment and position < active.size:
+            active.cut(position, end)
+        active.finish()
+        transaction_index.truncate_aborted(log.files, active.transaction_index_path, end)
+    log.log_end_offset = end
+    log.epochs.truncate_from_end(end)
+    log.epochs.write()
+    log.move_high_watermark(log.high_watermark)
+    _remove_snapshots(log, end + 1)
+    if log.producers.knows_of(end):
+        rebuild_producers(log)
+    log.producers.end_offset = end
+    log.add_segment(end)
+    return True
+
+
+def truncate_fully_and_start_at(log: PartitionLog, offset: int) -> None:
+    """See :meth:`PartitionLog.truncate_fully_and_start_at`."""
+    _lower_recovery_point(log, min(offset, log.log_start_offset))
+    _remove_snapshots(log, 0)
+    while log.segments:
+        remove(log.disk, log.segments.pop())
+    log.disk.sync_dir(log.directory)
+    log.epochs.clear()
+    log.epochs.write()
+    start_empty(log, offset)
+
+
+def start_empty(log: PartitionLog, offset: int) -> None:
+    """Begin with one empty segment at `offset`."""
+    log.index_segments()
+    log.producers.clear(offset)
+    log.log_start_offset = log.log_end_offset = log.recovery_point = offset
+    log.move_high_watermark(offset)
+    log.add_segment(offset)
+
+
+def begin_inside(log: PartitionLog, records: memoryview) -> None:
+    """An empty log that begins inside the batch which comes first (a leader's log start need not be a
+    batch's end, and it sends whole batches) begins where the batch does; readers learn the leader's log start
+    with the same answer. Source: Kafka's ``UnexpectedAppendOffsetException``."""
+    if len(records) < HEADER_SIZE:
+        return
+    header = read_header(records, 0)
+    if header.base_offset < log.log_end_offset < header.next_offset:
+        truncate_fully_and_start_at(log, header.base_offset)
+
+
+def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
+    log.cuts += 1
+    log.lowest_cut = min(log.lowest_cut, offset)
+    log.recovery_point = min(log.recovery_point, offset)
+    log.compactable_to = min(log.compactable_to, offset)
+    if offset < log.checkpointed_recovery_point:
+        log.checkpointed_recovery_point = offset
+        if log.on_recovery_point_lowered is not None:
+            log.on_recovery_point_lowered()
+
+
+def _remove_snapshots(log: PartitionLog, from_offset: int) -> None:
+    """From 0 on those, too, that a process left which was killed while it dropped everything."""
+    if log.snapshot_offset < from_offset != 0:
+        return
+    log.snapshot_offset = -1
+    for offset in snapshot_offsets(log.disk, log.directory):
+        if offset >= from_offset:
+            log.disk.remove(f"{log.directory}/{file_name(offset, SNAPSHOT)}")
+        else:
+            log.snapshot_offset = offset
+
+
+def rebuild_producers(
+    log: PartitionLog, on_aborted: OnAborted | None = None, none_from: int | None = None
+) -> None:
+    """From the newest usable snapshot and the batches behind it. `on_aborted` is told of aborted
+    transactions whose marker is among them. Batches that end behind `none_from` are known to have no
+    producer and are not read."""
+    from_offset = load_producer_snapshot(log)
+    for at in range(log.segment_index(from_offset), len(log.segments)):
+        segment = log.segments[at]
+        if none_from is not None and max(segment.base_offset, from_offset) >= none_from:
+            break
+        _note_producers(log, segment, from_offset, none_from, on_aborted)
+    log.producers.end_offset = log.log_end_offset
+    log.producers.first_unstable_offset(log.high_watermark)
+
+
+def on_mended(log: PartitionLog, base: int) -> None:
+    """The segment at `base` is whole again. Where producer state was made without what was damaged in it, a
+    transaction that ended there is open, and snapshots since then say so, too. Blocks."""
+    if base in log.suspect_segments:
+        _remove_snapshots(log, base + 1)
+        rebuild_producers(log)
+
+
+def _note_producers(
+    log: PartitionLog,
+    segment: Segment,
+    from_offset: int,
+    none_from: int | None,
+    on_aborted: OnAborted | None,
+) -> None:
+    at = log.segment_index(segment.base_offset) + 1
+    end = log.segments[at].base_offset if at < len(log.segments) else log.log_end_offset
+    for batch in _sound_batches(log, segment, max(from_offset, segment.base_offset)):
+        header = batch.header
+        if header.next_offset > end:  # its offset rotted, which no CRC covers
+            log.suspect_segments.add(segment.base_offset)
+            continue
+        if none_from is not None and header.next_offset > none_from:
+            break
+        if header.producer_id < 0 or header.next_offset <= from_offset:
+            continue
+        marker = None
+        if header.is_control:
+            try:
+                marker = transaction_index.marker_of(header, segment.view(batch).data)
+            except CorruptBatchError:  # told when it is read
+                continue
+        done = log.producers.update(header, marker)
+        if done is not None and done.aborted and on_aborted is not None:
+            on_aborted(segment, done)
+
+
+def _sound_batches(log: PartitionLog, segment: Segment, offset: int) -> Iterator[Located]:
+    """The batches from the one that holds `offset` on. Behind one that rotted, which is told when it is
+    read, they go on with the next one that the index knows."""
+    damaged = -1
+    log.suspect_segments.discard(segment.base_offset)
+    while True:
+        try:
+            if damaged < 0:
+                position = segment.position_of_batch_with(offset)
+            else:
+                behind = (at for _, at in segment.index.entries() if at > damaged)
+                position = next(behind, None)
+            if position is None:
+                return
+            yield from segment.headers(position)
+            return
+        except CorruptLogError as error:
+            damaged = max(damaged, error.position)
+            log.suspect_segments.add(segment.base_offset)
+
+
+def load_producer_snapshot(log: PartitionLog) -> int:
+    """Become what the newest usable snapshot says; the offset from which to go on. What the log still has
+    below its start counts: a transaction that ended there must not stay open for ever. A snapshot of
+    before the first segment says nothing of the batches in between, which are gone."""
+    first = log.segments[0].base_offset
+    for offset in reversed(snapshot_offsets(log.disk, log.directory)):
+        path = f"{log.directory}/{file_name(offset, SNAPSHOT)}"
+        if first <= offset <= log.log_end_offset:
+            try:
+                log.producers.load(log.disk.read_file(path), offset)
+            except ValueError:
+                pass  # corrupt: the one before, or the batches, say the same
+            else:
+                log.snapshot_offset = offset
+                return offset
+        log.disk.remove(path)
+    log.snapshot_offset = -1
+    log.producers.clear(first)
+    return first

@@ -1,0 +1,76 @@
+"""The aborted-transaction index of a segment (``.txnindex``), and what a control batch says.
+
+Entry: int16 version 0, int64 producer id, first offset, last offset, last stable offset. An aborted
+transaction is listed in the segment that holds its marker; readers go on through later segments until the
+last stable offset of an entry shows that none further can touch what they read.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+
+from barnabas.log.file_cache import FileCache
+from barnabas.log.state.producer_state import CompletedTransaction
+from barnabas.ports import Disk
+from barnabas.record.batch import BatchHeader, BatchView
+from barnabas.record.builder import CONTROL_KEY, END_TRANSACTION_VALUE, ControlType
+from barnabas.record.decode import records_of
+
+ENTRY = Struct(">hqqqq")
+
+
+def marker_of(header: BatchHeader, batch: memoryview) -> tuple[bool, int] | None:
+    """(aborted, coordinator epoch) of a control batch that ends a transaction; None for others."""
+    for record in records_of(BatchView(header, 0, batch)):
+        if record.key is None or len(record.key) < CONTROL_KEY.size:
+            return None
+        _, kind = CONTROL_KEY.unpack_from(record.key)
+        if kind not in (ControlType.ABORT, ControlType.COMMIT):
+            return None
+        try:
+            _, epoch = END_TRANSACTION_VALUE.unpack_from(record.value or b"")
+        except StructError:
+            epoch = -1
+        return kind == ControlType.ABORT, epoch
+    return None
+
+
+def append_aborted(
+    files: FileCache, path: str, done: CompletedTransaction, last_stable_offset: int
+) -> None:
+    entry = ENTRY.pack(0, done.producer_id, done.first_offset, done.last_offset, last_stable_offset)
+    files.get(path).append([entry])
+
+
+def read_aborted(disk: Disk, path: str) -> list[tuple[int, int, int, int]]:
+    """(producer id, first, last, last stable offset) per entry."""
+    if not disk.exists(path):
+        return []
+    data = disk.read_file(path)
+    whole = len(data) - len(data) % ENTRY.size
+    return [entry[1:] for entry in ENTRY.iter_unpack(data[:whole])]
+
+
+def collect_aborted(
+    disk: Disk, path: str, start: int, end: int, found: list[tuple[int, int]]
+) -> bool:
+    """Add what touches [start, end) to `found`; True where no later segment can add to it."""
+    for producer_id, first, last, stable in read_aborted(disk, path):
+        if last >= start and first < end:
+            found.append((producer_id, first))
+        if stable >= end:
+            return True
+    return False
+
+
+def truncate_aborted(files: FileCache, path: str, offset: int) -> None:
+    """Drop entries whose marker is at or behind `offset`."""
+    if not files.disk.exists(path):
+        return
+    count = 0
+    for _, _, last, _ in read_aborted(files.disk, path):
+        if last >= offset:
+            break
+        count += 1
+    files.get(path).truncate(count * ENTRY.size)

@@ -1,0 +1,141 @@
+"""Where each leader epoch of a partition begins (``leader-epoch-checkpoint``).
+
+A follower that asks for the end of an epoch learns from it where its log parts from the leader's
+(KIP-101, KIP-279). Entries ascend in epoch and in start offset. The file is written behind: with every
+sync of the log and when it closes, always before the recovery point moves over what an entry speaks of.
+Recovery drops entries from the recovery point on and reads them anew from the batches. No batch tells of an
+epoch that begins without a record: the file is written when such a one begins and when it is dropped.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+
+from barnabas.log.checkpoints import MalformedCheckpoint, read_epochs, write_epochs
+from barnabas.log.durability import DirtyCounter
+from barnabas.ports import Disk
+
+UNDEFINED = -1
+
+
+class LeaderEpochCache:
+    """The epochs of one log. `path` is its file's."""
+
+    __slots__ = ("_disk", "_written", "changes", "epochs", "path", "starts")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self.epochs: list[int] = []
+        self.starts: list[int] = []
+        self.changes = DirtyCounter()
+        """Those that the file does not have, durably."""
+        self._written = 0
+        """How many of them the file has, durable or not."""
+
+    def load(self) -> bool:
+        """Read the file. False where it cannot be believed and has to be rebuilt."""
+        try:
+            entries = read_epochs(self._disk, self.path)
+        except MalformedCheckpoint:
+            return False
+        if any(later <= earlier for (_, earlier), (_, later) in pairwise(entries)):
+            return False
+        self.epochs = [epoch for epoch, _ in entries]
+        self.starts = [start for _, start in entries]
+        return True
+
+    @property
+    def latest(self) -> int:
+        return self.epochs[-1] if self.epochs else UNDEFINED
+
+    def assign(self, epoch: int, start: int) -> bool:
+        """Epoch `epoch` begins at offset `start`, if that is news. Later entries that contradict go."""
+        if epoch < 0 or (self.epochs and epoch == self.epochs[-1]):
+            return False
+        keep = min(bisect_left(self.epochs, epoch), bisect_left(self.starts, start))
+        del self.epochs[keep:], self.starts[keep:]
+        self.epochs.append(epoch)
+        self.starts.append(start)
+        self.changes.happened()
+        return True
+
+    def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """(largest known epoch ≤ `epoch`, the offset behind its last record); (-1, -1) where unknown."""
+        if epoch == UNDEFINED or not self.epochs:
+            return UNDEFINED, UNDEFINED
+        if epoch == self.epochs[-1]:
+            return epoch, log_end
+        at = bisect_right(self.epochs, epoch)
+        if at == len(self.epochs):
+            return UNDEFINED, UNDEFINED
+        if at == 0:
+            return epoch, self.starts[0]
+        return self.epochs[at - 1], self.starts[at]
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch in which the record at `offset` was written; -1 where unknown."""
+        at = bisect_right(self.starts, offset)
+        return self.epochs[at - 1] if at else UNDEFINED
+
+    def add_before(self, runs: list[tuple[int, int]]) -> None:
+        """`runs` of (epoch, start) stand before the first one that is known."""
+        if self.epochs:
+            runs = [run for run in runs if run[0] <= self.epochs[0] and run[1] < self.starts[0]]
+        if runs:
+            if self.epochs and runs[-1][0] == self.epochs[0]:
+                del self.epochs[0], self.starts[0]
+            self.epochs[:0] = [epoch for epoch, _ in runs]
+            self.starts[:0] = [start for _, start in runs]
+            self.changes.happened()
+
+    def correct(self, first: int, end: int, runs: list[tuple[int, int]]) -> None:
+        """From offset `first` up to `end` the batches are of these (epoch, offset), ascending; what was known
+        had been learned from one that rotted."""
+        behind = [(self.epoch_of(end), end)]
+        known = self.entries()
+        behind += [entry for entry in known if entry[1] > end]
+        self.epochs, self.starts = [], []
+        for epoch, start in [*(entry for entry in known if entry[1] < first), *runs, *behind]:
+            if epoch > self.latest:
+                self.epochs.append(epoch)
+                self.starts.append(start)
+        self.changes.happened()
+
+    def truncate_from_end(self, offset: int) -> None:
+        """Forget epochs that begin at `offset` or later."""
+        keep = bisect_left(self.starts, offset)
+        if keep < len(self.epochs):
+            del self.epochs[keep:], self.starts[keep:]
+            self.changes.happened()
+
+    def truncate_from_start(self, offset: int) -> None:
+        """The log begins at `offset` now."""
+        at = bisect_right(self.starts, offset) - 1
+        if at > 0 or (at == 0 and self.starts[0] < offset):
+            del self.epochs[:at], self.starts[:at]
+            self.starts[0] = offset
+            self.changes.happened()
+
+    def clear(self) -> None:
+        if self.epochs:
+            self.epochs, self.starts = [], []
+            self.changes.happened()
+
+    def take_over(self, other: LeaderEpochCache) -> None:
+        """Say what `other` says, of the same records."""
+        if (self.epochs, self.starts) != (other.epochs, other.starts):
+            self.epochs, self.starts = list(other.epochs), list(other.starts)
+            self.changes.happened()
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self.epochs, self.starts, strict=True))
+
+    def write(self) -> bool:
+        """Bring the file up to date, on the owner's thread: of what several threads write nobody could say
+        which is newest. Whether it still has to be synced; `changes` wants to be told of that."""
+        if self.changes.count != self._written:
+            write_epochs(self._disk, self.path, self.entries(), durable=False)
+            self._written = self.changes.count
+        return self.changes.are_pending

@@ -1,0 +1,323 @@
+"""What a partition knows of its producers: their epoch and last five batches, and open transactions.
+
+Rebuilt from batch headers (and control records), or read from a ``.snapshot`` file, which holds the state
+before its offset. :meth:`ProducerStates.check` and :meth:`ProducerStates.check_marker` decide,
+:meth:`ProducerStates.update` takes note and never refuses.
+
+Source: KIP-98, KIP-360; ``ProducerAppendInfo`` and ``ProducerStateManager`` for behaviour; file schema
+``ProducerSnapshot``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.log.file_cache import SNAPSHOT, file_name, offset_of
+from barnabas.ports import Disk
+from barnabas.record.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from barnabas.types import Buffer, new_tuple
+from barnabas.wire.codec import MalformedError, decode, encode_bytes
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.producer_snapshot import ProducerEntry as EntryRecord
+from barnabas.wire.messages.producer_snapshot import ProducerSnapshot
+
+BATCHES_KEPT = 5
+_HEAD = Struct(">hI")
+_VERSION = 1
+
+
+class WrittenBatch(NamedTuple):
+    """One of a producer's last batches. Coordinators write without sequences (-1)."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerEntry:
+    """One producer id."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "transaction_start")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.transaction_start: int | None = None
+        """First offset of its open transaction."""
+        self.batches: deque[WrittenBatch] = deque(maxlen=BATCHES_KEPT)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction whose marker is in the log."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Of the marker."""
+    aborted: bool
+
+
+class ProducerStates:
+    """All producers of one partition. `end_offset` is the offset behind what it has seen."""
+
+    __slots__ = ("end_offset", "entries", "open_transactions", "unreplicated")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self.end_offset = 0
+        self.open_transactions: dict[int, int] = {}
+        """First offset by producer id, in order of the offsets."""
+        self.unreplicated: list[CompletedTransaction] = []
+        """Completed, but the marker is not below the high watermark yet."""
+
+    # -- deciding --------------------------------------------------------------------------------
+
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """May this data batch be appended? The earlier batch where it is a duplicate. Batches without
+        a sequence (a coordinator's) are held to the epoch only. Raises :class:`KafkaError`."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            # Its state may have expired or gone with deleted segments: any start is accepted (KIP-360).
+            return None
+        first = header.base_sequence
+        if header.producer_epoch == entry.epoch and first >= 0:
+            last = header.last_sequence
+            for batch in entry.batches:
+                if batch.first_sequence == first and batch.last_sequence == last:
+                    return batch
+        _check_epoch(header, entry)
+        if first >= 0:
+            _check_sequence(header, entry)
+        if entry.transaction_start is not None and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has an open transaction and wrote outside of it",
+            )
+        return None
+
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """May this transaction marker be appended? Raises :class:`KafkaError`."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return
+        _check_epoch(header, entry)
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"the coordinator of producer {header.producer_id} has epoch"
+                f" {entry.coordinator_epoch}, not {coordinator_epoch}",
+            )
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        entry = self.entries.get(producer_id)
+        return (
+            entry is not None
+            and entry.transaction_start is not None
+            and entry.epoch == producer_epoch
+        )
+
+    # -- taking note -----------------------------------------------------------------------------
+
+    def update(
+        self, header: BatchHeader, marker: tuple[bool, int] | None = None
+    ) -> CompletedTransaction | None:
+        """Take note of an appended batch; `marker` is (aborted, coordinator epoch) of a control batch.
+        The transaction that it ended, if any."""
+        base_offset, last_offset = header.base_offset, header.last_offset
+        self.end_offset = last_offset + 1
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return None
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(header.producer_epoch)
+        elif header.producer_epoch != entry.epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches.clear()
+        entry.last_timestamp = header.max_timestamp
+        attributes = header.attributes
+        if attributes & CONTROL:
+            return None if marker is None else self._complete(header, entry, *marker)
+        first, last, stamp = header.base_sequence, header.last_sequence, header.max_timestamp
+        entry.batches.append(
+            new_tuple(WrittenBatch, (first, last, base_offset, last_offset, stamp))
+        )
+        if attributes & TRANSACTIONAL and entry.transaction_start is None:
+            entry.transaction_start = base_offset
+            self.open_transactions[producer_id] = base_offset
+        return None
+
+    def _complete(
+        self, header: BatchHeader, entry: ProducerEntry, aborted: bool, coordinator_epoch: int
+    ) -> CompletedTransaction | None:
+        entry.coordinator_epoch = coordinator_epoch
+        if entry.transaction_start is None:
+            return None
+        done = CompletedTransaction(
+            header.producer_id, entry.transaction_start, header.last_offset, aborted
+        )
+        self.unreplicated.append(done)
+        entry.transaction_start = None
+        del self.open_transactions[header.producer_id]
+        return done
+
+    def stable_behind(self, done: CompletedTransaction) -> int:
+        """The last stable offset once `done` is replicated: the first open transaction, or behind its
+        marker."""
+        return next(iter(self.open_transactions.values()), done.last_offset + 1)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """First offset of a transaction that is open, or completed but not replicated."""
+        first = next(iter(self.open_transactions.values()), None)
+        if self.unreplicated:
+            if self.unreplicated[0].last_offset < high_watermark:
+                self.unreplicated = [
+                    done for done in self.unreplicated if done.last_offset >= high_watermark
+                ]
+            for done in self.unreplicated:
+                if first is None or done.first_offset < first:
+                    first = done.first_offset
+        return first
+
+    def knows_of(self, offset: int) -> bool:
+        """Whether anything here came from `offset` or behind it."""
+        if any(done.last_offset >= offset for done in self.unreplicated):
+            return True
+        return self.end_offset > offset and any(
+            entry.coordinator_epoch >= 0  # a marker leaves no offset behind
+            or not entry.batches
+            or entry.batches[-1].last_offset >= offset
+            for entry in self.entries.values()
+        )
+
+    def expire(self, wall_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were silent for longer and have no open transaction; how many."""
+        old = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.transaction_start is None and wall_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in old:
+            del self.entries[producer_id]
+        return len(old)
+
+    def clear(self, end_offset: int) -> None:
+        self.entries.clear()
+        self.open_transactions.clear()
+        self.unreplicated.clear()
+        self.end_offset = end_offset
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """The ``.snapshot`` file."""
+        rows = []
+        for producer_id, entry in sorted(self.entries.items()):
+            last = entry.batches[-1] if entry.batches else None
+            rows.append(
+                EntryRecord(
+                    producer_id=producer_id,
+                    epoch=entry.epoch,
+                    last_sequence=-1 if last is None else last.last_sequence,
+                    last_offset=-1 if last is None else last.last_offset,
+                    offset_delta=0 if last is None else last.last_offset - last.first_offset,
+                    timestamp=entry.last_timestamp,
+                    coordinator_epoch=entry.coordinator_epoch,
+                    current_txn_first_offset=(
+                        -1 if entry.transaction_start is None else entry.transaction_start
+                    ),
+                )
+            )
+        body = encode_bytes(ProducerSnapshot(crc=0, producer_entries=rows), _VERSION)[4:]
+        return _HEAD.pack(_VERSION, crc32c(body)) + body
+
+    def load(self, data: Buffer, end_offset: int) -> None:
+        """Become what a ``.snapshot`` file says. Raises ``ValueError`` where it is corrupt."""
+        if len(data) < _HEAD.size:
+            raise ValueError("a producer snapshot is too short")
+        version, crc = _HEAD.unpack_from(data)
+        body = memoryview(data)[_HEAD.size :]
+        if version != _VERSION or crc32c(body) != crc:
+            raise ValueError("a producer snapshot has the wrong version or CRC")
+        try:
+            snapshot = decode(ProducerSnapshot, version, memoryview(data)[2:])
+        except MalformedError as error:
+            raise ValueError(str(error)) from error
+        self.clear(end_offset)
+        for row in snapshot.producer_entries:
+            self.entries[row.producer_id] = _entry_of(row)
+        starts = [
+            (entry.transaction_start, producer_id)
+            for producer_id, entry in self.entries.items()
+            if entry.transaction_start is not None
+        ]
+        self.open_transactions = {producer_id: start for start, producer_id in sorted(starts)}
+
+
+def _entry_of(row: EntryRecord) -> ProducerEntry:
+    entry = ProducerEntry(row.epoch)
+    entry.coordinator_epoch = row.coordinator_epoch
+    entry.last_timestamp = row.timestamp
+    if row.current_txn_first_offset >= 0:
+        entry.transaction_start = row.current_txn_first_offset
+    if row.last_offset >= 0:
+        first = row.last_offset - row.offset_delta
+        sequence = (
+            -1 if row.last_sequence < 0 else (row.last_sequence - row.offset_delta) & 0x7FFFFFFF
+        )
+        entry.batches.append(
+            WrittenBatch(sequence, row.last_sequence, first, row.last_offset, row.timestamp)
+        )
+    return entry
+
+
+def _check_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
+    if header.producer_epoch < entry.epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {header.producer_id} has epoch {entry.epoch}, not {header.producer_epoch}",
+        )
+
+
+def _check_sequence(header: BatchHeader, entry: ProducerEntry) -> None:
+    first = header.base_sequence
+    if header.producer_epoch != entry.epoch:
+        if first != 0 and entry.epoch >= 0:
+            raise _out_of_order(header, "a new epoch begins with sequence 0")
+        return
+    expected = (entry.last_sequence + 1) & 0x7FFFFFFF
+    if first != expected:
+        raise _out_of_order(header, f"{expected} is next")
+
+
+def _out_of_order(header: BatchHeader, why: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {header.producer_id} sent sequence {header.base_sequence}: {why}",
+    )
+
+
+def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
+    """Offsets of the ``.snapshot`` files, ascending."""
+    found = []
+    for name in disk.list_dir(directory):
+        offset = offset_of(name) if name.endswith(SNAPSHOT) else None
+        if offset is not None and name == file_name(offset, SNAPSHOT):
+            found.append(offset)
+    return found
+
+
+def write_snapshot(disk: Disk, directory: str, states: ProducerStates, *, durable: bool) -> None:
+    path = f"{directory}/{file_name(states.end_offset, SNAPSHOT)}"
+    disk.write_atomic(path, states.to_bytes(), durable=durable)

@@ -1,0 +1,49 @@
+"""What moved in an image since its reader last asked.
+
+A reader (the broker's replica table, a metadata cache, metrics) takes the changes after a
+committed batch and touches only what they name. Everything stands in the order in which the log had it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barnabas.types import Uuid
+
+
+@dataclass(slots=True)
+class ImageChanges:
+    """Dictionaries serve as ordered sets."""
+
+    everything: bool = False
+    """The image was replaced by a snapshot: compare all of it against what you hold; nothing else
+    is named here."""
+    topics_created: dict[Uuid, None] = field(default_factory=dict)
+    """With all partitions that stand in the image now; those are not named in `partitions`."""
+    topics_deleted: dict[Uuid, str] = field(default_factory=dict)
+    """By id, with the name."""
+    partitions: dict[tuple[Uuid, int], None] = field(default_factory=dict)
+    """(topic id, index): created in an existing topic, or changed."""
+    brokers: dict[int, None] = field(default_factory=dict)
+    """Registered, changed, fenced, unfenced or unregistered."""
+    controllers: dict[int, None] = field(default_factory=dict)
+    configs: dict[tuple[int, str], None] = field(default_factory=dict)
+    """(resource type, name)."""
+    features: bool = False
+    producer_ids: bool = False
+    access: bool = False
+    """ACLs, SCRAM credentials, delegation tokens or quotas."""
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.everything
+            or self.topics_created
+            or self.topics_deleted
+            or self.partitions
+            or self.brokers
+            or self.controllers
+            or self.configs
+            or self.features
+            or self.producer_ids
+            or self.access
+        )

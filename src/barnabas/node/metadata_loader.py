@@ -1,0 +1,154 @@
+"""What the quorum replicates, as this node sees it: one stream of committed records, several readers.
+
+:class:`MetadataLoader` is the state machine that the quorum's replica drives. It feeds the controller (where
+this node is one) and the broker's image, and tells the broker what moved once per run of
+batches. The controller's snapshot is the node's; a broker alone makes one from its image.
+
+What is large takes many turns of the loop: a snapshot fills new images, which take the place of the old
+ones when they are whole, and a batch of thousands of records is read before any of it is applied. So
+readers see all of a batch or nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.metadata.image.bulk_partition_records import STAGE_SLICE, Replayable
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.metadata.image.snapshot import snapshot_values
+from barnabas.metadata.image.topic import Topic
+from barnabas.ports import Ports
+from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
+from barnabas.types import Buffer
+from barnabas.wire.codec import MalformedError
+
+OnMetadata = Callable[[MetadataImage, ImageChanges], None]
+OnLeader = Callable[[int, int], None]
+
+APPLIED_INLINE_MAX = 2 * STAGE_SLICE
+"""Records that are applied in the turn that brings them."""
+STAGE_STEP = 50
+RECORD_WEIGHT = 10
+"""A value of a snapshot that is no new partition takes as long as so many of those."""
+DROP_SLICE = 500
+"""Topics of an image that was replaced, forgotten in one turn."""
+
+
+class MetadataLoader:
+    """The committed image and those who follow it."""
+
+    def __init__(self, ports: Ports) -> None:
+        self.ports = ports
+        self.image = MetadataImage()
+        self.controller: QuorumController | None = None
+        self.on_metadata: OnMetadata | None = None
+        self.on_leader: OnLeader | None = None
+
+    def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
+        if sum(len(batch.values) for batch in batches) > APPLIED_INLINE_MAX:
+            return self._or_halt(self._commit_in_slices(batches))
+        try:
+            self._commit(batches)
+        except MalformedError as error:
+            self._halt(error)
+        return None
+
+    def _commit(self, batches: Sequence[CommittedBatch]) -> None:
+        controller, image = self.controller, self.image
+        staged: list[list[Replayable]] = []
+        if self.on_metadata is not None:
+            for batch in batches:  # read once, for both images
+                staged.append([])
+                image.stage(batch.values, staged[-1])
+        if controller is not None:
+            controller.on_commit(batches, staged)
+        if self.on_metadata is not None:
+            self._replay(batches, staged)
+            self.on_metadata(image, image.take_changes())
+
+    def _replay(
+        self, batches: Sequence[CommittedBatch], staged: Sequence[Sequence[Replayable]]
+    ) -> None:
+        """Each batch once: after a fault of somebody who follows they are all given again."""
+        image = self.image
+        for batch, records in zip(batches, staged, strict=True):
+            if batch.last_offset > image.offset:
+                image.replay_batch(records, batch.last_offset, batch.epoch, batch.append_timestamp)
+
+    def _commit_in_slices(self, batches: Sequence[CommittedBatch]) -> Iterator[None]:
+        controller, image = self.controller, self.image
+        staged: list[list[Replayable]] = []
+        if self.on_metadata is not None or (
+            controller is not None and controller.image.offset < batches[-1].last_offset
+        ):
+            for batch in batches:
+                staged.append([])
+                for start in range(0, len(batch.values), STAGE_SLICE):
+                    image.stage(batch.values[start : start + STAGE_SLICE], staged[-1])
+                    yield
+        if controller is not None:
+            controller.on_commit(batches, staged)
+            yield
+        if self.on_metadata is not None:
+            self._replay(batches, staged)
+            self.on_metadata(image, image.take_changes())
+
+    def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None]:
+        if self.controller is not None:
+            self.controller.on_snapshot_coming()
+        return self._or_halt(self._load(snapshot))
+
+    def _load(self, snapshot: SnapshotReader) -> Iterator[None]:
+        followers = [self.controller is not None, self.on_metadata is not None]
+        filled = [MetadataImage(track_changes=False) for follows in followers if follows]
+        end, epoch = snapshot.id
+        position = end - 1, epoch, snapshot.last_contained_timestamp
+        since = 0
+        for values in snapshot.values():
+            staged: list[Replayable] = []
+            for start in range(0, len(values), STAGE_STEP):
+                if since >= STAGE_SLICE:
+                    since = 0
+                    yield
+                before, step = len(staged), values[start : start + STAGE_STEP]
+                filled[0].stage(step, staged)
+                since += len(step) + RECORD_WEIGHT * (len(staged) - before)
+            for image in filled:
+                image.replay_batch(staged, *position)
+        for image in filled:
+            image.moved_to(*position)
+        former: list[list[Topic | None]] = []
+        if self.controller is not None:
+            former.append(self.controller.image.slots)
+            self.controller.on_snapshot(filled.pop(0))
+        if self.on_metadata is not None:
+            former.append(self.image.slots)
+            self.image.become(filled.pop(0))
+            self.on_metadata(self.image, self.image.take_changes())
+        for slots in former:
+            while slots:
+                del slots[-DROP_SLICE:]
+                if slots:
+                    yield
+
+    def _or_halt(self, work: Iterator[None]) -> Iterator[None]:
+        try:
+            yield from work
+        except MalformedError as error:
+            self._halt(error)
+
+    def _halt(self, error: MalformedError) -> None:
+        self.ports.halt(f"a committed metadata record cannot be read: {error}")
+
+    def on_leader_change(self, leader_id: int, epoch: int) -> None:
+        if self.controller is not None:
+            self.controller.on_leader_change(leader_id, epoch)
+        if self.on_leader is not None:
+            self.on_leader(leader_id, epoch)
+
+    def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
+        if self.controller is not None:
+            return self.controller.snapshot()
+        return snapshot_values(self.image)

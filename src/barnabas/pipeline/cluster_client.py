@@ -1,0 +1,400 @@
+"""A Kafka-speaking cluster as a pipeline needs it: blocking calls that outlive a dead leader.
+
+Owns connections, the present leaders, and patience: whatever a new leader, a restarted node or a
+slow metadata log heals is tried again until `patience_ms` is over. What no waiting heals comes
+back at once as :class:`KafkaError` or a :class:`PipelineError`.
+
+One object per process and bootstrap (``ClusterClient.shared``): Spark keeps Python workers, so
+connections serve many tasks. Not for use by several threads. Works against any broker that
+speaks Kafka's protocol.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, TypeVar
+
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.broker_connection import BlockingConnection, now_ms
+from barnabas.pipeline.errors import ClusterUnreachableError, UnknownPartitionError
+from barnabas.types import ZERO_UUID, Endpoint, TopicPartition, Uuid
+from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
+from barnabas.wire.messages import (
+    init_producer_id_request,
+    init_producer_id_response,
+    list_offsets_request,
+    list_offsets_response,
+    metadata_request,
+    metadata_response,
+)
+from barnabas.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+EARLIEST = -2
+LATEST = -1
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+BACKOFF_MS_MIN = 20.0
+BACKOFF_MS_MAX = 500.0
+CREATION_MS = 15_000.0
+SETTLED_MS = 3_000.0
+"""How long an answer that says records are gone is asked for again before it is believed: a broker may
+lag, or not know yet that it leads no more."""
+
+TRANSIENT = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE}
+"""Errors that a new leader or a little time heals. A topic that is not there is an answer."""
+
+
+class PartitionLeader(NamedTuple):
+    """Who leads a partition, as last heard."""
+
+    endpoint: Endpoint
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions:
+    """One topic as last heard; `leaders` lacks partitions that have none now."""
+
+    name: str
+    topic_id: Uuid
+    partitions: tuple[int, ...]
+    leaders: Mapping[int, PartitionLeader]
+    is_internal: bool = False
+    """Kafka's own, such as ``__consumer_offsets``: no pattern means it."""
+
+
+class OffsetAt(NamedTuple):
+    """Answer to "which offset is at this time": -1 where there is none at or after it."""
+
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long to go on trying, and how long to wait before the next try."""
+
+    limit_ms: float
+    began_ms: float = field(default_factory=now_ms)
+    backoff_ms: float = BACKOFF_MS_MIN
+    last_error: str = "no answer"
+
+    def wait(self, error: object) -> None:
+        """Back off. Raises `ClusterUnreachableError` when the time is over."""
+        self.last_error = str(error)
+        left_ms = self.limit_ms - (now_ms() - self.began_ms)
+        if left_ms <= 0:
+            raise ClusterUnreachableError(
+                f"gave up after {self.limit_ms / 1000:.0f} s: {self.last_error}"
+            )
+        time.sleep(min(self.backoff_ms, left_ms) / 1000)
+        self.backoff_ms = min(self.backoff_ms * 2, BACKOFF_MS_MAX)
+
+    def renew(self) -> None:
+        """Something went forward: the time begins anew."""
+        self.began_ms, self.backoff_ms = now_ms(), BACKOFF_MS_MIN
+
+
+class ClusterClient:
+    """The cluster behind `bootstrap`."""
+
+    _shared: ClassVar[dict[tuple[tuple[Endpoint, ...], str], ClusterClient]] = {}
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Endpoint],
+        client_id: str = "barnabas-pipeline",
+        *,
+        request_timeout_ms: float = 30_000.0,
+        patience_ms: float = 60_000.0,
+    ) -> None:
+        self.bootstrap = tuple(bootstrap)
+        self.client_id = client_id
+        self.request_timeout_ms = request_timeout_ms
+        self.patience_ms = patience_ms
+        self._brokers: dict[int, Endpoint] = {}
+        self._connections: dict[Endpoint, BlockingConnection] = {}
+        self._topics: dict[str, TopicPartitions] = {}
+        self._turn = 0
+
+    @classmethod
+    def shared(
+        cls,
+        bootstrap: Sequence[Endpoint],
+        client_id: str = "barnabas-pipeline",
+        *,
+        request_timeout_ms: float = 30_000.0,
+        patience_ms: float = 60_000.0,
+    ) -> ClusterClient:
+        """This process's one object for `bootstrap`; its time-outs become those given."""
+        key = (tuple(bootstrap), client_id)
+        cluster = cls._shared.get(key)
+        if cluster is None:
+            cluster = cls._shared[key] = cls(bootstrap, client_id)
+        cluster.request_timeout_ms = request_timeout_ms
+        cluster.patience_ms = patience_ms
+        return cluster
+
+    def __repr__(self) -> str:
+        where = ",".join(map(str, self.bootstrap))
+        return f"Cluster({where} brokers={sorted(self._brokers)})"
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    # -- connections -----------------------------------------------------------------------------
+
+    def connection(self, endpoint: Endpoint) -> BlockingConnection:
+        """The open connection to `endpoint`. Raises `ChannelError`."""
+        found = self._connections.get(endpoint)
+        if found is None or found.is_over:
+            timeout_ms = min(self.request_timeout_ms, 10_000.0)
+            found = BlockingConnection(endpoint, self.client_id, timeout_ms=timeout_ms)
+            self._connections[endpoint] = found
+        return found
+
+    def call_any(self, request: Message, response: type[M]) -> M:
+        """Ask any broker, trying one after the other."""
+        patience = Patience(self.patience_ms)
+        while True:
+            known = [self._brokers[each] for each in sorted(self._brokers)]
+            candidates = list(dict.fromkeys([*known, *self.bootstrap]))
+            error: ChannelError | None = None
+            for step in range(len(candidates)):
+                endpoint = candidates[(self._turn + step) % len(candidates)]
+                try:
+                    answer = self.connection(endpoint).call(
+                        request, response, timeout_ms=self.request_timeout_ms
+                    )
+                except ChannelError as failure:
+                    if failure.kind == "unsupported":
+                        raise
+                    error = failure
+                    continue
+                self._turn = (self._turn + step) % len(candidates)
+                return answer
+            where = ",".join(map(str, self.bootstrap))
+            patience.wait(f"no broker of {where} answers ({error})")
+
+    # -- metadata --------------------------------------------------------------------------------
+
+    def topics(
+        self, names: Iterable[str] | None = None, *, create: bool = False
+    ) -> dict[str, TopicPartitions]:
+        """Topics as they are now; None means all. Unknown names are left out of the answer.
+
+        `create` lets brokers create them that are configured to.
+        """
+        wanted = None if names is None else sorted(set(names))
+        request = metadata_request.MetadataRequest(
+            topics=None
+            if wanted is None
+            else [
+                metadata_request.MetadataRequestTopic(topic_id=ZERO_UUID, name=name)
+                for name in wanted
+            ],
+            allow_auto_topic_creation=create,
+        )
+        response = self.call_any(request, metadata_response.MetadataResponse)
+        brokers = {each.node_id: Endpoint(each.host, each.port) for each in response.brokers}
+        if brokers:
+            self._brokers = brokers
+        found: dict[str, TopicPartitions] = {}
+        for topic in response.topics:
+            assert topic.name is not None
+            if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+                if topic.partitions:
+                    found[topic.name] = self._topic_of(topic, brokers)
+            elif topic.error_code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, *TRANSIENT):
+                raise KafkaError(code_of(topic.error_code), f"topic {topic.name!r}")
+        self._topics.update(found)
+        for name in wanted or ():
+            if name not in found:
+                self._topics.pop(name, None)
+        return found
+
+    @staticmethod
+    def _topic_of(
+        topic: metadata_response.MetadataResponseTopic, brokers: Mapping[int, Endpoint]
+    ) -> TopicPartitions:
+        leaders = {
+            each.partition_index: PartitionLeader(brokers[each.leader_id], each.leader_epoch)
+            for each in topic.partitions
+            if each.leader_id in brokers
+        }
+        indexes = tuple(sorted(each.partition_index for each in topic.partitions))
+        return TopicPartitions(
+            topic.name or "", topic.topic_id, indexes, leaders, topic.is_internal
+        )
+
+    def topic(self, name: str, *, create: bool = False) -> TopicPartitions | None:
+        """One topic, from memory where it is known."""
+        return self._topics.get(name) or self.topics([name], create=create).get(name)
+
+    def partition_count(self, name: str) -> int:
+        """How many partitions a topic to write to has now; brokers may create it, which takes them a
+        moment. Raises `ClusterUnreachableError` where it does not come into being."""
+        patience = Patience(min(self.patience_ms, CREATION_MS))
+        while True:
+            found = self.topics([name], create=True).get(name)
+            if found is not None:
+                return len(found.partitions)
+            patience.wait(f"topic {name!r} does not exist and is not created")
+
+    def leader(self, partition: TopicPartition) -> PartitionLeader | None:
+        """Who leads `partition` as far as this object knows; asks where it does not know."""
+        topic = self.topic(partition.topic)
+        return None if topic is None else topic.leaders.get(partition.partition)
+
+    def ask_another(self) -> None:
+        """Have the next question to any broker go to another than the last."""
+        self._turn += 1
+
+    def forget(self, topic: str) -> None:
+        """What is known of `topic` has proved wrong."""
+        self._topics.pop(topic, None)
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    def list_offsets(
+        self, at: Mapping[TopicPartition, int], *, isolation: int = READ_UNCOMMITTED
+    ) -> dict[TopicPartition, OffsetAt]:
+        """Offset by partition at a timestamp in ms, `EARLIEST` or `LATEST`.
+
+        Partitions that do not exist are left out of the answer.
+        """
+        found: dict[TopicPartition, OffsetAt] = {}
+        left = dict(at)
+        patience = Patience(self.patience_ms)
+        # A topic just deleted still stands in some broker's metadata: unknown is believed twice.
+        unknown: dict[TopicPartition, int] = {}
+        while left:
+            error: object = "some partitions have no leader"
+            for endpoint, partitions in self._by_leader(left, unknown).items():
+                try:
+                    error = self._ask_offsets(endpoint, partitions, isolation, found, unknown)
+                except ChannelError as failure:
+                    if failure.kind == "unsupported":
+                        raise
+                    error = failure
+            gone = {each for each, times in unknown.items() if times > 1}
+            left = {
+                each: when for each, when in left.items() if each not in found and each not in gone
+            }
+            for each in left:
+                self.forget(each.topic)
+            if left:
+                patience.wait(f"offsets of {next(iter(left))}: {error}")
+        return found
+
+    def _by_leader(
+        self, wanted: Mapping[TopicPartition, int], unknown: dict[TopicPartition, int]
+    ) -> dict[Endpoint, dict[TopicPartition, int]]:
+        missing = sorted({each.topic for each in wanted} - self._topics.keys())
+        if missing:
+            self.topics(missing)
+        groups: dict[Endpoint, dict[TopicPartition, int]] = {}
+        for each, when in wanted.items():
+            topic = self._topics.get(each.topic)
+            if topic is None or each.partition not in topic.partitions:
+                unknown[each] = unknown.get(each, 0) + 1
+            elif each.partition in topic.leaders:
+                groups.setdefault(topic.leaders[each.partition].endpoint, {})[each] = when
+        return groups
+
+    def _ask_offsets(
+        self,
+        endpoint: Endpoint,
+        partitions: Mapping[TopicPartition, int],
+        isolation: int,
+        found: dict[TopicPartition, OffsetAt],
+        unknown: dict[TopicPartition, int],
+    ) -> str:
+        by_topic: dict[str, list[list_offsets_request.ListOffsetsPartition]] = {}
+        for each, when in partitions.items():
+            by_topic.setdefault(each.topic, []).append(
+                list_offsets_request.ListOffsetsPartition(
+                    partition_index=each.partition, current_leader_epoch=-1, timestamp=when
+                )
+            )
+        request = list_offsets_request.ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=isolation,
+            topics=[
+                list_offsets_request.ListOffsetsTopic(name=name, partitions=each)
+                for name, each in by_topic.items()
+            ],
+            timeout_ms=int(self.request_timeout_ms),
+        )
+        response = self.connection(endpoint).call(
+            request, list_offsets_response.ListOffsetsResponse, timeout_ms=self.request_timeout_ms
+        )
+        trouble = ""
+        for topic in response.topics:
+            for answer in topic.partitions:
+                partition = TopicPartition(topic.name, answer.partition_index)
+                code = code_of(answer.error_code)
+                if code == ErrorCode.NONE:
+                    found[partition] = OffsetAt(answer.offset, answer.timestamp)
+                elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    unknown[partition] = unknown.get(partition, 0) + 1
+                elif code in TRANSIENT:
+                    trouble = code.name
+                else:
+                    raise KafkaError(code, f"offsets of {partition}")
+        return trouble
+
+    # -- producers -------------------------------------------------------------------------------
+
+    def init_producer_id(self) -> tuple[int, int]:
+        """A fresh (producer id, producer epoch) for idempotent writes."""
+        request = init_producer_id_request.InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=0
+        )
+
+        def ask() -> tuple[int, int]:
+            response = self.call_any(request, init_producer_id_response.InitProducerIdResponse)
+            if response.error_code != ErrorCode.NONE:
+                raise KafkaError(code_of(response.error_code), "no producer id")
+            return response.producer_id, response.producer_epoch
+
+        return self.retrying(ask)
+
+    def retrying(self, action: Callable[[], T]) -> T:
+        """Do `action`, again while it raises a transient `KafkaError`."""
+        patience = Patience(self.patience_ms)
+        while True:
+            try:
+                return action()
+            except KafkaError as error:
+                if error.code not in TRANSIENT:
+                    raise
+                patience.wait(error)
+
+
+def offsets_of_all(
+    cluster: ClusterClient,
+    at: Mapping[TopicPartition, int],
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    patience_ms: float,
+) -> dict[TopicPartition, int]:
+    """As `ClusterClient.list_offsets`, but of every partition that is asked for: a broker that does not know
+    one yet is asked again. Raises `UnknownPartitionError`."""
+    patience = Patience(patience_ms)
+    while True:
+        found = cluster.list_offsets(at, isolation=isolation)
+        missing = sorted(at.keys() - found.keys())
+        if not missing:
+            return {each: known.offset for each, known in found.items()}
+        try:
+            patience.wait(f"{missing[0]} does not exist")
+        except ClusterUnreachableError as error:
+            raise UnknownPartitionError(f"{missing[0]} does not exist") from error

@@ -1,0 +1,1 @@
+"""Reading topics in Spark: source, range reader, resolution of offsets."""

@@ -1,0 +1,154 @@
+"""From options to offsets: which partitions there are, where a query begins and ends in them.
+
+Asks the cluster; decides nothing about triggers or tasks. Every partition that a place does not
+mention is an error, as in Spark's connector: a query must not begin somewhere by accident.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from barnabas.pipeline.cluster_client import (
+    EARLIEST,
+    LATEST,
+    ClusterClient,
+    Patience,
+    offsets_of_all,
+)
+from barnabas.pipeline.errors import ClusterUnreachableError, OptionError, UnknownPartitionError
+from barnabas.pipeline.offsets import PartitionOffsets
+from barnabas.pipeline.options import (
+    AtOffsets,
+    AtTimestamps,
+    Everywhere,
+    Place,
+    SourceOptions,
+    Subscription,
+)
+from barnabas.types import TopicPartition
+
+KNOWN_MS = 3_000.0
+"""How long a topic just created may take to be in every broker's metadata."""
+
+
+def partitions_of(cluster: ClusterClient, subscription: Subscription) -> list[TopicPartition]:
+    """All partitions that the subscription names now, in order. Missing topics give none."""
+    if subscription.partitions:
+        names = {each.topic for each in subscription.partitions}
+        topics = cluster.topics(names)
+        return [
+            each
+            for each in subscription.partitions
+            if each.topic in topics and each.partition in topics[each.topic].partitions
+        ]
+    if subscription.pattern is not None:
+        pattern = re.compile(subscription.pattern)
+        topics = {
+            name: topic
+            for name, topic in cluster.topics().items()
+            if pattern.fullmatch(name) and not topic.is_internal
+        }
+    else:
+        topics = cluster.topics(subscription.topics)
+    return [
+        TopicPartition(name, each) for name in sorted(topics) for each in topics[name].partitions
+    ]
+
+
+def partitions_at_start(cluster: ClusterClient, subscription: Subscription) -> list[TopicPartition]:
+    """As `partitions_of`, for a query that begins: every topic and partition that is named must be
+    there. Raises `OptionError`; one just created has a moment to be known everywhere."""
+    patience = Patience(min(cluster.patience_ms, KNOWN_MS))
+    while True:
+        found = partitions_of(cluster, subscription)
+        missing = sorted(set(subscription.topics) - {each.topic for each in found})
+        missing += [str(each) for each in subscription.partitions if each not in found]
+        if not missing:
+            return found
+        try:
+            patience.wait(f"{missing[0]} does not exist")
+        except ClusterUnreachableError as error:
+            raise OptionError(f"{missing[0]} does not exist") from error
+
+
+def offsets_at(
+    cluster: ClusterClient,
+    place: Place,
+    partitions: Collection[TopicPartition],
+    options: SourceOptions,
+    *,
+    starting: bool,
+) -> PartitionOffsets:
+    """The offset of `place` in each of `partitions`, of all of them: one that is left out would not be
+    read, or from somewhere else. Raises `OptionError`."""
+    isolation = options.fetch.isolation
+    match place:
+        case Everywhere(timestamp):
+            wanted = dict.fromkeys(partitions, timestamp)
+        case AtTimestamps(timestamps):
+            check_covers(timestamps, partitions, "timestamps")
+            wanted = {each: timestamps[each] for each in partitions}
+        case AtOffsets(offsets):
+            check_covers(offsets, partitions, "offsets")
+            wanted = {each: offsets[each] for each in partitions if offsets[each] < 0}
+    found = offsets_known(cluster, wanted, isolation)
+    resolved: PartitionOffsets = {}
+    for each in partitions:
+        if isinstance(place, AtOffsets) and place.offsets[each] >= 0:
+            resolved[each] = place.offsets[each]
+        else:
+            resolved[each] = found[each]
+    absent = [each for each in partitions if resolved[each] < 0]
+    if absent:
+        if starting and options.without_timestamp == "error":
+            raise OptionError(
+                f"{absent[0]} has no record at or after the starting timestamp; set"
+                " startingOffsetsByTimestampStrategy to latest to begin at its end"
+            )
+        resolved |= offsets_known(cluster, dict.fromkeys(absent, LATEST), isolation)
+    return resolved
+
+
+def offsets_known(
+    cluster: ClusterClient, wanted: PartitionOffsets, isolation: int
+) -> PartitionOffsets:
+    """The offset at each time that is wanted. Its leader may not have heard yet of a topic that
+    was just created. Raises `OptionError`."""
+    patience_ms = min(cluster.patience_ms, KNOWN_MS)
+    try:
+        return offsets_of_all(cluster, wanted, isolation=isolation, patience_ms=patience_ms)
+    except UnknownPartitionError as error:
+        raise OptionError(str(error)) from error
+
+
+def check_covers(
+    given: PartitionOffsets, partitions: Collection[TopicPartition], what: str
+) -> None:
+    missing = sorted(set(partitions) - given.keys())
+    foreign = sorted(given.keys() - set(partitions))
+    if missing:
+        raise OptionError(
+            f"{what} are needed for every partition: {missing[0]} is missing"
+            " (-2 stands for earliest, -1 for latest)"
+        )
+    if foreign:
+        raise OptionError(f"{what} name {foreign[0]}, which is not subscribed or does not exist")
+
+
+def earliest(
+    cluster: ClusterClient, partitions: Collection[TopicPartition], options: SourceOptions
+) -> PartitionOffsets:
+    found = cluster.list_offsets(
+        dict.fromkeys(partitions, EARLIEST), isolation=options.fetch.isolation
+    )
+    return {each: at.offset for each, at in found.items()}
+
+
+def latest(
+    cluster: ClusterClient, partitions: Collection[TopicPartition], options: SourceOptions
+) -> PartitionOffsets:
+    found = cluster.list_offsets(
+        dict.fromkeys(partitions, LATEST), isolation=options.fetch.isolation
+    )
+    return {each: at.offset for each, at in found.items()}

@@ -1,0 +1,254 @@
+"""A task's work: one range of one partition, from its leader, as Arrow batches.
+
+Fetches go straight to the leader, the next one on its way while the last is decoded. A leader that
+dies or moves is looked up again and the fetch goes on where it was; a range is given up when
+nothing came for the cluster's whole patience. Where records of the range are gone
+(`OFFSET_OUT_OF_RANGE`, a log that has lost its end, a deleted topic), the task fails, or with
+``failOnDataLoss=false`` goes on behind the gap.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.broker_connection import Answer, BlockingConnection
+from barnabas.pipeline.cluster_client import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    SETTLED_MS,
+    TRANSIENT,
+    ClusterClient,
+    Patience,
+)
+from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
+from barnabas.pipeline.offsets import Range
+from barnabas.pipeline.options import FetchOptions, SourceOptions
+from barnabas.record.batch import iterate
+from barnabas.types import Buffer
+from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.messages import fetch_request, fetch_response
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from barnabas.record.columnar import AbortedTransaction
+
+log = logging.getLogger(__name__)
+
+GONE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+class Fetched(NamedTuple):
+    """One fetch's worth of a partition: record batches from the one with `start` on."""
+
+    records: Buffer
+    start: int
+    partition: fetch_response.PartitionData
+
+
+class RangeReader:
+    """Reads one range once. `position` is the next offset to fetch."""
+
+    def __init__(self, cluster: ClusterClient, what: Range, options: SourceOptions) -> None:
+        self.what = what
+        self.position = what.start
+        self._cluster = cluster
+        self._fetch = options.fetch
+        self._headers = options.include_headers
+        self._fail_on_data_loss = options.fail_on_data_loss
+        self._patience = Patience(cluster.patience_ms)
+        self._ahead: tuple[BlockingConnection, Answer] | None = None
+
+    def __repr__(self) -> str:
+        return f"RangeReader({self.what} at {self.position})"
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The range's records as batches of `schema`. Raises as `runs`, and `CorruptBatchError`."""
+        from barnabas.record.columnar import decode  # compiled code: only where it is needed
+
+        what = self.what
+        for run in self.runs():
+            decoded = decode(
+                run.records,
+                run.start,
+                what.end,
+                aborted=self._aborted(run.partition),
+                include_headers=self._headers,
+                check_crc=self._fetch.check_crcs,
+            )
+            for columns in decoded.columns:
+                yield columns.to_arrow(what.topic, what.partition, schema)
+
+    def runs(self) -> Iterator[Fetched]:
+        """The range's record batches as they were fetched; the first and the last may reach beyond
+        it. Raises `DataLossError`, `KafkaError`, `ClusterUnreachableError`."""
+        while self.position < self.what.end:
+            partition = self._next_answer()
+            if partition is None:
+                continue
+            records = partition.records or b""
+            assert not isinstance(records, list)  # only what is to be sent is
+            start = self.position
+            self.position = end_of_run(records, start)
+            if self.position == start:
+                self._idle(partition)
+                continue
+            self._patience.renew()
+            if self.position < self.what.end:
+                self._send_ahead()
+            yield Fetched(records, start, partition)
+
+    def _send_ahead(self) -> None:
+        """Have the next answer on its way. A failure shows, and is dealt with, when it is due."""
+        try:
+            leader = self._cluster.leader(self.what.of)
+            self._ahead = self._send() if leader is not None else None
+        except ChannelError as error:
+            log.debug("%s: %s", self.what, error)
+
+    def _aborted(self, partition: fetch_response.PartitionData) -> list[AbortedTransaction] | None:
+        if self._fetch.isolation != READ_COMMITTED:
+            return None
+        from barnabas.record.columnar import AbortedTransaction
+
+        return [
+            AbortedTransaction(each.producer_id, each.first_offset)
+            for each in partition.aborted_transactions or ()
+        ]
+
+    def _idle(self, partition: fetch_response.PartitionData) -> None:
+        """Nothing came though the range goes on: a leader that leads no more and has not heard of
+        it, a new one that has yet to catch up with what it may show, or a log that lost its end."""
+        if partition.high_watermark < self.what.end:
+            why = f"the leader shows records up to {partition.high_watermark} only"
+        else:
+            why = "no record comes"
+        self._retry(why, perhaps_lost=True)
+
+    def _next_answer(self) -> fetch_response.PartitionData | None:
+        """The partition's part of the next fetch response, or None where it is to be asked again."""
+        ahead, self._ahead = self._ahead, None
+        try:
+            ahead = ahead or self._send()
+            if ahead is None:
+                return None
+            connection, answer = ahead
+            response: Any = connection.wait(answer)
+        except ChannelError as error:
+            if error.kind == "unsupported":
+                raise
+            self._retry(error)
+            return None
+        code = code_of(response.error_code)
+        if code == ErrorCode.NONE:
+            partition: fetch_response.PartitionData = response.responses[0].partitions[0]
+            code = code_of(partition.error_code)
+            if code == ErrorCode.NONE:
+                return partition
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._skip_loss()
+        elif code in TRANSIENT or code in GONE:
+            self._retry(code.name, perhaps_lost=code in GONE)
+        else:
+            raise KafkaError(code, f"fetching {self.what} at {self.position}")
+        return None
+
+    def _retry(self, error: object, *, perhaps_lost: bool = False) -> None:
+        """Wait, to ask who leads and fetch again. With the patience over, what is `perhaps_lost` is
+        looked for once more: where it is gone, no further try would bring it."""
+        self._cluster.forget(self.what.topic)
+        try:
+            self._patience.wait(f"{self.what} at {self.position}: {error}")
+        except ClusterUnreachableError:
+            bounds = self._bounds() if perhaps_lost else (self.position, self.position + 1)
+            if bounds is not None and bounds[1] > self.position:
+                raise
+            self._lose(bounds)
+
+    def _send(self) -> tuple[BlockingConnection, Answer] | None:
+        """Submit the next fetch; None where the partition has no leader yet (after a wait)."""
+        leader = self._cluster.leader(self.what.of)
+        topic = self._cluster.topic(self.what.topic)
+        if leader is None or topic is None:
+            if topic is not None and self.what.partition in topic.partitions:
+                self._retry("it has no leader")
+            else:
+                self._retry("no such topic", perhaps_lost=True)
+            return None
+        fetch: FetchOptions = self._fetch
+        request = fetch_request.FetchRequest(
+            max_wait_ms=fetch.wait_ms_max,
+            min_bytes=fetch.bytes_min,
+            max_bytes=fetch.bytes_max,
+            isolation_level=fetch.isolation,
+            topics=[
+                fetch_request.FetchTopic(
+                    topic=self.what.topic,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        fetch_request.FetchPartition(
+                            partition=self.what.partition,
+                            current_leader_epoch=leader.epoch,
+                            fetch_offset=self.position,
+                            partition_max_bytes=fetch.partition_bytes_max,
+                        )
+                    ],
+                )
+            ],
+        )
+        connection = self._cluster.connection(leader.endpoint)
+        timeout_ms = self._cluster.request_timeout_ms + fetch.wait_ms_max
+        return connection, connection.submit(request, timeout_ms=timeout_ms)
+
+    def _bounds(self) -> tuple[int, int] | None:
+        """Where the log begins and ends now; None where the partition was deleted."""
+        of = self.what.of
+        earliest = self._cluster.list_offsets({of: EARLIEST}).get(of)
+        latest = self._cluster.list_offsets({of: LATEST}).get(of)
+        return None if earliest is None or latest is None else (earliest.offset, latest.offset)
+
+    def _skip_loss(self) -> None:
+        """The offset is not in the log: fail, or go on where the log begins."""
+        patience = Patience(min(self._cluster.patience_ms, SETTLED_MS))
+        while True:
+            self._cluster.forget(self.what.topic)  # who said so may lead no more
+            bounds = self._bounds()
+            if bounds is not None and bounds[0] <= self.position <= bounds[1]:
+                self._retry("the leader has moved")  # a follower answered, or the log came back
+                return
+            if bounds is not None and bounds[0] > self.position:
+                break
+            try:
+                patience.wait("the log ends before it")
+            except ClusterUnreachableError:
+                break
+        self._lose(bounds)
+
+    def _lose(self, bounds: tuple[int, int] | None) -> None:
+        """Records at `position` are gone. Raises `DataLossError`, or goes on behind them."""
+        log_now = f"the log has [{bounds[0]}, {bounds[1]})" if bounds else "it was deleted"
+        text = (
+            f"{self.what.of}: records from offset {self.position} are gone, {log_now};"
+            " set failOnDataLoss to false to go on without them"
+        )
+        if self._fail_on_data_loss:
+            raise DataLossError(text)
+        log.warning("%s", text)
+        begin = bounds[0] if bounds else 0
+        self.position = min(begin, self.what.end) if begin > self.position else self.what.end
+        self._patience.renew()
+
+
+def end_of_run(records: Buffer, start: int) -> int:
+    """The offset behind the last whole batch of a fetched run, at least `start`."""
+    return max((batch.header.next_offset for batch in iterate(records)), default=start)

@@ -1,0 +1,281 @@
+"""Reading: the batch and the stream reader of ``format("barnabas")``.
+
+Owns the plan: which ranges a query or a trigger reads, cut into tasks. The tasks' own work is
+:mod:`barnabas.pipeline.read.range_reader`. Readers are pickled to workers, so they hold options only; the
+stream reader also keeps, in the driver's planning process, when the last trigger was and where an
+``availableNow`` run ends.
+
+Admission control: Spark asks `latestOffset(start, limit)`; `maxOffsetsPerTrigger` gives the limit,
+`minOffsetsPerTrigger` holds a trigger back until enough waits or `maxTriggerDelay` has passed.
+Offsets that a checkpoint holds are resumed as they stand, also after a change of options.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from barnabas.pipeline.broker_connection import now_ms
+from barnabas.pipeline.cluster_client import SETTLED_MS, Patience
+from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
+from barnabas.pipeline.offsets import (
+    OffsetsJson,
+    PartitionOffsets,
+    Range,
+    cut_ranges,
+    from_json,
+    limit_rows,
+    to_json,
+)
+from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.read.offset_resolution import (
+    earliest,
+    latest,
+    offsets_at,
+    partitions_at_start,
+    partitions_of,
+)
+from barnabas.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+HEADERS_TYPE = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+
+
+def record_schema(*, include_headers: bool) -> StructType:
+    """Columns of a record, as Spark's Kafka connector has them."""
+    fields = [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+    if include_headers:
+        fields.append(StructField("headers", HEADERS_TYPE))
+    return StructType(fields)
+
+
+class RangePartition(InputPartition):  # type: ignore[misc]
+    """One task's range."""
+
+    def __init__(self, what: Range | None) -> None:
+        super().__init__(str(what))
+        self.what = what
+
+
+def read_range(
+    options: SourceOptions, schema: StructType, partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
+    """What both readers' tasks do. Imports the decoder here: planning needs none of it."""
+    from barnabas.pipeline.read.range_reader import RangeReader
+
+    what = getattr(partition, "what", None)
+    if what is None:
+        return iter(())
+    reader = RangeReader(options.cluster.connect(), what, options)
+    return reader.batches(to_arrow_schema(schema, timezone="UTC"))
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]
+    """A bounded read: from the starting to the ending place, both fixed when it is planned."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        options = self.options
+        cluster = options.cluster.connect()
+        partitions = partitions_at_start(cluster, options.subscription)
+        start = offsets_at(cluster, options.starting, partitions, options, starting=True)
+        end = offsets_at(cluster, options.ending, partitions, options, starting=False)
+        ranges = [Range(each.topic, each.partition, start[each], end[each]) for each in partitions]
+        pieces = cut_ranges(
+            ranges, partitions_min=options.partitions_min, rows_max=options.rows_per_task_max
+        )
+        # Spark takes an empty list for one partition of its own class.
+        return [RangePartition(each) for each in pieces] or [RangePartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_range(self.options, self.schema, partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """An unbounded read in micro-batches."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+        self._final: PartitionOffsets | None = None
+        self._triggered_ms: float | None = None
+        self._known_behind: set[TopicPartition] = set()
+        """Partitions that are gone, or end before where the query is, and were asked for enough."""
+
+    # -- planning, in the driver -----------------------------------------------------------------
+
+    def initialOffset(self) -> OffsetsJson:
+        cluster = self.options.cluster.connect()
+        partitions = partitions_at_start(cluster, self.options.subscription)
+        return to_json(
+            offsets_at(cluster, self.options.starting, partitions, self.options, starting=True)
+        )
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.options.rows_per_trigger_max is not None:
+            return ReadMaxRows(self.options.rows_per_trigger_max)
+        if self.options.rows_per_trigger_min is not None:
+            return ReadMinRows(self.options.rows_per_trigger_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._final = self._latest()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return to_json(self._latest())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetsJson:
+        begin = from_json(start)
+        if self._final is not None and behind(begin, self._final) <= self._known_behind:
+            end = dict(self._final)
+        else:
+            end = self._latest_known(begin)
+        self._check_not_behind(begin, end)
+        for each in begin:
+            # A deleted partition stays where it was. A log that ends before was made anew, or has
+            # lost its end: what it takes in from now on is read, as by Spark's own connector.
+            end.setdefault(each, begin[each])
+        fresh = sorted(end.keys() - begin.keys())
+        if fresh:
+            first = earliest(self.options.cluster.connect(), fresh, self.options)
+            begin = begin | {each: first.get(each, end[each]) for each in fresh}
+        if self._holds_back(begin, end, limit):
+            return to_json(from_json(start))
+        if isinstance(limit, ReadMaxRows):
+            end = limit_rows(begin, end, limit.max_rows)
+        if end != begin:
+            self._triggered_ms = now_ms()
+        return to_json(end)
+
+    def _holds_back(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> bool:
+        """Whether less than `minOffsetsPerTrigger` waits and there is time yet."""
+        rows_min = self.options.rows_per_trigger_min
+        if rows_min is None or self._final is not None or isinstance(limit, ReadAllAvailable):
+            return False
+        if self._triggered_ms is None:
+            self._triggered_ms = now_ms()
+        waited_ms = now_ms() - self._triggered_ms
+        waiting = sum(max(end[each] - begin[each], 0) for each in end)
+        return waiting < rows_min and waited_ms < self.options.trigger_delay_ms_max
+
+    def _latest(self) -> PartitionOffsets:
+        cluster = self.options.cluster.connect()
+        return latest(cluster, partitions_of(cluster, self.options.subscription), self.options)
+
+    def _latest_known(self, begin: PartitionOffsets) -> PartitionOffsets:
+        """As `_latest`. What says that records are gone is asked for again, and of other brokers."""
+        cluster = self.options.cluster.connect()
+        patience = Patience(min(cluster.patience_ms, SETTLED_MS))
+        while True:
+            end = self._latest()
+            gone = behind(begin, end)
+            self._known_behind &= gone
+            if gone <= self._known_behind:
+                break
+            try:
+                patience.wait("a log ends before where the query is")
+            except ClusterUnreachableError:
+                break
+            cluster.ask_another()
+        self._known_behind = gone
+        if self._final is not None:
+            self._final = dict(end)
+        return end
+
+    def _check_not_behind(self, begin: PartitionOffsets, end: PartitionOffsets) -> None:
+        """A log that ends before where the query is has lost what the query had read or planned."""
+        gone = sorted(begin.keys() - end.keys())
+        if gone:
+            self._lost(f"{gone[0]} was deleted")
+        for each in sorted(begin.keys() & end.keys()):
+            if end[each] < begin[each]:
+                self._lost(f"{each} ends at {end[each]}, the query is at {begin[each]}")
+
+    def _lost(self, what: str) -> None:
+        text = f"{what}: records may be lost; set failOnDataLoss to false to go on all the same"
+        if self.options.fail_on_data_loss:
+            raise DataLossError(text)
+        log.warning("%s", text)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        begins, ends = from_json(start), from_json(end)
+        fresh = sorted(ends.keys() - begins.keys())
+        if fresh:
+            begins |= self._begin_of_new(fresh, ends)
+        for each in sorted(begins.keys() - ends.keys()):
+            self._lost(f"{each} was deleted")
+        ranges = [
+            Range(each.topic, each.partition, begins[each], ends[each])
+            for each in sorted(ends)
+            if begins[each] < ends[each]
+        ]
+        return [
+            RangePartition(each)
+            for each in cut_ranges(
+                ranges,
+                partitions_min=self.options.partitions_min,
+                rows_max=self.options.rows_per_task_max,
+            )
+        ]
+
+    def _begin_of_new(
+        self, fresh: list[TopicPartition], ends: PartitionOffsets
+    ) -> PartitionOffsets:
+        """Partitions that came into being since the last trigger are read from their beginning."""
+        first = earliest(self.options.cluster.connect(), fresh, self.options)
+        for each in fresh:
+            if first.get(each, 0) > 0:
+                self._lost(f"new partition {each} begins at {first[each]}, not at 0")
+        return {each: min(first.get(each, 0), ends[each]) for each in fresh}
+
+    # -- reading, in the executors ---------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_range(self.options, self.schema, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark's checkpoint alone knows how far the query is."""
+
+    def stop(self) -> None:
+        self.options.cluster.connect().close()
+
+
+def behind(begin: PartitionOffsets, end: PartitionOffsets) -> set[TopicPartition]:
+    """Partitions that are not in `end`, or end before where the query is."""
+    return {each for each, offset in begin.items() if end.get(each, -1) < offset}

@@ -1,0 +1,1 @@
+"""Writing topics from Spark exactly once: encoding, staging, publishing, commit log."""

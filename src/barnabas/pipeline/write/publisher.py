@@ -1,0 +1,278 @@
+"""Putting encoded batches into their partitions, each exactly once per identity and sequence.
+
+Owns the produce requests of a writer's driver: acks=all, one batch per partition under way, and a
+batch is sent again until its partition's leader has answered for it. A broker recognises a batch
+by (producer id, epoch, base sequence), so that sending again never stores it twice.
+
+`landed` answers the other question, after a crash: which of these batches are in the log already?
+It reads batch headers from where the log ended before the first of them was sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from barnabas.client.network.connection import ChannelError
+from barnabas.pipeline.broker_connection import Answer, BlockingConnection
+from barnabas.pipeline.cluster_client import (
+    LATEST,
+    TRANSIENT,
+    ClusterClient,
+    Patience,
+    offsets_of_all,
+)
+from barnabas.pipeline.errors import PipelineError, WriteRefusedError
+from barnabas.pipeline.offsets import Range
+from barnabas.pipeline.options import SinkOptions, SourceOptions
+from barnabas.pipeline.read.range_reader import RangeReader
+from barnabas.record.batch import iterate, stamp_producer
+from barnabas.types import Endpoint, TopicPartition, Uuid
+from barnabas.wire.errors import ErrorCode, code_of
+from barnabas.wire.messages import produce_request, produce_response
+
+SEQUENCES = 1 << 31
+REQUEST_BYTES_MAX = 16 << 20
+ACKS_ALL = -1
+
+DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+AGAIN = TRANSIENT | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE}
+IDENTITY_LOST = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
+
+
+class IdentityLostError(PipelineError):
+    """Brokers found that sequences are not next; who asks takes a new identity, once it knows what has
+    landed. `refused` are the first batches that were, as (partition, sequence): one that stands in its
+    log was sent by another driver, who is ahead, and nothing is lost."""
+
+    def __init__(self, why: str, refused: set[tuple[TopicPartition, int]]) -> None:
+        super().__init__(why)
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """Who writes, as brokers tell duplicates by it."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One batch to publish. `load` brings its bytes, without identity."""
+
+    partition: TopicPartition
+    sequence: int
+    records: int
+    size: int
+    load: Callable[[], bytearray]
+
+
+def next_sequence(sequence: int, records: int) -> int:
+    """Sequences count records and begin again at 0 behind the largest int32."""
+    return (sequence + records) % SEQUENCES
+
+
+@dataclass(slots=True)
+class Lot:
+    """What one produce request carries: at most one batch of each partition."""
+
+    leader: Endpoint
+    partitions: list[TopicPartition] = field(default_factory=list)
+    topic_ids: dict[str, Uuid] = field(default_factory=dict)
+
+
+class Publisher:
+    """Publishes one lot of batches and is done."""
+
+    def __init__(
+        self, cluster: ClusterClient, identity: ProducerIdentity, options: SinkOptions
+    ) -> None:
+        self._cluster = cluster
+        self._identity = identity
+        self._timeout_ms = options.produce_timeout_ms
+        self._queues: dict[TopicPartition, deque[Outgoing]] = {}
+        self._stamped: dict[TopicPartition, bytearray] = {}
+        self._lost: dict[TopicPartition, tuple[int, str]] = {}
+        """Partitions that have no more use for this identity: the sequence that was refused, and why.
+        The others go on under it."""
+        self._trouble: object = None
+        self.published = 0
+        """Batches that are known to stand in their logs."""
+
+    def publish(self, batches: Iterable[Outgoing]) -> None:
+        """Return when all are acknowledged by all in-sync replicas. Raises `WriteRefusedError`,
+        `IdentityLostError`, `ClusterUnreachableError`; then some may be in and some not. With
+        `IdentityLostError` nothing is under way any more: who asks for another identity must not
+        find later what was sent under this one."""
+        for each in batches:
+            self._queues.setdefault(each.partition, deque()).append(each)
+        patience = Patience(self._cluster.patience_ms)
+        while self._queues:
+            before = self.published
+            trouble = self._round()
+            if self.published > before:
+                patience.renew()
+            if trouble is not None:
+                patience.wait(trouble)
+        if self._lost:
+            refused = {(partition, sequence) for partition, (sequence, _) in self._lost.items()}
+            raise IdentityLostError("; ".join(why for _, why in self._lost.values()), refused)
+
+    def _round(self) -> object:
+        """Send the first batch of each partition to its leader, and take the answers. Returns why
+        something has to be sent again, or None."""
+        self._trouble = None
+        sent: list[tuple[BlockingConnection, Answer, Lot]] = []
+        for lot in self._lots():
+            try:
+                connection = self._cluster.connection(lot.leader)
+                answer = connection.submit(
+                    self._request(lot), timeout_ms=self._timeout_ms + 10_000.0
+                )
+                sent.append((connection, answer, lot))
+            except ChannelError as error:
+                self._failed(lot.partitions, error)
+        for connection, answer, lot in sent:
+            try:
+                response: produce_response.ProduceResponse = connection.wait(answer)
+            except ChannelError as error:
+                self._failed(lot.partitions, error)
+                continue
+            self._take(response, lot)
+        return self._trouble
+
+    def _lots(self) -> list[Lot]:
+        """Partitions with something to send, by leader, within a request's size."""
+        lots: list[Lot] = []
+        filling: dict[Endpoint, tuple[Lot, int]] = {}
+        for partition in sorted(self._queues):
+            leader = self._cluster.leader(partition)
+            topic = self._cluster.topic(partition.topic)
+            if leader is None or topic is None:
+                self._failed([partition], f"{partition} has no leader")
+                continue
+            more = self._queues[partition][0].size
+            lot, size = filling.get(leader.endpoint, (None, 0))
+            if lot is None or size + more > REQUEST_BYTES_MAX:
+                lot, size = Lot(leader.endpoint), 0
+                lots.append(lot)
+            lot.partitions.append(partition)
+            lot.topic_ids[partition.topic] = topic.topic_id
+            filling[leader.endpoint] = (lot, size + more)
+        return lots
+
+    def _request(self, lot: Lot) -> produce_request.ProduceRequest:
+        by_topic: dict[str, list[produce_request.PartitionProduceData]] = {}
+        for each in lot.partitions:
+            by_topic.setdefault(each.topic, []).append(
+                produce_request.PartitionProduceData(
+                    index=each.partition, records=memoryview(self._stamp(each)).toreadonly()
+                )
+            )
+        return produce_request.ProduceRequest(
+            acks=ACKS_ALL,
+            timeout_ms=self._timeout_ms,
+            topic_data=[
+                produce_request.TopicProduceData(
+                    name=name, topic_id=lot.topic_ids[name], partition_data=data
+                )
+                for name, data in by_topic.items()
+            ],
+        )
+
+    def _stamp(self, partition: TopicPartition) -> bytearray:
+        if partition not in self._stamped:
+            batch = self._queues[partition][0]
+            data = batch.load()
+            identity = self._identity
+            stamp_producer(data, identity.producer_id, identity.producer_epoch, batch.sequence)
+            self._stamped[partition] = data
+        return self._stamped[partition]
+
+    def _take(self, response: produce_response.ProduceResponse, lot: Lot) -> None:
+        names = {topic_id: name for name, topic_id in lot.topic_ids.items()}
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                name = topic.name or names[topic.topic_id]
+                partition = TopicPartition(name, answer.index)
+                code = code_of(answer.error_code)
+                if code in DONE:
+                    self._done(partition)
+                    continue
+                why = f"{partition}: {code.name} {answer.error_message or ''}".rstrip()
+                if code in IDENTITY_LOST:
+                    self._lost[partition] = (self._queues[partition][0].sequence, why)
+                    self._drop(partition)
+                    continue
+                if code == ErrorCode.MESSAGE_TOO_LARGE:
+                    size = self._queues[partition][0].size
+                    why += f": a batch has {size} bytes, max.message.bytes of the topic is less"
+                if code not in AGAIN:
+                    raise WriteRefusedError(why)
+                self._failed([partition], why)
+
+    def _done(self, partition: TopicPartition) -> None:
+        queue = self._queues[partition]
+        queue.popleft()
+        self._stamped.pop(partition, None)
+        self.published += 1
+        if not queue:
+            del self._queues[partition]
+
+    def _drop(self, partition: TopicPartition) -> None:
+        del self._queues[partition]
+        self._stamped.pop(partition, None)
+
+    def _failed(self, partitions: list[TopicPartition], why: object) -> None:
+        self._trouble = why
+        for each in partitions:
+            self._cluster.forget(each.topic)
+
+
+def landed(
+    cluster: ClusterClient,
+    identity: ProducerIdentity,
+    since: Mapping[TopicPartition, int],
+    wanted: Iterable[Outgoing],
+    options: SinkOptions,
+) -> set[tuple[TopicPartition, int]]:
+    """Which of `wanted` (partition, sequence) have landed in their logs since those ended at `since`.
+
+    Sees what consumers see, up to the high watermark. A batch above it is one that was under way
+    when its writer ended; the leader still recognises its sequence when it is sent again. The
+    batches of a partition go one after the other: with one that stands in the log, all before it
+    have landed, also where compaction or retention has removed them since.
+    """
+    sequences: dict[TopicPartition, list[int]] = {}
+    for each in wanted:
+        sequences.setdefault(each.partition, []).append(each.sequence)
+    # A broker that does not know a partition yet must not be taken for a log without the batches.
+    wanted_at = dict.fromkeys(sequences, LATEST)
+    ends = offsets_of_all(cluster, wanted_at, patience_ms=cluster.patience_ms)
+    source = SourceOptions(options.cluster, fail_on_data_loss=False)
+    found: set[tuple[TopicPartition, int]] = set()
+    for partition, expected in sorted(sequences.items()):
+        places = {sequence: place for place, sequence in enumerate(expected)}
+        count = 0
+        what = Range(*partition, since[partition], ends[partition])
+        for run in RangeReader(cluster, what, source).runs():
+            for batch in iterate(run.records):
+                header = batch.header
+                writer = ProducerIdentity(header.producer_id, header.producer_epoch)
+                if writer == identity and header.base_sequence in places:
+                    count = max(count, places[header.base_sequence] + 1)
+            if count == len(expected):
+                break
+        found.update((partition, sequence) for sequence in expected[:count])
+    return found

@@ -1,0 +1,190 @@
+"""Where a writer keeps what is not published yet: files that driver and executors share.
+
+Two kinds of store under one protocol: a directory (``/path`` or ``file:``), written with fsync and
+atomic rename, and any other file system that Arrow knows by its URI: ``s3:`` ..., where a file
+appears whole when it is closed, or ``hdfs:``, where a kill may leave a part of one. Only a
+directory on a file system with links can say atomically who came first (`write_new`); elsewhere that
+is asked before writing, which two drivers at once could both pass.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Protocol
+from urllib.parse import unquote, urlparse
+
+import pyarrow.fs as pafs
+
+from barnabas.pipeline.errors import StagingError
+from barnabas.types import Buffer
+
+HALF_WRITTEN = ".tmp"
+"""How the name of a file ends that is not what it is to be yet. A process that is killed leaves it."""
+UNKNOWN_HERE = frozenset({errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What file systems say that have no links, or cannot sync a directory."""
+
+
+class StagingStore(Protocol):
+    """Files by name below one root. Missing files raise ``FileNotFoundError``."""
+
+    def write(self, name: str, parts: Sequence[Buffer]) -> None:
+        """Make or replace a file as a whole, durably."""
+
+    def write_new(self, name: str, parts: Sequence[Buffer]) -> bool:
+        """As `write`, but False and no change where the file exists."""
+
+    def read(self, name: str) -> bytes: ...
+
+    def read_at(self, name: str, position: int, size: int) -> bytes: ...
+
+    def names(self, directory: str) -> list[str]:
+        """Names of the files in a directory below the root, sorted; none where it is missing."""
+
+    def delete(self, name: str) -> None:
+        """No error where it is gone."""
+
+
+class DirectoryStore:
+    """A directory on a file system of this machine, perhaps a mounted one."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def __repr__(self) -> str:
+        return f"DirectoryStore({self.root})"
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.root, name)
+
+    @contextmanager
+    def _written_beside(self, path: str, parts: Sequence[Buffer]) -> Iterator[str]:
+        """The parts in a file of their own, which is gone afterwards if it has no other name."""
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        beside = f"{path}.{uuid.uuid4().hex}{HALF_WRITTEN}"
+        try:
+            with open(beside, "wb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            yield beside
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(beside)
+
+    def _sync_directory(self, path: str) -> None:
+        descriptor = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in UNKNOWN_HERE:
+                raise
+        finally:
+            os.close(descriptor)
+
+    def write(self, name: str, parts: Sequence[Buffer]) -> None:
+        path = self._path(name)
+        with self._written_beside(path, parts) as beside:
+            os.replace(beside, path)
+        self._sync_directory(path)
+
+    def write_new(self, name: str, parts: Sequence[Buffer]) -> bool:
+        path = self._path(name)
+        with self._written_beside(path, parts) as beside:
+            try:
+                os.link(beside, path)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in UNKNOWN_HERE:
+                    raise
+                if os.path.exists(path):
+                    return False
+                os.replace(beside, path)
+        self._sync_directory(path)
+        return True
+
+    def read(self, name: str) -> bytes:
+        with open(self._path(name), "rb") as file:
+            return file.read()
+
+    def read_at(self, name: str, position: int, size: int) -> bytes:
+        with open(self._path(name), "rb") as file:
+            file.seek(position)
+            return file.read(size)
+
+    def names(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._path(directory)))
+        except FileNotFoundError:
+            return []
+
+    def delete(self, name: str) -> None:
+        try:
+            os.unlink(self._path(name))
+        except FileNotFoundError:
+            return
+
+
+class ArrowStore:
+    """Any file system that Arrow opens by URI."""
+
+    def __init__(self, files: pafs.FileSystem, root: str) -> None:
+        self._files = files
+        self.root = root
+
+    def __repr__(self) -> str:
+        return f"ArrowStore({self._files.type_name}:{self.root})"
+
+    def _path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def write(self, name: str, parts: Sequence[Buffer]) -> None:
+        path = self._path(name)
+        self._files.create_dir(path.rpartition("/")[0], recursive=True)
+        with self._files.open_output_stream(path) as stream:
+            for part in parts:
+                stream.write(part)
+
+    def write_new(self, name: str, parts: Sequence[Buffer]) -> bool:
+        if self._files.get_file_info(self._path(name)).type != pafs.FileType.NotFound:
+            return False
+        self.write(name, parts)
+        return True
+
+    def read(self, name: str) -> bytes:
+        with self._files.open_input_stream(self._path(name)) as stream:
+            return bytes(stream.read())
+
+    def read_at(self, name: str, position: int, size: int) -> bytes:
+        with self._files.open_input_file(self._path(name)) as file:
+            return bytes(file.read_at(size, position))
+
+    def names(self, directory: str) -> list[str]:
+        selector = pafs.FileSelector(self._path(directory), allow_not_found=True)
+        return sorted(each.base_name for each in self._files.get_file_info(selector))
+
+    def delete(self, name: str) -> None:
+        try:
+            self._files.delete_file(self._path(name))
+        except FileNotFoundError:
+            return
+
+
+def open_store(location: str) -> StagingStore:
+    """The store at a path or URI. Raises `StagingError` where nobody knows the scheme."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", location)
+    if scheme is None:
+        return DirectoryStore(os.path.abspath(location))
+    if scheme[1].lower() == "file":
+        return DirectoryStore(unquote(urlparse(location).path))
+    try:
+        files, root = pafs.FileSystem.from_uri(location)
+    except (ValueError, OSError) as error:
+        raise StagingError(f"stagingLocation {location!r} cannot be opened: {error}") from error
+    return ArrowStore(files, root)

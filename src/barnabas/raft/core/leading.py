@@ -1,0 +1,444 @@
+"""Leading: appending, answering fetches, counting who has what, and giving up.
+
+What a leader appends can be fetched at once, before it is durable here; it is committed when a
+majority of voters has it on disk, this one among them only as far as it is synced, and only with a
+record of its own epoch. A leader that a majority no longer fetches from resigns (check-quorum).
+Source: KIP-595, KIP-835, KIP-1166; Kafka's ``LeaderState``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.raft.core import effects as do
+from barnabas.raft.core import events as on
+from barnabas.raft.core import membership_change
+from barnabas.raft.core.batches import ControlRecord
+from barnabas.raft.core.inflight import Pending
+from barnabas.raft.core.log_metadata import FetchCheck, FetchFit
+from barnabas.raft.core.messages import (
+    BeginEpochRequest,
+    BeginEpochResponse,
+    DescribeRequest,
+    DescribeResponse,
+    EndEpochRequest,
+    EndEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    ReadLog,
+    ReadSnapshot,
+    SnapshotRequest,
+    SnapshotResponse,
+)
+from barnabas.raft.core.progress import PendingFetch, ReplicaProgressTable
+from barnabas.raft.core.states import Candidate, Leader, Resigned
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.record.builder import ControlType
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.leader_change_message import LeaderChangeMessage, Voter
+
+if TYPE_CHECKING:
+    from barnabas.raft.core.machine import Machine
+
+
+FETCH_BYTES_MAX = 8 * 1024 * 1024
+"""Of one answer, whatever was asked for; as in Kafka."""
+WAIT_MS_MAX = 30_000
+"""How long a fetch is held, whatever was asked for."""
+
+BEGIN_LOOK_MS = 50
+"""When to look again at a voter that is to be told who leads, and cannot be just now."""
+
+
+class NotLeadingError(Exception):
+    """Asked to append without leading."""
+
+
+# -- becoming and ceasing to be ------------------------------------------------------------------
+
+
+def take_over(m: Machine, state: Candidate) -> None:
+    """Elected: the first record says so, and everything before commits with it."""
+    board = ReplicaProgressTable(m.me, m.voters, m.settings.fetch_timeout_ms, m.now)
+    leader = state.to_leader(board, m.log.end_offset)
+    m.become(leader)
+    controls: list[ControlRecord] = [(ControlType.LEADER_CHANGE, _announcement(m, leader))]
+    controls += membership_change.start_of_epoch_records(m)
+    append_control(m, controls)
+
+
+def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
+    """In version 0, whatever the quorum's: Apache Kafka reads no other."""
+    return LeaderChangeMessage(
+        leader_id=m.me.id,
+        voters=[Voter(voter_id=node) for node in m.voters],
+        granting_voters=[Voter(voter_id=node) for node in sorted(leader.granting)],
+    )
+
+
+def left(m: Machine, leader: Leader) -> None:
+    """No leader any more: whoever waits is told, and goes on elsewhere."""
+    for parked in list(leader.board.parked.values()):
+        m.reply(
+            parked.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, parked.request.replica.id)
+        )
+    leader.board.parked.clear()
+    membership_change.abandon_change(m)
+
+
+def on_resign(m: Machine, event: on.Resign) -> None:
+    m.leaving = m.leaving or event.for_good
+    if isinstance(m.state, Leader):
+        resign(m, m.state)
+
+
+def resign(m: Machine, state: Leader) -> None:
+    successors = state.board.successors()
+    m.become(state.to_resigned(successors, m.election_timeout()))
+
+
+def poll_resigned(m: Machine, state: Resigned) -> None:
+    """Tell the voters that the epoch has no leader; after a while look for another."""
+    if m.now >= state.deadline_ms and not m.leaving:
+        m.newer_epoch(state.epoch + 1)
+        return
+    for node_id, endpoint in m.other_voters():
+        if node_id not in state.told:
+            request = EndEpochRequest(state.epoch, m.me.id, state.successors, m.settings.listeners)
+            m.send(node_id, endpoint, request)
+
+
+def on_end_answer(m: Machine, pending: Pending, response: EndEpochResponse) -> None:
+    m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+    if isinstance(m.state, Resigned):
+        m.update_state(m.state.acknowledged(pending.node_id))
+
+
+def on_end_failed(m: Machine, pending: Pending) -> None:
+    """Whoever leaves does not wait for a voter that cannot be told: a process that is gone needs no
+    word, and one that lives sees this one's connections end."""
+    if m.leaving and isinstance(m.state, Resigned):
+        m.update_state(m.state.acknowledged(pending.node_id))
+
+
+# -- appending -----------------------------------------------------------------------------------
+
+
+def on_propose(m: Machine, event: on.Propose) -> None:
+    """Raises :class:`NotLeadingError`; the driver asks first."""
+    if not isinstance(m.state, Leader):
+        raise NotLeadingError(f"proposal to {m.state}")
+    base = m.log.end_offset
+    m.log.append(base, base + event.record_count, m.epoch)
+    m.out.append(do.Append(event.batch, base))
+    _appended(m, m.state)
+
+
+def append_control(m: Machine, records: list[ControlRecord]) -> int:
+    """Append one control batch as the leader; its base offset."""
+    assert isinstance(m.state, Leader)
+    base = m.log.end_offset
+    m.log.append(base, base + len(records), m.epoch)
+    m.out.append(do.AppendControl(tuple(records), base, m.epoch))
+    changed = membership_change.apply_control(m, records, base)
+    _appended(m, m.state)
+    if changed:
+        m.membership_may_have_changed()
+    return base
+
+
+def _appended(m: Machine, state: Leader) -> None:
+    """The others get it before it is synced here, so that they sync it meanwhile."""
+    parked = state.board.parked
+    for ticket in list(parked):
+        _answer_fetch(m, state, ticket, parked.pop(ticket).request)
+    m.out.append(do.SYNC if m.votes_alone else do.SYNC_AFTER_ANSWERS)
+
+
+def on_synced(m: Machine, event: on.Synced) -> None:
+    log, offset = m.log, event.offset
+    if log.synced_offset < offset:
+        log.synced_offset = min(offset, log.end_offset)
+    state = m.state
+    if type(state) is Leader:
+        _move_high_watermark(m, state)
+
+
+def voters_changed(m: Machine, state: Leader) -> None:
+    state.board.set_voters(m.voters, m.now)
+    _move_high_watermark(m, state)
+
+
+def _move_high_watermark(m: Machine, state: Leader) -> None:
+    before = m.high_watermark
+    offset = state.board.high_watermark(m.log.synced_offset, state.start_offset, before)
+    if offset == before:
+        return
+    m.commit(offset)
+    _tell_high_watermark_soon(m, state)
+    membership_change.on_committed(m, state)
+
+
+def _tell_high_watermark_soon(m: Machine, state: Leader) -> None:
+    """Whoever waits learns of the new high watermark (KIP-1166), but together with what is proposed now that
+    the state machine knows of it: one answer instead of two."""
+    if _owes_news(m, state):
+        m.out.append(do.TickSoon())
+
+
+def _known_high_watermark(m: Machine, state: Leader) -> int:
+    """What is told of it: nothing (-1) before a record of this epoch is committed. What this replica knew as
+    a follower may be less than others were told, and Apache Kafka's end where a leader's goes back."""
+    offset = m.high_watermark
+    return offset if offset > state.start_offset else -1
+
+
+def _uninformed(m: Machine, state: Leader) -> list[PendingFetch]:
+    """Who waits and does not know the high watermark."""
+    parked, known = state.board.parked.values(), _known_high_watermark(m, state)
+    return [one for one in parked if one.request.high_watermark < known]
+
+
+def _owes_news(m: Machine, state: Leader) -> bool:
+    """Whether there is anybody."""
+    known = _known_high_watermark(m, state)
+    for one in state.board.parked.values():  # noqa: SIM110 - asked after each event: no generator
+        if one.request.high_watermark < known:
+            return True
+    return False
+
+
+def on_tick(m: Machine, event: on.Tick) -> None:
+    """Tell the high watermark to those who wait and do not know it; at the start, who is remembered to
+    lead."""
+    if isinstance(m.state, Leader):
+        for parked in _uninformed(m, m.state):
+            _answer_parked(m, m.state, parked)
+    elif m.told[1] < 0 and m.leader_endpoint is not None:
+        m.tell_leader()
+
+
+def owes_news(m: Machine) -> bool:
+    """Whether the `TickSoon` of an earlier step is still needed."""
+    state = m.state
+    return type(state) is Leader and _owes_news(m, state)
+
+
+# -- being fetched from --------------------------------------------------------------------------
+
+
+def _check_epoch(m: Machine, epoch: int) -> ErrorCode:
+    if epoch < m.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if epoch > m.epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE if isinstance(m.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _error(m: Machine, error: ErrorCode, asker: int) -> FetchResponse:
+    start = m.log.start_offset
+    return FetchResponse(error, m.epoch, *m.told_leader(asker), log_start_offset=start)
+
+
+def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
+    asker = request.replica.id
+    if (
+        request.max_wait_ms < 0
+        or request.offset < 0
+        or request.last_epoch < 0
+        or request.last_epoch > request.epoch
+    ):
+        m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST, asker))
+        return
+    state = m.state
+    if request.epoch != m.epoch or type(state) is not Leader:
+        m.reply(ticket, _error(m, _check_epoch(m, request.epoch), asker))
+        return
+    if request.replica == m.me:
+        m.reply(ticket, _error(m, ErrorCode.INVALID_REQUEST, asker))
+        return
+    verdict = m.log.check(request.offset, request.last_epoch)
+    if request.offset == 0 and asker >= 0:
+        verdict = _for_a_beginner(m.log.latest_snapshot) or verdict
+    if verdict.fit is FetchFit.VALID:
+        _answer_valid(m, state, ticket, request)
+        return
+    if asker >= 0:
+        state.board.on_contact(request.replica, m.now)
+    if verdict.fit is FetchFit.DIVERGING:
+        m.reply(ticket, _answer(m, state)._replace(diverging=verdict.at))
+    else:
+        m.reply(ticket, _answer(m, state)._replace(snapshot=verdict.at))
+
+
+def _for_a_beginner(latest: OffsetAndEpoch | None) -> FetchCheck | None:
+    """A replica that has nothing has a snapshot sooner than the whole log. The one at offset 0, which names
+    the first voters, is nobody's but its own directory's."""
+    return (
+        FetchCheck(FetchFit.SNAPSHOT, latest) if latest is not None and latest.offset > 0 else None
+    )
+
+
+def _answer(m: Machine, state: Leader, records: bytes | ReadLog = b"") -> FetchResponse:
+    """What every answer of a leader says."""
+    return FetchResponse(
+        ErrorCode.NONE,
+        m.epoch,
+        m.me.id,
+        m.own_endpoint,
+        high_watermark=_known_high_watermark(m, state),
+        log_start_offset=m.log.start_offset,
+        records=records,
+    )
+
+
+def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
+    board, log, replica = state.board, m.log, request.replica
+    if replica.id >= 0:
+        # What a voter has below the high watermark cannot move it.
+        if (
+            board.on_fetch(replica, request.offset, log.end_offset, m.now)
+            and request.offset > m.high_watermark
+        ):
+            _move_high_watermark(m, state)
+            if m.state is not state:
+                m.reply(ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, replica.id))
+                return
+        if m.change is not None:
+            membership_change.on_progress(m, state, replica)
+    if log.end_offset > request.offset or request.max_wait_ms == 0:
+        _answer_fetch(m, state, ticket, request)
+        return
+    deadline_ms = m.now + min(request.max_wait_ms, WAIT_MS_MAX)
+    board.parked[ticket] = PendingFetch(ticket, request, deadline_ms)
+    if deadline_ms < m.next_poll_ms:
+        m.next_poll_ms = deadline_ms
+    _tell_high_watermark_soon(m, state)
+
+
+def _answer_parked(m: Machine, state: Leader, parked: PendingFetch) -> None:
+    state.board.parked.pop(parked.ticket, None)
+    _answer_fetch(m, state, parked.ticket, parked.request)
+
+
+def _answer_fetch(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
+    """With what is behind the offset that was asked for, where there is anything."""
+    end = m.log.end_offset
+    records: bytes | ReadLog = b""
+    if end > request.offset:
+        records = ReadLog(request.offset, end, min(request.max_bytes, FETCH_BYTES_MAX))
+    m.reply(ticket, _answer(m, state, records))
+
+
+def on_gone(m: Machine, event: on.Gone) -> None:
+    if isinstance(m.state, Leader):
+        m.state.board.parked.pop(event.ticket, None)
+
+
+def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> None:
+    """The world knows the snapshot's size and whether it still exists: `ReadSnapshot`."""
+    error = _check_epoch(m, request.epoch)
+    if error is ErrorCode.NONE and request.max_bytes <= 0:
+        error = ErrorCode.INVALID_REQUEST
+    state = m.state
+    data: bytes | ReadSnapshot = b""
+    if error is ErrorCode.NONE and isinstance(state, Leader):
+        if request.replica.id >= 0 and request.replica != m.me:
+            state.board.on_contact(request.replica, m.now)
+        size = min(request.max_bytes, FETCH_BYTES_MAX)
+        data = ReadSnapshot(request.snapshot, request.position, size)
+    m.reply(
+        ticket,
+        SnapshotResponse(
+            error,
+            m.epoch,
+            *m.told_leader(request.replica.id),
+            snapshot=request.snapshot,
+            position=request.position,
+            data=data,
+        ),
+    )
+
+
+def on_describe(m: Machine, ticket: int, request: DescribeRequest) -> None:
+    state = m.state
+    if not isinstance(state, Leader):
+        m.reply(
+            ticket,
+            DescribeResponse(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, m.epoch, m.leader_id, m.leader_endpoint
+            ),
+        )
+        return
+    voters, observers = state.board.positions(m.log.end_offset, m.now)
+    m.reply(
+        ticket,
+        DescribeResponse(
+            ErrorCode.NONE,
+            m.epoch,
+            m.me.id,
+            m.leader_endpoint,
+            _known_high_watermark(m, state),
+            voters,
+            observers,
+        ),
+    )
+
+
+# -- while it leads ------------------------------------------------------------------------------
+
+
+def _begin_interval(m: Machine) -> float:
+    return m.settings.fetch_timeout_ms / 2
+
+
+def poll(m: Machine, state: Leader) -> None:
+    board = state.board
+    if board.quorum_lost(m.now):
+        resign(m, state)
+        return
+    for parked in list(board.parked.values()):
+        if m.now >= parked.deadline_ms:
+            _answer_parked(m, state, parked)
+    membership_change.poll(m, state)
+    for node_id, endpoint in m.other_voters():
+        progress = board.voters.get(node_id)
+        if progress is None or _knows_leader(m, board, node_id):
+            continue
+        if progress.acknowledged and m.now - progress.begin_sent_ms < _begin_interval(m):
+            continue
+        request = BeginEpochRequest(state.epoch, m.me.id, progress.key, m.settings.listeners)
+        if m.send(node_id, endpoint, request):
+            progress.begin_sent_ms = m.now
+
+
+def _knows_leader(m: Machine, board: ReplicaProgressTable, node_id: int) -> bool:
+    """Whether it fetched lately; otherwise it is told again who leads."""
+    last = board.voters[node_id].last_fetch_ms
+    return last is not None and m.now - last < _begin_interval(m)
+
+
+def on_begin_answer(m: Machine, pending: Pending, response: BeginEpochResponse) -> None:
+    m.on_epoch(response.epoch, response.leader_id, response.leader_endpoint)
+    state = m.state
+    if not isinstance(state, Leader) or response.epoch != state.epoch:
+        return
+    progress = state.board.voters.get(pending.node_id)
+    if response.error is ErrorCode.NONE and progress is not None:
+        progress.acknowledged = True
+    elif response.error is not ErrorCode.NONE:
+        m.outbox.pause(pending, m.now + _begin_interval(m))
+
+
+def deadline_ms(m: Machine, state: Leader) -> float:
+    board, due = state.board, membership_change.deadline_ms(m, state)
+    for parked in board.parked.values():
+        due = min(due, parked.deadline_ms)
+    if len(board.voters) > 1 or m.me.id not in board.voters:
+        due = min(due, board.check_deadline_ms)
+    interval_ms, soon_ms = _begin_interval(m), m.now + BEGIN_LOOK_MS
+    for node_id, progress in board.voters.items():
+        if node_id != m.me.id:
+            last = max(progress.begin_sent_ms, progress.last_fetch_ms or progress.begin_sent_ms)
+            due = min(due, max(last + interval_ms, soon_ms))
+    return due

@@ -1,0 +1,243 @@
+"""When the majority of voters is lost for good: one surviving directory becomes the quorum, offline.
+
+The survivor may lack what the others committed without it; nobody can know. So `assess` says what is
+here, of when, what is damaged, and who could have known more, and changes nothing. Only then `recover`
+writes: what is damaged is cut off, where that was agreed to, and behind it comes a new epoch, in it one
+control batch whose LeaderChange carries a mark (a tagged field that Apache Kafka skips) of when, by what
+and from where it was recovered, and in a dynamic quorum the new voter set. A static quorum's voters
+stand in the configuration, which its operator changes at the same time.
+
+The node must be stopped. Other voters' directories must not come back: they are another history now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from barnabas.ports import Disk
+from barnabas.raft.core.batches import ControlRecord, control_batch, data_batch, iter_runs
+from barnabas.raft.core.election_state import FILE_NAME, ElectionState
+from barnabas.raft.core.quorum_math import majority
+from barnabas.raft.core.voters import KRAFT_VERSIONS, ReplicaKey, VoterNode, VoterSet
+from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.storage.bootstrap import BootstrappedReplica, open_replica
+from barnabas.raft.storage.overlay_disk import OverlayDisk
+from barnabas.raft.storage.recovery_point import mark, marked_offset
+from barnabas.raft.storage.replica_log import DIRECTORY, EPOCH_MAX, SCAN_BYTES
+from barnabas.record.batch import HEADER
+from barnabas.record.builder import ControlType
+from barnabas.types import METADATA_TOPIC
+from barnabas.wire.messages.leader_change_message import LeaderChangeMessage, Voter
+
+EPOCHS_SKIPPED = 1_000
+"""The lost majority may have had leaders of whom the survivor never heard: brokers have their records, and
+follow no older epoch."""
+
+
+DAMAGED = (
+    "is damaged: put a whole copy of it in its place (brokers have one of the log), or give up what is"
+    " missing with --cut"
+)
+
+Amend = Callable[[BootstrappedReplica], Iterable[Sequence[bytes]]]
+"""What the state machine has to say of a recovery: values, a batch each, by what the directory has."""
+
+
+class RecoveryRefusedError(ValueError):
+    """One sentence: why this directory cannot be made the quorum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a surviving directory holds, and what may be missing from it."""
+
+    survivor: ReplicaKey
+    voters: tuple[int, ...]
+    """The voter set by the log (or the configuration, where it is static)."""
+    kraft_version: int
+    end: OffsetAndEpoch
+    """Everything from this offset on that others committed is lost."""
+    saved_epoch: int
+    """The newest epoch this replica heard of; above `end.epoch`: others had a leader whose records
+    are not here."""
+    last_timestamp_ms: int
+    """Append timestamp of the last record; -1 where there is none."""
+    synced: int = 0
+    """How far the log is known to have been on disk; above `end.offset`: what was there is damaged."""
+    fault: str = ""
+    """Why the log ends there, where something stands behind that is not sound; empty where nothing does."""
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        return tuple(voter for voter in self.voters if voter != self.survivor.id)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something of the log is lost; a write that a crash tore looks like it."""
+        return bool(self.fault) or self.synced > self.end.offset
+
+    @property
+    def may_lack_committed(self) -> bool:
+        """Whether the others could have committed something without this replica: as they are, or after
+        they removed it, of which it need not have heard."""
+        return self._absent_decide or (self.kraft_version >= 1 and len(self.absent) > 0)
+
+    @property
+    def _absent_decide(self) -> bool:
+        return len(self.absent) >= majority(len(self.voters))
+
+    def sentences(self) -> list[str]:
+        """For people, before they agree."""
+        said = [
+            f"{METADATA_TOPIC} ends here at offset {self.end.offset} of epoch {self.end.epoch}.",
+            f"The voters are {list(self.voters)}; {list(self.absent)} are given up.",
+        ]
+        if self.fault:
+            said.append(
+                f"The log is not sound behind that ({self.fault}): whatever was committed there is lost, but"
+                " for what a crash had only begun to write."
+            )
+        if self.synced > self.end.offset:
+            said.append(
+                f"The log was on disk up to offset {self.synced}: what stood there from offset"
+                f" {self.end.offset} on is damaged, and lost."
+            )
+        if self.may_lack_committed:
+            removed = " once they have removed it, which may have happened"
+            how = "" if self._absent_decide else removed
+            said.append(
+                f"Voters {list(self.absent)} are a majority without this node{how}: whatever they"
+                f" committed from offset {self.end.offset} on is lost. A broker that has applied some of"
+                " it ends when it hears of this quorum, and follows once it is started again; one that has"
+                f" a snapshot of it once its {DIRECTORY} is removed, which it says when it ends; one to which"
+                " this quorum, which has written on meanwhile, sends a snapshot goes on with that."
+            )
+        elif not self.is_damaged:
+            said.append("Every majority had this node: nothing that was committed is missing.")
+        if self.saved_epoch > self.end.epoch:
+            said.append(
+                f"This node heard of epoch {self.saved_epoch}, of which it has no record: a leader"
+                " may have written in it."
+            )
+        return said
+
+
+def assess(
+    disk: Disk, settings: ReplicaSettings, directory: str, amend: Amend | None = None
+) -> Assessment:
+    """Read what is there, all that `amend` looks at, too; nothing is changed. Blocks. Raises ``OSError``,
+    :class:`RecoveryRefusedError`, ``QuorumStateError``, ``CorruptSnapshotError``, ``CorruptLogError``."""
+    opened = open_replica(OverlayDisk(disk), settings, directory, cut_damage=True)
+    try:
+        assessment = _assess(disk, opened, settings)
+        for _ in () if amend is None else amend(opened):
+            pass
+        return assessment
+    finally:
+        opened.log.close(clean=True)
+
+
+def _assess(disk: Disk, opened: BootstrappedReplica, settings: ReplicaSettings) -> Assessment:
+    voters, shape = opened.history.voters, opened.shape
+    me = ReplicaKey(settings.node_id, settings.directory_id)
+    if not settings.can_vote:
+        raise RecoveryRefusedError(f"node {me.id} is no controller")
+    if opened.history.kraft_version < 1 and me.id not in voters.nodes:
+        raise RecoveryRefusedError(
+            f"the log does not say who votes, and controller.quorum.voters does not name node {me.id}"
+        )
+    if shape.end_offset == 0:
+        raise RecoveryRefusedError(f"{opened.directory} has no log: there is nothing to recover")
+    if max(opened.election.epoch, shape.last_epoch) > EPOCH_MAX - EPOCHS_SKIPPED:
+        raise RecoveryRefusedError(
+            f"epoch {opened.election.epoch} of {FILE_NAME} leaves no room for more: no quorum was ever there;"
+            " remove that file, and the epoch is the log's"
+        )
+    timestamp = opened.snapshot.last_contained_timestamp if opened.snapshot else -1
+    if shape.end_offset > shape.start_offset:
+        timestamp = _last_timestamp(opened)
+    return Assessment(
+        me,
+        tuple(voters),
+        opened.history.kraft_version,
+        shape.last,
+        opened.election.epoch,
+        timestamp,
+        marked_offset(disk, opened.directory),
+        opened.fault,
+    )
+
+
+def _last_timestamp(opened: BootstrappedReplica) -> int:
+    log, found = opened.log, -1
+    data = log.read(log.end_offset - 1, SCAN_BYTES, log.end_offset)
+    for run in iter_runs(data, check_crc=False):
+        found = HEADER.unpack_from(data, run.position)[8]
+    return found
+
+
+def recover(
+    disk: Disk,
+    settings: ReplicaSettings,
+    directory: str,
+    wall_ms: int,
+    reason: str,
+    amend: Amend | None = None,
+    *,
+    cut_damage: bool = False,
+) -> Assessment:
+    """Make this directory the quorum's only one, with what `amend` has to say behind the mark; `cut_damage`
+    gives up what a damaged log lacks. Blocks until it is durable. Raises as `assess`, and what `amend`
+    raises, before anything is written."""
+    assessment = assess(disk, settings, directory)
+    if assessment.is_damaged and not cut_damage:
+        raise RecoveryRefusedError(f"{directory}/{DIRECTORY} {DAMAGED}")
+    opened = open_replica(disk, settings, directory, cut_damage=True)
+    try:
+        amended = [] if amend is None else list(amend(opened))
+        epoch = max(opened.election.epoch, opened.shape.last_epoch) + EPOCHS_SKIPPED
+        content = ElectionState(epoch).to_json(assessment.kraft_version, [settings.node_id])
+        disk.write_atomic(f"{opened.directory}/{FILE_NAME}", content)
+        _append(opened, settings, assessment, epoch, wall_ms, reason)
+        for values in amended:
+            opened.log.append(data_batch(values, opened.log.end_offset, epoch, wall_ms))
+        job, on_synced = opened.log.sync_job()
+        job()
+        on_synced()
+        mark(disk, opened.directory, opened.log.end_offset)
+    finally:
+        opened.log.close(clean=True)
+    return assessment
+
+
+def _append(
+    opened: BootstrappedReplica,
+    settings: ReplicaSettings,
+    assessment: Assessment,
+    epoch: int,
+    wall_ms: int,
+    reason: str,
+) -> None:
+    me = assessment.survivor
+    mark = f"{reason}; from {assessment.end} of node {me.id}, without {list(assessment.absent)}"
+    named = [Voter(voter_id=me.id)]
+    change = LeaderChangeMessage(  # in version 0: Apache Kafka reads no other
+        leader_id=me.id, voters=named, granting_voters=named, quorum_recovery=mark
+    )
+    controls: list[ControlRecord] = [(ControlType.LEADER_CHANGE, change)]
+    if assessment.kraft_version >= 1:
+        voters = VoterSet.of(VoterNode(me, dict(settings.listeners), KRAFT_VERSIONS))
+        controls.append((ControlType.KRAFT_VOTERS, voters.to_record()))
+    opened.log.append(control_batch(controls, opened.shape.end_offset, epoch, wall_ms))
+
+
+def recoveries(opened: BootstrappedReplica) -> list[tuple[int, str]]:
+    """(offset, mark) of every recovery that a log remembers."""
+    return [
+        (offset, message.quorum_recovery)
+        for base_offset, records in opened.controls
+        for offset, (_, message) in enumerate(records, base_offset)
+        if isinstance(message, LeaderChangeMessage) and message.quorum_recovery
+    ]

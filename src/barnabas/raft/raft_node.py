@@ -1,0 +1,354 @@
+"""One replica of the metadata quorum in the world: steps the machine and lets its effects be performed.
+
+Owns ``<directory>/__cluster_metadata-0`` with its log, ``quorum-state`` and snapshots. A vote is durable
+before any message that rests on it leaves; a leader counts its own log only as far as it is synced.
+Proposals made in one turn of the loop travel in one batch, and while the disk is busy the next sync
+collects what comes (group commit): nothing lingers, unless the settings say so.
+What it does not do: decide (:mod:`machine`), perform (:mod:`performing`), interpret records (the
+`StateMachine`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from barnabas.ports import Ports
+from barnabas.raft.core import events as on
+from barnabas.raft.core import leading
+from barnabas.raft.core.machine import Machine
+from barnabas.raft.core.messages import Request, Response
+from barnabas.raft.core.states import Leader, Resigned
+from barnabas.raft.metrics import QuorumMetrics
+from barnabas.raft.runtime.applier import Applier
+from barnabas.raft.runtime.batch_accumulator import BatchAccumulator
+from barnabas.raft.runtime.deadline_timer import DeadlineTimer
+from barnabas.raft.runtime.effect_executor import EffectExecutor
+from barnabas.raft.runtime.response_reader import ResponseReader
+from barnabas.raft.runtime.snapshotter import Snapshotter
+from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.state_machine import NotLeaderError, StateMachine
+from barnabas.raft.storage.bootstrap import BootstrappedReplica, open_replica
+from barnabas.raft.storage.replica_log import RaftLog
+from barnabas.raft.transport import Transport
+from barnabas.types import Buffer, Endpoint
+from barnabas.wire.request import Parked
+from barnabas.wire.schema import Message
+
+
+class RaftNode:
+    """A voter or an observer. `open` makes one, `start` begins; then everything is callbacks.
+
+    `machine` is there to look at: for tools, tests and the simulator's checkers.
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        settings: ReplicaSettings,
+        transport: Transport,
+        state_machine: StateMachine,
+        opened: BootstrappedReplica,
+    ) -> None:
+        self.settings = settings
+        self.node_id = settings.node_id
+        self.directory = opened.directory
+        self.ports = ports
+        self._now_ms = ports.clock.now_ms
+        self._log = opened.log
+        self.machine = machine = Machine(
+            settings,
+            ports.rng("raft"),
+            opened.shape,
+            opened.history,
+            opened.election,
+            ports.clock.now_ms(),
+        )
+        self.metrics = QuorumMetrics(machine, ports.clock.now_ms())
+        later = ports.wakeups.call_soon
+        self._applier = Applier(
+            opened.log,
+            opened.shape,
+            state_machine,
+            self.node_id,
+            later,
+            self._on_disk_failed,
+        )
+        if opened.snapshot is not None:
+            self._applier.load(opened.snapshot)
+        self._snapshotting = Snapshotter(
+            ports,
+            settings,
+            self.directory,
+            opened.log,
+            machine,
+            self._applier,
+            state_machine,
+            self.step,
+            self._on_disk_failed,
+        )
+        rot, doubt = self._snapshotting.on_rot, self._snapshotting.on_doubt
+        reader = ResponseReader(ports.disk, self.directory, opened.log, opened.shape, rot, doubt)
+        self._performer = EffectExecutor(
+            ports,
+            settings,
+            self.directory,
+            transport,
+            opened.log,
+            reader,
+            machine,
+            self._applier,
+            self.metrics,
+            self.step,
+            self._tell_news,
+            self.close,
+        )
+        self._proposals = BatchAccumulator(
+            ports, machine, settings.batch_bytes_max, settings.append_linger_ms, self.step
+        )
+        self._alarm = DeadlineTimer(ports, machine.wakes_at_ms, lambda: self.step(on.Tick()))
+        self._next_ticket = 1
+        self._on_shut_down: Callable[[], None] | None = None
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        ports: Ports,
+        settings: ReplicaSettings,
+        directory: str,
+        transport: Transport,
+        state_machine: StateMachine,
+    ) -> RaftNode:
+        """Open or create the log below `directory` (a metadata log dir, formatted before) and read
+        what was persisted. Blocks on the disk. Raises ``OSError``, ``QuorumStateError``,
+        ``CorruptSnapshotError``, ``CorruptLogError``."""
+        opened = open_replica(ports.disk, settings, directory)
+        if opened.fault:
+            ports.log("warning", "raft.log_cut", node=settings.node_id, reason=opened.fault)
+        return cls(ports, settings, transport, state_machine, opened)
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Load the latest snapshot and begin to take part. Callbacks follow from now on."""
+        self._snapshotting.start()
+        self.step(on.Tick())
+
+    def shutdown(self, on_done: Callable[[], None], timeout_ms: float = 2_000) -> None:
+        """Hand over where this is the leader (EndQuorumEpoch), sync, stop; at the latest after
+        `timeout_ms`."""
+        self._on_shut_down = on_done
+        deadline = self.ports.clock.now_ms() + timeout_ms
+        self.ports.wakeups.call_at(deadline, lambda: self._leave(True))
+        self.step(on.Resign(for_good=True))
+
+    def _leave(self, at_once: bool = False) -> None:
+        """Finish a shutdown when the others know and everything is durable, or `at_once`."""
+        on_done, state = self._on_shut_down, self.machine.state
+        if on_done is None:
+            return
+        told = not isinstance(state, Resigned) or all(
+            node in state.told for node, _ in self.machine.other_voters()
+        )
+        if at_once or (told and self._performer.is_idle):
+            self._on_shut_down = None
+            self.close(clean=self._performer.is_idle)
+            on_done()
+
+    def close(self, *, clean: bool = False) -> None:
+        """Stop at once, as far as the world is concerned a crash with closed files; `clean` writes
+        what is written behind (indexes)."""
+        if self._closed:
+            return
+        self._closed = True
+        self._applier.stopped = True
+        self._performer.close()
+        self._alarm.close()
+        try:
+            self._log.close(clean=clean)
+            if clean:
+                self._performer.finish()
+        except OSError as error:  # what counts was synced before
+            self.ports.log("error", "raft.close_failed", node=self.node_id, reason=str(error))
+
+    def _on_disk_failed(self, error: Exception) -> None:
+        self._performer.halt(f"the quorum's log in {self.directory} failed: {error}")
+
+    # -- what everybody asks ---------------------------------------------------------------------
+
+    @property
+    def leader_id(self) -> int:
+        """-1 where unknown. This node itself as soon as it is elected."""
+        return self.machine.leader_id
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """Where the leader's controller listener is."""
+        return self.machine.leader_endpoint
+
+    @property
+    def epoch(self) -> int:
+        return self.machine.epoch
+
+    @property
+    def kraft_version(self) -> int:
+        """0: static voters; 1: the log says who votes (KIP-853)."""
+        return self.machine.history.kraft_version
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node leads and its state machine has been told so."""
+        machine = self.machine
+        return type(machine.state) is Leader and self._applier.announced == (
+            self.node_id,
+            machine.epoch,
+        )
+
+    @property
+    def high_watermark(self) -> int:
+        """End of what is committed; -1 where not known yet in this run."""
+        return self.machine.high_watermark
+
+    @property
+    def applied_offset(self) -> int:
+        """End of what the state machine has been given (exclusive)."""
+        return self._applier.applied_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Proposals that still wait for the end of the turn included."""
+        return self.machine.log.end_offset + len(self._proposals)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.machine.log.start_offset
+
+    @property
+    def log(self) -> RaftLog:
+        """The log itself, to look at."""
+        return self._log
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a vote, an epoch or a snapshot is on its way to the disk and holds what rests on it."""
+        return self._performer.is_waiting_for_disk
+
+    def voter_endpoints(self) -> dict[int, Endpoint]:
+        """Of the present voter set, by node id."""
+        name = self.settings.listener_name
+        nodes = self.machine.voters.nodes.items()
+        return {node_id: at for node_id, n in nodes if (at := n.endpoints.get(name)) is not None}
+
+    def describe(self) -> dict[str, Any]:
+        """State for tools, logs and tests."""
+        return self._summary() | {"metrics": self.metrics.describe(self.ports.clock.now_ms())}
+
+    def _summary(self) -> dict[str, Any]:
+        machine, snapshot = self.machine, self.machine.log.latest_snapshot
+        return {
+            "node": self.node_id,
+            "state": type(machine.state).__name__,
+            "epoch": machine.epoch,
+            "leader": machine.leader_id,
+            "voters": list(machine.voters),
+            "kraft_version": machine.history.kraft_version,
+            "high_watermark": machine.high_watermark,
+            "applied": self._applier.applied_offset,
+            "log": [machine.log.start_offset, machine.log.end_offset],
+            "synced": machine.log.synced_offset,
+            "snapshot": str(snapshot) if snapshot else None,
+        }
+
+    def __repr__(self) -> str:
+        return f"QuorumReplica({self._summary()})"
+
+    # -- proposing and answering -----------------------------------------------------------------
+
+    def append(self, values: Sequence[Buffer]) -> int:
+        """Propose records that commit all or none, in one batch; the offset of the last one. Committed
+        when `on_commit` has shown it (in the same epoch). Raises ``NotLeaderError``,
+        ``BatchTooLargeError``."""
+        if self._closed or not self.is_active:
+            raise NotLeaderError(self.leader_id, self.epoch)
+        return self._proposals.add(values)
+
+    def resign(self, reason: str) -> None:
+        """Give up leadership, where this is the leader: others are told at once."""
+        self.ports.log("info", "raft.resign", node=self.node_id, epoch=self.epoch, reason=reason)
+        self.step(on.Resign())
+
+    def ask(self, request: Request, encode: Callable[[Response], Message]) -> Message | Parked:
+        """Let the machine answer `request`; `encode` makes the wire's response of its answer."""
+        return self._ask(on.Asked(self._next_ticket, request), encode)
+
+    def upgrade_kraft_version(
+        self, level: int, encode: Callable[[Response], Message], *, validate_only: bool = False
+    ) -> Message | Parked:
+        """Make a static quorum dynamic (kraft.version 1); a `ChangeVoterResponse` is encoded."""
+        event = on.UpgradeKraftVersion(self._next_ticket, level, validate_only)
+        return self._ask(event, encode)
+
+    def _ask(
+        self,
+        event: on.Asked | on.UpgradeKraftVersion,
+        encode: Callable[[Response], Message],
+    ) -> Message | Parked:
+        """`event` has the next ticket."""
+        ticket = event.ticket
+        self._next_ticket += 1
+        answer: list[Message] = []
+        tickets = self._performer.tickets
+        tickets[ticket] = lambda response: answer.append(encode(response))
+        self.step(event)
+        if answer:
+            return answer[0]
+        parked = Parked()
+
+        def complete(response: Response) -> None:
+            parked.complete(encode(response))
+
+        tickets[ticket] = complete
+        return parked
+
+    def _tell_news(self) -> None:
+        """After a commit: what was proposed by then has taken the news along, or there is none."""
+        if self._closed:
+            return
+        self._proposals.end_of_turn()
+        if leading.owes_news(self.machine):
+            self.step(on.Tick())
+
+    # -- stepping --------------------------------------------------------------------------------
+
+    def step(self, event: on.Event) -> None:
+        """Let the machine decide on `event`, perform what follows, give the state machine what is
+        committed. For this replica's own parts."""
+        if self._closed:
+            return
+        proposals, machine, now_ms = self._proposals, self.machine, self._now_ms
+        if proposals.values and proposals.go_before(event):
+            proposals.drain()
+        begun_ms = now_ms()
+        effects = machine.step(event, begun_ms)
+        if proposals.values and not isinstance(machine.state, Leader):
+            proposals.drop()
+        if self._performer.perform(effects) and not self._closed:
+            if proposals.values or self._applier.is_due():
+                try:
+                    with proposals:
+                        self._applier.run()
+                except Exception:  # a fault of the state machine; it votes and follows all the same
+                    self._alarm.arm(machine.wakes_at_ms())
+                    raise
+            if proposals.is_draining:
+                return  # within another step, whose end follows
+            if self._performer.tick_is_due:
+                self._performer.tick_later(leading.owes_news(machine))
+            self._snapshotting.maybe_begin(begun_ms)
+            due_ms = machine.wakes_at_ms()
+            if due_ms < self._alarm.at_ms:
+                self._alarm.arm(due_ms)
+            if self._on_shut_down is not None:
+                self._leave()
+            self.metrics.on_step(begun_ms, now_ms())

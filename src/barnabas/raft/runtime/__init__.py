@@ -1,0 +1,1 @@
+"""Carries out what the machine decides: effects, committed entries, proposals, snapshots, timers."""

@@ -1,0 +1,1 @@
+"""What a replica of the quorum has on disk: log, snapshots, quorum-state, recovery point."""

@@ -1,0 +1,61 @@
+"""The snapshot that is being fetched from the leader: a file that grows until it is whole."""
+
+from __future__ import annotations
+
+from barnabas.ports import Disk, File
+from barnabas.raft.state_machine import OffsetAndEpoch
+from barnabas.raft.storage.snapshot_files import (
+    CorruptSnapshotError,
+    SnapshotFile,
+    freeze_job,
+    part_name,
+)
+from barnabas.types import Buffer
+
+
+class FetchedSnapshot:
+    """At most one at a time; a new one replaces what was there of another. Where it was interrupted, this
+    replica may take one of the same id itself before that."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._id: OffsetAndEpoch | None = None
+        self._file: File | None = None
+
+    def store(self, snapshot: OffsetAndEpoch, position: int, data: Buffer) -> None:
+        """Keep a piece. `position` 0 begins anew. Raises ``OSError``."""
+        if position == 0:
+            self.abandon()
+            self._id = snapshot
+            self._file = self._disk.open(self._path(snapshot), create=True)
+            self._file.truncate(0)
+        assert self._file is not None and self._id == snapshot
+        if len(data):
+            self._file.append([data])
+
+    def finish(self, snapshot: OffsetAndEpoch) -> str:
+        """Verify and make durable; why it is damaged, or an empty string. Blocks. Raises ``OSError``."""
+        file, self._file, self._id = self._file, None, None
+        assert file is not None
+        try:
+            SnapshotFile(self._disk, self._path(snapshot), snapshot).verify()
+        except CorruptSnapshotError as error:
+            file.close()
+            self._disk.remove(self._path(snapshot))
+            return str(error)
+        except OSError:
+            file.close()
+            raise
+        freeze_job(self._disk, self._directory, snapshot, file, self._path(snapshot))()
+        return ""
+
+    def abandon(self) -> None:
+        """Drop what is there of an unfinished one."""
+        if self._file is not None and self._id is not None:
+            self._file.close()
+            self._disk.remove(self._path(self._id))
+        self._file = self._id = None
+
+    def _path(self, snapshot: OffsetAndEpoch) -> str:
+        return f"{self._directory}/{part_name(snapshot, '-fetched')}"

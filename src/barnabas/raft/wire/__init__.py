@@ -1,0 +1,1 @@
+"""The quorum's messages as values and as Kafka's protocol."""

@@ -1,0 +1,182 @@
+"""What has to get on once everything has healed: coordinators, groups, the deletion of records, and
+followers that learn where their logs begin. Each function names somebody who is late, in words; nobody is
+the empty string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from barnabas.broker.partitions.partition import Partition
+from barnabas.client.network.channels import ChannelError
+from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, DIRECTORIES_SINCE
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.sim.cluster import SimNode
+from barnabas.types import OFFSETS_TOPIC, TopicPartition
+from barnabas.wire.errors import KafkaError
+from barnabas.wire.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+
+if TYPE_CHECKING:
+    from barnabas.sim.run import Run
+
+CUT_MS = 5_000
+"""How long one request to delete records may take."""
+
+
+def _partitions(run: Run) -> Iterator[tuple[SimNode, Partition]]:
+    for node in run.cluster.up():
+        broker = node.node.broker if node.node is not None else None
+        if broker is not None:
+            for partition in broker.replicas.by_id.values():
+                yield node, partition
+
+
+def untold(run: Run) -> str:
+    """As far as the level knows of them: every controller is registered, every broker with the log
+    directories that it has, and it is known in which of them each replica is."""
+    image = run.faults.budget.image()
+    if image is None:
+        return "nobody has the newest metadata"
+    for node in run.cluster.up():
+        assert node.node is not None
+        broker, controller = node.node.broker, node.node.controller
+        if controller is not None and image.metadata_version >= CONTROLLER_REGISTRATION_SINCE:
+            registered = image.controllers.get(node.id)
+            if registered is None or registered.incarnation != controller.introduction.incarnation:
+                return f"controller {node.id} is known as {registered}"
+        if broker is not None and image.metadata_version >= DIRECTORIES_SINCE:
+            known = image.brokers.get(node.id)
+            online = {d.directory_id for d in broker.logs.directories if d.is_online}
+            if known is None or online != {*known.directories}:
+                return f"broker {node.id} is known as {known}"
+    if image.metadata_version < DIRECTORIES_SINCE:
+        return ""
+    return next((str(p.name) for node, p in _partitions(run) if _is_astray(image, node, p)), "")
+
+
+def _is_astray(image: MetadataImage, node: SimNode, partition: Partition) -> bool:
+    """Whether the metadata have the replica in another log directory than it is in."""
+    assert node.node is not None and node.node.broker is not None
+    home = node.node.broker.logs.directory_of(partition.name)
+    topic = image.topics_by_id.get(partition.topic_id)
+    if home is None or topic is None or not topic.has(partition.index):
+        return False
+    state = topic.partition(partition.index)
+    return node.id in state.replicas and state.directory_of(node.id) != home.directory_id
+
+
+def silent_coordinator(run: Run) -> str:
+    for node, partition in _partitions(run):
+        if partition.topic == OFFSETS_TOPIC and partition.is_leader:
+            assert node.node is not None and node.node.broker is not None
+            shard = node.node.broker.groups.shards.get(partition.index)
+            if shard is None or not shard.active:
+                state = "not there" if shard is None else shard.state
+                return f"of {partition.name} on node {node.id} it is {state}"
+    return ""
+
+
+def late_group(run: Run) -> str:
+    """Members read on when nobody produces any more: together they come to the end of everything."""
+    workload = run.workload
+    ends = {
+        TopicPartition(topic, p): end
+        for topic, count in workload.topics.items()
+        for p, end in run.ends(topic, count).items()
+    }
+    places: dict[str, dict[TopicPartition, int]] = {}
+    for client in workload.consumers:
+        known = places.setdefault(client.plan.group, {})
+        for tp in client.consumer.assignment:
+            known[tp] = max(known.get(tp, 0), client.consumer.position(tp) or 0)
+    for group, known in sorted(places.items()):
+        for tp, end in sorted(ends.items()):
+            if known.get(tp, -1) < end:
+                return f"{group} is at {known.get(tp)} of {end} in {tp}"
+    return ""
+
+
+def late_reader(run: Run) -> str:
+    """Whoever fetches by sessions comes to the end of everything as well."""
+    workload = run.workload
+    for topic, count in sorted(workload.topics.items()) if workload.readers else ():
+        for p, end in run.ends(topic, count).items():
+            for reader in workload.readers:
+                position = reader.position.get(TopicPartition(topic, p), -1)
+                if position < end:
+                    return f"{reader.plan.name} is at {position} of {end} in {topic}-{p}"
+    return ""
+
+
+def late_on_remade(run: Run) -> str:
+    """Whoever reads a topic that was made anew reads on."""
+    return next(filter(None, (remade.late() for remade in run.workload.remade)), "")
+
+
+class Cuts:
+    """Of each topic one partition is deleted but for its last record, as operators may; each request ends."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._left: dict[TopicPartition, str] = {}
+        self._client = run.cluster.client("cutter")
+        for topic, count in sorted(run.workload.topics.items()):
+            if run.history.promise(topic).may_be_cut:
+                ends = run.ends(topic, count)
+                partition = run.world.seed % count
+                if partition in ends:
+                    tp = TopicPartition(topic, partition)
+                    self._left[tp] = "not answered yet"
+                    self._client.tasks.start(self._cut_twice(tp, ends[partition]))
+
+    def hanging(self) -> str:
+        return "".join(f"{tp}: {why}" for tp, why in sorted(self._left.items())[:1])
+
+    async def _cut_twice(self, tp: TopicPartition, end: int) -> None:
+        """At first where the log begins anyway: there is nothing to do but to know that of all replicas."""
+        starts = [
+            p.log.log_start_offset for _, p in _partitions(self._run) if p.name == tp and p.log
+        ]
+        await self._cut(tp, max(starts, default=0))
+        await self._cut(tp, max(end - 1, 0))
+        del self._left[tp]
+
+    async def _cut(self, tp: TopicPartition, offset: int) -> None:
+        one = DeleteRecordsPartition(partition_index=tp.partition, offset=offset)
+        topics = [DeleteRecordsTopic(name=tp.topic, partitions=[one])]
+        request = DeleteRecordsRequest(topics=topics, timeout_ms=CUT_MS)
+        while True:
+            try:
+                await self._client.cluster.refresh([tp.topic], timeout_ms=CUT_MS)
+                leader = self._client.cluster.leader(tp)
+                if leader is not None:
+                    answer = await self._client.ask_node(leader, request)
+                    code = answer.topics[0].partitions[0].error_code
+                    if code in (0, 1):  # 1: retention was faster
+                        return
+                    self._left[tp] = f"error {code} for {offset}"
+            except (ChannelError, KafkaError) as error:
+                self._left[tp] = str(error)
+            await self._client.tasks.sleep(200)
+
+
+def late_start(run: Run) -> str:
+    starts: dict[TopicPartition, tuple[SimNode, int]] = {}
+    for node, partition in _partitions(run):
+        if partition.is_leader and partition.log is not None:
+            starts[partition.name] = node, partition.log.log_start_offset
+    for node, partition in _partitions(run):
+        known = starts.get(partition.name)
+        if known is not None and partition.log is not None:
+            leader, start = known
+            if not partition.log.config.compact and partition.log.log_start_offset < start:
+                return (
+                    f"{partition.name} begins at {partition.log.log_start_offset} on node {node.id}, at"
+                    f" {start} on its leader, node {leader.id}"
+                )
+    return ""

@@ -1,0 +1,1 @@
+"""Runs of many seeds: worker processes, journal of a long run, shrinking and reporting a failure."""

@@ -1,0 +1,174 @@
+"""Blocking work of a simulated process: in order per queue, each job at virtual instants of its own.
+
+What a thread may do to its owner happens here: jobs of different queues overtake each other, one hangs while
+others go on, the node hears of an end long after it or when the next job of the queue is over as well, and
+some jobs go on step by step while the node does other things (:mod:`barnabas.sim.world.stepping`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from barnabas.sim.world.stepping import SteppedJob
+from barnabas.sim.world.world import Killed
+
+if TYPE_CHECKING:
+    from barnabas.sim.world.process import SimProcess
+
+T = TypeVar("T")
+SYNC_MS_MAX = 1.5
+"""Of a disk that nobody slows down."""
+HANG_RATES = (0.0, 0.0, 0.0, 0.01, 0.1)
+HANG_MS = (10.0, 100.0, 600.0)
+"""How many jobs of a queue hang in one life or another, while others go on, and for how long."""
+LATE_RATES = (0.0, 0.0, 0.3, 1.0)
+"""Of how many jobs the node hears long after they have done what they do, and not soon."""
+EAGER_RATES = (0.0, 0.0, 0.5)
+"""How often the next job of a queue is over before the node has taken up what the one before it gave."""
+STEP_RATES = (0.0, 0.0, 0.03, 0.2)
+"""How many jobs go on step by step, while the node does other things."""
+STOP_RATES = (0.1, 0.5, 1.0)
+"""Before how many of its calls on the disk such a job stops."""
+STEP_MS = (0.1, 2.0, 20.0)
+"""For how long at most, in one job or another."""
+
+
+class SimBackground:
+    """``ports.Background`` of one process."""
+
+    def __init__(self, process: SimProcess) -> None:
+        self._process = process
+        self._rng = process.rng("background")
+        self._queues: dict[str, deque[tuple[Callable[[], Any], Callable[[Any], None]]]] = {}
+        self._brevity = process.rng("brevity")
+        self._brief_rate = self._brevity.choice((0.0, 0.9, 1.0))
+        """Of the jobs that may be: what this life's disk is like."""
+        self._pace = pace = process.rng("pace")
+        differs = process.machine.lives_differ
+        self._late_rate = pace.choice(LATE_RATES) if differs else 0.0
+        self._eager_rate = pace.choice(EAGER_RATES) if differs else 0.0
+        self._step_rate = pace.choice(STEP_RATES) if differs else 0.0
+        self._stop_rates: tuple[float, ...] = STOP_RATES
+        self.stopped: list[SteppedJob] = []
+        """Jobs that go on later."""
+        self._hang_rates: dict[str, float] = {}
+        """By queue."""
+
+    def is_busy(self, queue: str) -> bool:
+        """Whether a job of it is under way, or waits."""
+        return bool(self._queues.get(queue))
+
+    def run_brief(
+        self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]
+    ) -> None:
+        """Some lives do most of them at once, others none; a crash may come before and after."""
+        process = self._process
+        is_slow = process.machine.sync_ms_max > SYNC_MS_MAX
+        if is_slow or self._queues.get(queue) or self._brevity.random() >= self._brief_rate:
+            self.run(queue, job, done)
+            return
+        if not process.alive:
+            return
+        result: Any
+        try:
+            result = job()
+        except Exception as error:  # noqa: BLE001 - it goes to whoever asked
+            result = error
+        done(result)
+
+    def run(
+        self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]
+    ) -> None:
+        waiting = self._queues.setdefault(queue, deque())
+        waiting.append((job, done))
+        if len(waiting) == 1:
+            self._schedule(queue)
+
+    def _schedule(self, queue: str) -> None:
+        """The first job of `queue` is performed soon; when it is, and when the node hears of it, is drawn."""
+        process, pace = self._process, self._pace
+        takes_ms = self._rng.uniform(0.02, process.machine.sync_ms_max)
+        heard_ms = self._rng.uniform(0.0, 0.1)
+        hang_rate = self._hang_rate(queue)
+        if hang_rate and pace.random() < hang_rate:
+            takes_ms += pace.choice(HANG_MS)
+        if self._late_rate and pace.random() < self._late_rate:
+            takes_ms, heard_ms = heard_ms, takes_ms
+        perform = partial(self._perform, queue, heard_ms)
+        process.world.after(takes_ms, partial(process.run, perform))
+
+    def _hang_rate(self, queue: str) -> float:
+        rate = self._hang_rates.get(queue)
+        if rate is None:
+            differs = self._process.machine.lives_differ
+            rate = self._hang_rates[queue] = self._pace.choice(HANG_RATES) if differs else 0.0
+        return rate
+
+    def _perform(self, queue: str, heard_ms: float) -> None:
+        job, done = self._queues[queue][0]
+        finish = partial(self._end, queue, done, heard_ms)
+        if self._step_rate and self._pace.random() < self._step_rate:
+            step_ms, stop_rate = self._pace.choice(STEP_MS), self._pace.choice(self._stop_rates)
+            self._go_on(SteppedJob(job), step_ms, stop_rate, finish)
+            return
+        try:
+            result: Any = job()
+        except Exception as error:  # noqa: BLE001 - it goes to whoever asked
+            result = error
+        finish(result)
+
+    def _end(
+        self, queue: str, done: Callable[[Any], None], heard_ms: float, result: object
+    ) -> None:
+        """A job is over; the node hears of it."""
+        process = self._process
+        finish = partial(self._finish, queue, done, result)
+        process.world.after(heard_ms, partial(process.run, finish))
+
+    def _go_on(
+        self, job: SteppedJob, step_ms: float, stop_rate: float, finish: Callable[[object], None]
+    ) -> None:
+        """`job` goes on until it stops again."""
+        process, random = self._process, self._pace.random
+
+        def maybe_stop() -> None:
+            if random() < stop_rate:
+                job.stop()
+
+        device = process.machine.disk
+        if job in self.stopped:
+            self.stopped.remove(job)
+        device.on_call = maybe_stop
+        job.go_on()
+        device.on_call = None
+        if isinstance(job.result, Killed):
+            raise job.result
+        if job.is_over:
+            finish(job.result)
+        elif process.alive:
+            self.stopped.append(job)
+            again = partial(self._go_on, job, step_ms, stop_rate, finish)
+            process.world.after(random() * step_ms, partial(process.run, again))
+        else:
+            job.unwind()
+
+    def unwind(self) -> None:
+        """The process is dead, and with it what it has begun."""
+        device = self._process.machine.disk
+        former, device.on_call = device.on_call, None
+        while self.stopped:
+            self.stopped.pop().unwind()
+        device.on_call = former
+
+    def _finish(self, queue: str, done: Callable[[Any], None], result: Any) -> None:
+        waiting = self._queues[queue]
+        waiting.popleft()
+        if waiting:
+            if self._eager_rate and self._pace.random() < self._eager_rate:
+                self._perform(queue, self._rng.uniform(0.0, 0.1))
+            else:
+                self._schedule(queue)
+        done(result)

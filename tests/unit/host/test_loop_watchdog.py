@@ -1,0 +1,87 @@
+"""A loop that stands in a write is told of, with the file; one that works is not."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from barnabas.host.disk import HostDisk
+from barnabas.host.loop import new_loop
+from barnabas.host.loop_watchdog import STANDS_TICKS, LoopWatchdog
+from barnabas.types import Buffer
+
+PATIENCE_S = 30.0
+
+
+class Told:
+    """What a watch says, and when it has said it."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, object]]] = []
+        self._said = {"loop.stands": threading.Event(), "loop.goes_on": threading.Event()}
+
+    def log(self, _level: str, event: str, **fields: object) -> None:
+        self.lines.append((event, fields))
+        self._said[event].set()
+
+    def wait_for(self, event: str) -> None:
+        assert self._said[event].wait(PATIENCE_S), f"{event} is not told: {self.lines}"
+
+
+def run(told: Told, tick_s: float, work: Callable[[Callable[[], None]], None]) -> None:
+    """A watched loop does `work`, which gets what ends it."""
+    loop = new_loop()
+    watch = LoopWatchdog(loop, told.log, tick_s)
+    loop.call_soon(watch.start)
+    loop.call_soon(work, loop.stop)
+    loop.run_forever()
+    if told.lines:
+
+        def end() -> None:
+            try:
+                told.wait_for("loop.goes_on")
+            finally:
+                loop.call_soon_threadsafe(loop.stop)
+
+        threading.Thread(target=end).start()
+        loop.run_forever()
+    watch.stop()
+    loop.close()
+
+
+def test_a_write_that_hangs_is_told_with_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "00000000000000000000.log")
+    write, told = os.pwritev, Told()
+
+    def hang(fd: int, parts: Sequence[Buffer], position: int) -> int:
+        told.wait_for("loop.stands")
+        return write(fd, parts, position)
+
+    monkeypatch.setattr(os, "pwritev", hang)
+
+    def work(end: Callable[[], None]) -> None:
+        HostDisk().open(path, create=True).append([b"batch"])
+        end()
+
+    run(told, 0.1, work)
+    assert [event for event, _ in told.lines[:2]] == ["loop.stands", "loop.goes_on"]
+    assert told.lines[0][1]["file"] == path
+    assert "HostFile.append" in str(told.lines[0][1]["where"])
+    assert Path(path).read_bytes() == b"batch"
+
+
+def test_a_loop_that_works_is_left_alone() -> None:
+    """As long as a loop that does not would be told of; its ticks leave a busy machine time to answer."""
+    tick_s, told = 0.2, Told()
+
+    def work(end: Callable[[], None]) -> None:
+        threading.Timer(tick_s * (STANDS_TICKS + 2), end).start()
+
+    run(told, tick_s, work)
+    assert told.lines == []
