@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.replica_selector import RACK_AWARE_SELECTOR
+from barnabas.broker.fetch.replica_selector import RACK_AWARE_SELECTOR
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.consumers.fetch_requests import FetchSettings
 from barnabas.host.client import connect

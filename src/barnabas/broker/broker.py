@@ -28,13 +28,13 @@ from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.dynamic_config import apply_dynamic, valid_values
 from barnabas.broker.fetch.fetch_service import FetchLimits, FetchService
+from barnabas.broker.fetch.replica_selector import RackAwareReplicaSelector, replica_selector
 from barnabas.broker.follower.fetcher import FetcherContext
 from barnabas.broker.follower.fetcher_pool import FetcherPool
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
 from barnabas.broker.leader_hints import add_fetch_leaders, add_produce_leaders
 from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
 from barnabas.broker.partitions.partition import Partition
-from barnabas.broker.replica_selector import RackAwareReplicaSelector, replica_selector
 from barnabas.broker.replicas.directory_assignments import DirectoryAssignments
 from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.log_repairs import LogRepairs

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.replica_selector import RACK_AWARE_SELECTOR
+from barnabas.broker.fetch.replica_selector import RACK_AWARE_SELECTOR
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import PartitionData
 from tests.unit.broker.world import Cluster, code

@@ -45,10 +45,10 @@ from barnabas.broker.fetch.fetch_sessions import (
     note_first,
     parts_of,
 )
+from barnabas.broker.fetch.replica_selector import NO_REPLICA, RackAwareReplicaSelector
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
 from barnabas.broker.leader_hints import LEADERSHIP
 from barnabas.broker.partitions.partition import Partition
-from barnabas.broker.replica_selector import NO_REPLICA, RackAwareReplicaSelector
 from barnabas.limits import SLICE_MS, UNSENT_BYTES_TOTAL
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
