@@ -21,6 +21,7 @@ from barnabas.broker.handlers import (
     describe_topic_partitions,
     fetch,
     find_coordinator,
+    get_telemetry_subscriptions,
     heartbeat,
     init_producer_id,
     join_group,
@@ -34,6 +35,7 @@ from barnabas.broker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    push_telemetry,
     sync_group,
 )
 from barnabas.controller.handlers import FORWARDED, describe_acls
@@ -73,6 +75,8 @@ MODULES = cast(
         describe_producers,
         describe_topic_partitions,
         list_config_resources,
+        get_telemetry_subscriptions,
+        push_telemetry,
     ),
 )
 
