@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from barnabas.cli.failure import Failure
-from barnabas.cli.voter_events import VoterEvents
+from barnabas.cli.reports.voter_events import VoterEvents
 from barnabas.client.client import raise_for
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected

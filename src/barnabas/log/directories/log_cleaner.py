@@ -16,10 +16,10 @@ from typing import Protocol, TypeVar
 
 from barnabas.config.settings import LogManagerSettings
 from barnabas.log import checkpoints
-from barnabas.log.choosing import Candidates, MissingCheckpoint, dirtiest
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.compaction.compaction_rules import KEY_COST
 from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalCompactor
+from barnabas.log.compaction.log_selection import Candidates, MissingCheckpoint, dirtiest
 from barnabas.log.config import FOREVER_MS
 from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.errors import CorruptLogError

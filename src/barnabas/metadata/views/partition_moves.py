@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from barnabas.metadata.image.partition_states import NON_EXISTENT, state_of
 from barnabas.metadata.image.topic import NO_LEADER, PartitionState
-from barnabas.metadata.partition_words import words_of
 from barnabas.metadata.views.cluster_events import ClusterEvent, EventReader
+from barnabas.metadata.views.partition_history import words_of
 from barnabas.types import Buffer, Uuid
 
 

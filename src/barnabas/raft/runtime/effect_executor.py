@@ -23,13 +23,13 @@ from barnabas.raft.core.messages import FetchRequest, Response, SnapshotRequest
 from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.runtime.applier import Applier
 from barnabas.raft.runtime.leader_probe import LeaderProbe
+from barnabas.raft.runtime.peer_refusals import Strangers
 from barnabas.raft.runtime.response_reader import ResponseReader
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.storage import snapshot_files
 from barnabas.raft.storage.fetched_snapshot import FetchedSnapshot
 from barnabas.raft.storage.recovery_point import RecoveryPoint
 from barnabas.raft.storage.replica_log import RaftLog
-from barnabas.raft.strangers import Strangers
 from barnabas.raft.transport import Transport
 from barnabas.raft.wire.fetch_codec import FetchMessage
 from barnabas.raft.wire.wire_mapping import request_to_wire, response_from_wire
