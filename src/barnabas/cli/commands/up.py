@@ -52,6 +52,9 @@ def command(
     setting: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="A property for every node; may be repeated."
     ),
+    racks: str = typer.Option(
+        "", metavar="RACK,...", help="Racks of the nodes, dealt out in turn; sets broker.rack."
+    ),
     restart: bool = typer.Option(False, help="Start a node again that died."),
     replace_lost: bool = typer.Option(
         False, "--replace-lost", help="Let a node whose directory was lost begin with an empty one."
@@ -65,7 +68,8 @@ def command(
     directory = ClusterDirectory(data)
     directory.lock()
     await_predecessors(directory)
-    files = directory.lay_out(nodes, settings, port)
+    dealt = [rack for rack in racks.split(",") if rack]
+    files = directory.lay_out(nodes, settings, port, dealt)
     check(files)
     if not replace_lost:
         check_no_voter_is_lost(files)
