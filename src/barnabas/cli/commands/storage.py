@@ -12,8 +12,8 @@ from pathlib import Path
 import typer
 
 from barnabas.cli.connection.first_voters import FirstVoters
+from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
-from barnabas.cli.unknown_keys import sentences_on_unknown
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import (
     DirectoryError,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
 from barnabas.cli.local.supervisor import Supervisor
-from barnabas.cli.unknown_keys import sentences_on_unknown
 from barnabas.config.meta_properties import (
     FILE_NAME,
     DirectoryError,
