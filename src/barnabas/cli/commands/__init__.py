@@ -1,1 +1,1 @@
-"""The commands of ``barnabas``, one module each; :mod:`barnabas.cli.main` has the table of them."""
+"""One module per group of commands, or per part of a group that has many; `cli.main` names them."""
