@@ -7,6 +7,8 @@ controller is. The node tells it of committed metadata (`on_metadata`) and of a 
 (`on_controller_change`).
 
 Nothing is decided here; this class is the ``role`` that the handlers get.
+
+Source: Kafka's ``BrokerServer``.
 """
 
 from __future__ import annotations

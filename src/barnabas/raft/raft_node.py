@@ -6,6 +6,8 @@ Proposals made in one turn of the loop travel in one batch, and while the disk i
 collects what comes (group commit): nothing lingers, unless the settings say so.
 What it does not do: decide (:mod:`machine`), perform (:mod:`performing`), interpret records (the
 `StateMachine`).
+
+Source: Kafka's ``KafkaRaftClient``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ a process pays for the compiler once per installation.
 Every loop is bounds-checked: bytes that are no records give an error code, never a read beyond
 the array. Nothing here allocates per record.
 
-Source: Kafka protocol guide, record format v2 (KIP-98); murmur2 as Kafka's DefaultPartitioner.
+Source: Kafka protocol guide, record format v2 (KIP-98); murmur2 as Kafka's BuiltInPartitioner.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ Behaviour: Kafka's ReplicaManager.fetchMessages, DelayedFetch and FetchSession; 
 KIP-320 (epochs), KIP-392 (consumers may read from followers), KIP-903 (broker epochs).
 A high watermark alone does not answer a parked follower, as in Kafka without a replica selector
 (KAFKA-9731): it travels with the next answer.
+
+Source: Kafka's ``DelayedFetch``.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ does not match ends the log, later segments are dropped, and indexes, leader epo
 aborted transactions from there on are made anew. Nothing below the recovery point is touched. Where an
 older segment reaches into a newer one (a cut that a power loss undid), the newer one holds. Offsets that
 are missing between two segments were lost with the first one's tail, unless compaction has been there.
+
+Source: Kafka's ``LogLoader``.
 """
 
 from __future__ import annotations

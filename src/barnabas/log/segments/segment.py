@@ -3,6 +3,8 @@
 Knows positions; knows nothing of epochs, producers or watermarks. Offsets given to it are absolute.
 Indexes are helps, not truth: one that is missing or wrong is made anew from the batches. Batches that an
 earlier life of the process wrote are checked by CRC when they are first read.
+
+Source: Kafka's ``LogSegment``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ happens in which state is in :mod:`elections`, :mod:`following`, :mod:`leading` 
 
 Invariants: effects are performed in their order; `SaveElection` precedes whatever rests on it;
 the high watermark never goes back; one request per endpoint is under way.
-Source: KIP-595, KIP-630, KIP-853, KIP-996, KIP-1166.
+Source: KIP-595, KIP-630, KIP-853, KIP-996, KIP-1166. Kafka's ``KafkaRaftClient``.
 """
 
 from __future__ import annotations
