@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import cast
 
+from barnabas.broker.client_telemetry import ClientTelemetry
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
 from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, BrokerLifecycle
@@ -29,6 +30,7 @@ from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.dynamic_config import apply_dynamic, valid_values
 from barnabas.broker.fetch.fetch_service import FetchLimits, FetchService
+from barnabas.broker.fetch.replica_selector import RackAwareReplicaSelector, replica_selector
 from barnabas.broker.follower.fetcher import FetcherContext
 from barnabas.broker.follower.fetcher_pool import FetcherPool
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
@@ -92,8 +94,14 @@ class Broker:
         self.controller.look = self.on_controller_change
         self.deadlines, self.slices = Deadlines(ports), CooperativeJobs(ports)
         self.metadata_hold = MetadataHold(self.node_id, ports.clock, self.deadlines, image)
+        selector = replica_selector(config.replication.selector, image, self.node_id)
         self.replicas = ReplicaTable(
-            ports, self.node_id, config.replication.lag_time_ms_max, image, self
+            ports,
+            self.node_id,
+            config.replication.lag_time_ms_max,
+            image,
+            self,
+            propagates_high_watermarks=selector is not None,
         )
         self.logs = LogDirectories(
             ports,
@@ -111,19 +119,12 @@ class Broker:
             self.isr_changes,
             LogRepairs(ports, channels, self.replicas, self.inter_broker_endpoint),
         )
-        self.fetches = FetchService(
-            ports,
-            self.replicas.find,
-            self.deadlines,
-            self.slices,
-            FetchLimits(config.broker.fetch_bytes_max, config.broker.fetch_sessions_max),
-            partial(add_fetch_leaders, self),
-            self.throttle,
-        )
+        self.fetches = _fetch_service(self, selector)
         self.replicas.wake = self.fetches.wake
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
         self.auto_topics = AutoTopicCreation(ports, self.controller, config, image)
         self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
+        self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions)
         self.on_ready: Callable[[], None] = lambda: None
@@ -436,3 +437,17 @@ def _end_former_coordinators(broker: Broker) -> None:
         led = broker.replicas.by_name.get((OFFSETS_TOPIC, index))
         if led is None or topic is None or led.topic_id != topic.id:
             broker.groups.on_resigned(index)
+
+
+def _fetch_service(broker: Broker, selector: RackAwareReplicaSelector | None) -> FetchService:
+    limits = broker.config.broker
+    return FetchService(
+        broker.ports,
+        broker.replicas.find,
+        broker.deadlines,
+        broker.slices,
+        FetchLimits(limits.fetch_bytes_max, limits.fetch_sessions_max),
+        partial(add_fetch_leaders, broker),
+        broker.throttle,
+        selector,
+    )

@@ -65,18 +65,28 @@ def broker_id(name: str) -> int | None:
     return number if -(1 << 31) <= (number := int(name)) < 1 << 31 else None
 
 
+_OF_MECHANISMS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+"""Keys that a listener may have once per SASL mechanism, whose name stands before them."""
+
+
 def strip_listener_prefix(name: str) -> str:
-    """`name` without ``listener.name.<listener>.``; a SASL mechanism's prefix stays."""
+    """`name` without ``listener.name.<listener>.`` and, behind that, a SASL mechanism."""
     if not name.startswith("listener.name."):
         return name
-    return name[len("listener.name.") :].partition(".")[2] or name
+    plain = name[len("listener.name.") :].partition(".")[2] or name
+    mechanism, _, key = plain.partition(".")
+    return key if mechanism and key in _OF_MECHANISMS else plain
 
 
 _FIXED_HERE = (
     ("listeners", "listeners are opened at the start"),
     ("listener.security.protocol.map", "listeners are opened at the start"),
-    ("ssl.", "there are no TLS listeners"),
-    ("sasl.", "there are no SASL listeners"),
     ("principal.builder.class", "there are no plug-ins"),
     ("config.providers", "there are no plug-ins"),
     ("metric.reporters", "there are no plug-ins"),
@@ -90,7 +100,8 @@ _FIXED_HERE = (
     ("group.streams.", "there are no streams groups"),
     ("transaction.partition.verification.enable", "there are no transactions"),
 )
-"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not."""
+"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Those
+of TLS and SASL are kept: without a listener of such a protocol no broker uses them, here or there."""
 
 
 def why_fixed(name: str) -> str | None:

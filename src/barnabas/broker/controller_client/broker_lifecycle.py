@@ -35,6 +35,7 @@ from barnabas.wire.messages.broker_registration_response import BrokerRegistrati
 
 PURPOSE = "heartbeat"
 REGISTRATION_RETRY_MS = 100.0
+REGISTRATION_ASK_MS_MAX = 10_000.0
 COMPLAINT_MS = 10_000.0
 """How often the same refusal is logged, however often the controller gives it."""
 LEAVING_POLL_MS = 100.0
@@ -49,7 +50,7 @@ FINAL_REFUSALS = frozenset(
         ErrorCode.INVALID_REGISTRATION,
     }
 )
-"""Of a registration: what is said for `initial.broker.registration.timeout.ms` ends the process."""
+"""Of a registration: none of them becomes right by itself."""
 CONTROLLER_GONE_MS = 700.0
 """A controller that was not reached for this long during a shutdown, or that let a heartbeat wait for
 as long (it has no majority any more), is not waited for."""
@@ -136,8 +137,12 @@ class BrokerLifecycle:
             return
         self._in_flight = True
         self._again = False
+        timeout_ms = REGISTRATION_ASK_MS_MAX
+        if self.phase is LifecyclePhase.STARTING:
+            left_ms = self._registration_deadline_ms - self.ports.clock.now_ms()
+            timeout_ms = min(timeout_ms, max(left_ms, REGISTRATION_RETRY_MS))
         self._controller.send(
-            self._registration(), self._on_registered, purpose=PURPOSE, timeout_ms=10_000.0
+            self._registration(), self._on_registered, purpose=PURPOSE, timeout_ms=timeout_ms
         )
 
     def _registration(self) -> BrokerRegistrationRequest:
@@ -176,13 +181,25 @@ class BrokerLifecycle:
             self._complain("broker.registration_refused", code)
         elif self.broker_epoch >= 0:  # nobody has heard it
             self._again = True
-        is_late = self.ports.clock.now_ms() > self._registration_deadline_ms
-        if self.broker_epoch < 0 and is_late and code in FINAL_REFUSALS:
-            self.ports.halt(
-                f"broker {self.identity.node_id} cannot register: the controller says {code.name}"
-            )
+        is_late = self.ports.clock.now_ms() >= self._registration_deadline_ms
+        never = self.phase is LifecyclePhase.STARTING or code in FINAL_REFUSALS
+        if self.broker_epoch < 0 and is_late and never:
+            self.ports.halt(self._why_not_registered(code))
             return
         self._after(REGISTRATION_RETRY_MS)
+
+    def _why_not_registered(self, code: ErrorCode) -> str:
+        me, at = self.identity, self._controller.endpoint
+        told = (
+            f"broker {me.node_id} did not register within initial.broker.registration.timeout.ms: "
+        )
+        if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            return told + f"the controller at {at} is of another cluster than {me.cluster_id}"
+        if code is not ErrorCode.REQUEST_TIMED_OUT:
+            return told + f"the controller at {at} says {code.name}"
+        if at is None:
+            return told + "no active controller was found"
+        return told + f"the controller at {at} did not answer"
 
     # -- heartbeats ------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from barnabas.broker.handlers import (
     describe_topic_partitions,
     fetch,
     find_coordinator,
+    get_telemetry_subscriptions,
     heartbeat,
     init_producer_id,
     join_group,
@@ -36,9 +37,10 @@ from barnabas.broker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    push_telemetry,
     sync_group,
 )
-from barnabas.controller.handlers import FORWARDED
+from barnabas.controller.handlers import FORWARDED, describe_acls
 from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.request import HandlerModule
@@ -68,12 +70,15 @@ MODULES = cast(
         init_producer_id,
         delete_records,
         alter_replica_log_dirs,
+        describe_acls,
         describe_cluster,
         describe_configs,
         describe_log_dirs,
         describe_producers,
         describe_topic_partitions,
         list_config_resources,
+        get_telemetry_subscriptions,
+        push_telemetry,
     ),
 )
 

@@ -1,1 +1,1 @@
-"""The commands of ``barnabas``, one module each."""
+"""One module per group of commands, or per part of a group that has many; `cli.main` names them."""

@@ -43,6 +43,9 @@ def command(
     setting: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="A property for every node; may be repeated."
     ),
+    racks: str = typer.Option(
+        "", metavar="RACK,...", help="Racks of the nodes, dealt out in turn; sets broker.rack."
+    ),
     restart: bool = typer.Option(False, help="Start a node again that died."),
 ) -> None:
     """Start a cluster on loopback; Ctrl-C or SIGTERM stops it cleanly.
@@ -53,7 +56,7 @@ def command(
     directory = ClusterDirectory(data)
     directory.lock()
     await_predecessors(directory)
-    files = directory.lay_out(nodes, settings)
+    files = directory.lay_out(nodes, settings, [rack for rack in racks.split(",") if rack])
     if settings:
         check(files[0])
     raise typer.Exit(LocalCluster(directory, files, restart=restart).run())

@@ -17,7 +17,7 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,9 +105,12 @@ class ClusterDirectory:
                 found.append(_read_node(int(number), home))
         return sorted(found)
 
-    def lay_out(self, count: int | None, settings: Mapping[str, str]) -> list[NodeFiles]:
+    def lay_out(
+        self, count: int | None, settings: Mapping[str, str], racks: Sequence[str] = ()
+    ) -> list[NodeFiles]:
         """Bring the directory to `count` nodes (None: as many as there are, or 1) with `settings`
-        over what they have, and with ports that are free. Raises :class:`Failure`."""
+        over what they have, and with ports that are free. `racks` are dealt out in turn. Raises
+        :class:`Failure`."""
         for key in KEPT_KEYS:
             if key in settings:
                 raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
@@ -131,7 +134,8 @@ class ClusterDirectory:
                 )
             )
         for node in nodes:
-            _write_properties(node, nodes, settings)
+            rack = {"broker.rack": racks[(node.node_id - 1) % len(racks)]} if racks else {}
+            _write_properties(node, nodes, {**settings, **rack})
         return nodes
 
     def _known_nodes(self, present: list[NodeFiles]) -> int:
