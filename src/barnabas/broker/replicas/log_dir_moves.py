@@ -41,7 +41,7 @@ batches are synced in the turn of the swap."""
 PREFERRED_MAX = 10_000
 
 
-class Told(Enum):
+class AssignmentState(Enum):
     """What the controller knows of the new directory."""
 
     NOTHING = "nothing"
@@ -59,7 +59,7 @@ class LogDirMove:
         self.begun = False
         self.cuts = -1
         """Of the source when the copy was last aligned with it."""
-        self.told = Told.NOTHING
+        self.told = AssignmentState.NOTHING
         self.syncs = 0
         self.due_ms = 0.0
         self.waits = False
@@ -137,8 +137,8 @@ class LogDirMoves:
         """The present metadata may know nothing of what the controller agreed to: they are of a quorum that
         was recovered, or of a level that keeps directories since now."""
         for move in self._moves.values():
-            if move.told is Told.AGREED:
-                move.told = Told.NOTHING
+            if move.told is AssignmentState.AGREED:
+                move.told = AssignmentState.NOTHING
 
     def resume(self) -> None:
         """Go on with every move that is to be seen on disk."""
@@ -167,7 +167,7 @@ class LogDirMoves:
         self._logs.cleaner.resume(name)
         self._ports.log("info", "log.move_called_off", partition=str(name), reason=reason)
         home = self._home_of(move.source)
-        if move.told is not Told.NOTHING and home is not None:
+        if move.told is not AssignmentState.NOTHING and home is not None:
             self._assignments.submit(move.partition, home.directory_id)
 
     def look(self) -> None:
@@ -316,9 +316,9 @@ class LogDirMoves:
                 self._sync(move)
                 return
             copy.flush()
-        if move.told is Told.NOTHING:
+        if move.told is AssignmentState.NOTHING:
             self._tell(move)
-        if move.told is not Told.AGREED:
+        if move.told is not AssignmentState.AGREED:
             move.due_ms = self._ports.clock.now_ms() + RETRY_MS
             return
         log = self._logs.futures.replace_current(name)
@@ -339,16 +339,16 @@ class LogDirMoves:
     def _tell(self, move: LogDirMove) -> None:
         home = self._home_of(move.copy)
         assert home is not None
-        move.told = Told.ASKED
+        move.told = AssignmentState.ASKED
 
         def on_answer(code: int) -> None:
             if self._moves.get(move.partition.name) is not move:
                 return
             if code == ErrorCode.NONE:
-                move.told = Told.AGREED
+                move.told = AssignmentState.AGREED
                 move.due_ms = 0.0
             else:
-                move.told = Told.NOTHING
+                move.told = AssignmentState.NOTHING
                 self._retry(move, f"the controller says {code_of(code).name}")
             self._arm()
 
