@@ -15,7 +15,7 @@ compared with what the ledger has (:mod:`barnabas.pipeline.admission`) before an
 
 The promise rests on one order: the manifest stands durably before the first produce request. From
 then on batch n *is* what the manifest says, whatever a repeated run of it computes; publishing it
-again finds what has landed (``publish.landed``) and sends the rest under the same sequences, which
+again finds what has landed (``publisher.landed``) and sends the rest under the same sequences, which
 brokers recognise. Of two drivers that prepare the same batch one manifest stands, and both publish
 that one.
 
