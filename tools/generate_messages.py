@@ -44,12 +44,15 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 EXTRA["LeaderChangeMessage"] = [RECOVERY]
 
-# And on DescribeCluster at a controller's listener: what it refused and what it counts, to whoever asks.
+# On DescribeCluster, to those who ask for it: what a controller refused and what it counts; what clients
+# pushed to a broker (KIP-714).
 EXTRA["DescribeClusterRequest"] = [
     {"name": "RefusalsAfter", "type": "int64", "versions": "0+", "taggedVersions": "0+",
      "tag": 10000, "default": "-2", "ignorable": True},
     {"name": "IncludeMetrics", "type": "bool", "versions": "0+", "taggedVersions": "0+",
-     "tag": 10001, "default": "false", "ignorable": True}]  # fmt: skip
+     "tag": 10001, "default": "false", "ignorable": True},
+    {"name": "IncludeClientMetrics", "type": "bool", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10002, "default": "false", "ignorable": True}]  # fmt: skip
 EXTRA["DescribeClusterResponse"] = [
     {"name": "Refusals", "type": "[]ControllerRefusal", "versions": "0+", "taggedVersions": "0+",
      "tag": 10000, "ignorable": True, "fields": [
@@ -61,7 +64,17 @@ EXTRA["DescribeClusterResponse"] = [
     {"name": "Metrics", "type": "[]ControllerMetric", "versions": "0+", "taggedVersions": "0+",
      "tag": 10001, "ignorable": True, "fields": [
          {"name": "Name", "type": "string", "versions": "0+"},
-         {"name": "Value", "type": "int64", "versions": "0+"}]}]  # fmt: skip
+         {"name": "Value", "type": "int64", "versions": "0+"}]},
+    {"name": "ClientMetrics", "type": "[]PushedMetrics", "versions": "0+", "taggedVersions": "0+",
+     "tag": 10002, "ignorable": True, "fields": [
+         {"name": "ClientInstanceId", "type": "uuid", "versions": "0+"},
+         {"name": "ClientId", "type": "string", "versions": "0+"},
+         {"name": "Software", "type": "string", "versions": "0+"},
+         {"name": "Address", "type": "string", "versions": "0+"},
+         {"name": "AtMs", "type": "int64", "versions": "0+"},
+         {"name": "PushIntervalMs", "type": "int32", "versions": "0+"},
+         {"name": "Terminating", "type": "bool", "versions": "0+"},
+         {"name": "Metrics", "type": "bytes", "versions": "0+"}]}]  # fmt: skip
 
 # On DescribeQuorum: what the leader measures of itself, told to whoever asks for it.
 EXTRA["DescribeQuorumRequest"] = [

@@ -110,6 +110,7 @@ def test_a_partition_says_its_state_and_why(run: Command, cluster: Cluster) -> N
     before = json.loads(run("topics", "describe", "state", "--json"))[0]["partition_list"]
     assert [row["state"] for row in before] == ["Online"] * 3
     assert {row["last_move"]["before"] for row in before} == {"NonExistent"}
+    assert all(row["last_change"]["what"].startswith("created, led by ") for row in before)
     active = json.loads(run("quorum", "describe", "--json"))["leader_id"]
     alone = next(row for row in before if row["leader"] != active)
     cluster.kill(alone["leader"])
@@ -120,6 +121,13 @@ def test_a_partition_says_its_state_and_why(run: Command, cluster: Cluster) -> N
         assert counted["Offline"] == 1 and counted["UnderReplicated"] > 0
         assert told["last_move"]["after"] == "Offline" and told["last_move"]["reason"]
         assert told["last_move"]["before"] == "Online"
+        assert told["last_change"]["what"] == "went offline, " + f"{alone['leader']} left the ISR"
+        number = str(alone["partition"])
+        (only,) = json.loads(run("topics", "describe", "state", "-p", number, "--json"))
+        assert [row["partition"] for row in only["partition_list"]] == [alone["partition"]]
+        assert "no partition 9" in run("topics", "describe", "state", "-p", "9", status=1)
+        everything = run("topics", "describe")
+        assert "state  id" in everything and "went offline" in everything
     finally:
         cluster.restart(alone["leader"])
     cluster.wait_for(lambda: _state(run, alone["partition"])["state"] == "Online", "Online again")

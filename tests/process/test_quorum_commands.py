@@ -115,6 +115,10 @@ def test_a_quorum_grows_shrinks_and_is_recovered_by_commands(nodes: Nodes) -> No
     removed = nodes.quorum("remove-controller", "3")
     assert removed.returncode == 0, removed.stderr
     assert nodes.voters() == [1, 2]
+    told = barnabas("cluster", "events", "-k", "quorum", "-b", f"127.0.0.1:{nodes.brokers[1]}")
+    assert told.returncode == 0, told.stderr
+    for change in ("1: are the first voters", "2: added to", "3: added to", "3: removed from"):
+        assert f"quorum {change}" in told.stdout
     assert nodes.quorum("add-controller", str(nodes.file(3))).returncode == 0
 
     running = barnabas("quorum", "recover", str(nodes.file(3)), "--dry-run")

@@ -113,6 +113,21 @@ def test_a_throttle_is_raised_under_way_and_lifted_at_the_end(
     assert described["configs"] == {} and run.json("reassign", "throttle") == {}
 
 
+def test_a_cancelled_reassignment_takes_its_throttle_along(
+    run: Command, cluster: Cluster, tmp_path: Path
+) -> None:
+    run("topics", "create", "cancelled", "-p", "2", "-r", "1")
+    fill(cluster, "cancelled", SIZE)
+    file, _ = plan(run, "cancelled", tmp_path)
+    run("reassign", "execute", str(file), "--throttle", "1k")
+    run("reassign", "cancel", str(file), "--preserve-throttles")
+    assert run.json("reassign", "throttle") and run.json("reassign", "status") == []
+    run("reassign", "execute", str(file), "--throttle", "1k")
+    run("reassign", "cancel", str(file))
+    assert run.json("reassign", "throttle") == {}
+    assert run.json("topics", "describe", "cancelled")[0]["configs"] == {}
+
+
 def lists(run: Command, topic: str) -> set[str]:
     configs = run.json("topics", "describe", topic)[0]["configs"]
     return set(configs.get("follower.replication.throttled.replicas", "").split(",")) - {""}

@@ -7,6 +7,8 @@ controller is. The node tells it of committed metadata (`on_metadata`) and of a 
 (`on_controller_change`).
 
 Nothing is decided here; this class is the ``role`` that the handlers get.
+
+Source: Kafka's ``BrokerServer``.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
+from barnabas.broker.client_telemetry import ClientTelemetry
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
 from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, BrokerLifecycle
-from barnabas.broker.controller_client.controller_channel import ControllerChannel, Sender
+from barnabas.broker.controller_client.controller_channel import ControllerChannel, ProbingSender
 from barnabas.broker.controller_client.metadata_hold import MetadataHold
 from barnabas.broker.controller_client.producer_ids import ProducerIds
 from barnabas.broker.cooperative_jobs import CooperativeJobs
@@ -28,6 +31,7 @@ from barnabas.broker.coordinator.group_coordinator import GroupCoordinators
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.dynamic_config import apply_dynamic, valid_values
 from barnabas.broker.fetch.fetch_service import FetchLimits, FetchService
+from barnabas.broker.fetch.replica_selector import RackAwareReplicaSelector, replica_selector
 from barnabas.broker.follower.fetcher import FetcherContext
 from barnabas.broker.follower.fetcher_pool import FetcherPool
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
@@ -52,6 +56,7 @@ from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.metadata.image.registrations import whereabouts
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.dispatch import ApiTable
@@ -69,7 +74,7 @@ class Broker:
         cluster_id: str,
         identities: Mapping[str, MetaProperties],
         listeners: Mapping[str, Endpoint],
-        channels: Sender,
+        channels: ProbingSender,
         image: MetadataImage,
         controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
     ) -> None:
@@ -91,9 +96,15 @@ class Broker:
         self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
         self.controller.look = self.on_controller_change
         self.deadlines, self.slices = Deadlines(ports), CooperativeJobs(ports)
-        self.metadata_hold = MetadataHold(self.node_id, ports.clock, self.deadlines, image)
+        self.metadata_hold = self._watch_leaders(channels)
+        selector = replica_selector(config.replication.selector, image, self.node_id)
         self.replicas = ReplicaTable(
-            ports, self.node_id, config.replication.lag_time_ms_max, image, self
+            ports,
+            self.node_id,
+            config.replication.lag_time_ms_max,
+            image,
+            self,
+            propagates_high_watermarks=selector is not None,
         )
         self.logs = LogDirectories(
             ports,
@@ -111,29 +122,22 @@ class Broker:
             self.isr_changes,
             LogRepairs(ports, channels, self.replicas, self.inter_broker_endpoint),
         )
-        self.fetches = FetchService(
-            ports,
-            self.replicas.find,
-            self.deadlines,
-            self.slices,
-            FetchLimits(config.broker.fetch_bytes_max, config.broker.fetch_sessions_max),
-            partial(add_fetch_leaders, self),
-            self.throttle,
-        )
+        self.fetches = _fetch_service(self, selector)
         self.replicas.wake = self.fetches.wake
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
         self.auto_topics = AutoTopicCreation(ports, self.controller, config, image)
         epoch = self._broker_epoch
         self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
+        self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.groups = GroupCoordinators(config, ports, self._offsets_partitions, self)
         self.transactions = Transactions(self, channels)
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
         self.lifecycle: BrokerLifecycle
-        self._incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
+        self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
-    def _fetcher_context(self, channels: Sender) -> FetcherContext:
+    def _fetcher_context(self, channels: ProbingSender) -> FetcherContext:
         return FetcherContext(
             self.ports,
             channels,
@@ -153,7 +157,7 @@ class Broker:
         """What leaders are told: the last registration's, also where the controller has forgotten it since
         or its answer is still to come. -1 says nothing, and would hold for any incarnation (KIP-903)."""
         known = self.image.brokers.get(self.node_id)
-        seen = -1 if known is None or known.incarnation != self._incarnation else known.epoch
+        seen = -1 if known is None or known.incarnation != self.incarnation else known.epoch
         self._last_epoch = max(self._last_epoch, seen, self.lifecycle.broker_epoch)
         return self._last_epoch
 
@@ -161,6 +165,15 @@ class Broker:
         """Where other brokers reach `broker`."""
         known = self.image.brokers.get(broker)
         return None if known is None else known.endpoint(self.config.inter_broker_listener_name)
+
+    def _watch_leaders(self, channels: ProbingSender) -> MetadataHold:
+        def probe(broker: int, on_done: Callable[[bool], None]) -> None:
+            endpoint = self.inter_broker_endpoint(broker)
+            if endpoint is not None:
+                channels.probe(endpoint, on_done)
+
+        clock = self.ports.clock
+        return MetadataHold(self.node_id, clock, self.deadlines, self.image, probe)
 
     def _offsets_partitions(self) -> int:
         topic = self.image.topics_by_name.get(OFFSETS_TOPIC)
@@ -187,6 +200,7 @@ class Broker:
             heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
             registration_timeout_ms=self.config.broker.registration_timeout_ms,
             metadata_offset=lambda: self.image.offset,
+            id_holder=lambda: whereabouts(self.image.brokers.get(self.node_id)),
         )
         replication = self.config.replication
         self._every(
@@ -203,7 +217,7 @@ class Broker:
         return BrokerIdentity(
             self.node_id,
             self.cluster_id,
-            self._incarnation,
+            self.incarnation,
             {name: (at, protocols.get(name, 0)) for name, at in self.listeners.items()},
             self.config.rack,
             [d.directory_id for d in self.logs.directories if d.is_online],
@@ -220,7 +234,7 @@ class Broker:
         controller took away from the one before. What stands there earlier is the past: a leader that
         lost its log with the power would lead on in its old epoch (seed 41)."""
         known = self.image.brokers.get(self.node_id)
-        if known is None or known.incarnation != self._incarnation:
+        if known is None or known.incarnation != self.incarnation:
             return ImageChanges()
         self._admitted = True
         self.logs.begin_writing()
@@ -327,10 +341,19 @@ class Broker:
         add_produce_leaders(self, response, listener)
 
     def controller_for_clients(self, view: ClusterView) -> int:
-        """A broker to send administration to: the active controller's own where it is one that the
-        client can reach, else this one; any of them forwards."""
-        active = self.controller.controller_id
-        return active if view.endpoint(active) is not None else self.node_id
+        """A broker to send administration to; -1 where none is there. Any of them forwards, so it is this
+        one, which is certainly alive; another one where this one is fenced or about to leave."""
+        if view.endpoint(self.node_id) is not None and not self._stopping:
+            return self.node_id
+        for broker in view.live_brokers():
+            leaves = self.image.brokers[broker.id].in_controlled_shutdown
+            if (
+                broker.id != self.node_id
+                and not leaves
+                and not self.metadata_hold.is_lost(broker.id)
+            ):
+                return broker.id
+        return self.node_id if view.endpoint(self.node_id) is not None else -1
 
     # -- upkeep ----------------------------------------------------------------------------------
 
@@ -425,7 +448,7 @@ def _name_directories(broker: Broker) -> None:
     """This process registered at a level that knew nothing of log directories, and the present one does: say
     which there are, and where each replica is, or nobody would hear of one that fails (KIP-858)."""
     known = broker.image.brokers.get(broker.node_id)
-    if known is None or known.incarnation != broker._incarnation:
+    if known is None or known.incarnation != broker.incarnation:
         return
     if known.directories:
         tell_lost_directories(broker.replicas)  # they leave ISR and leadership only now
@@ -445,3 +468,17 @@ def _end_former_coordinators(broker: Broker) -> None:
             led = broker.replicas.by_name.get((of_topic.topic, index))
             if led is None or topic is None or led.topic_id != topic.id:
                 of_topic.on_resigned(index)
+
+
+def _fetch_service(broker: Broker, selector: RackAwareReplicaSelector | None) -> FetchService:
+    limits = broker.config.broker
+    return FetchService(
+        broker.ports,
+        broker.replicas.find,
+        broker.deadlines,
+        broker.slices,
+        FetchLimits(limits.fetch_bytes_max, limits.fetch_sessions_max),
+        partial(add_fetch_leaders, broker),
+        broker.throttle,
+        selector,
+    )

@@ -1,7 +1,8 @@
 """Who leads now, for clients that asked the wrong broker (KIP-951).
 
 An answer NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH carries the leader this broker knows of and
-where it is reached by the listener that the client uses, so that it need not ask for metadata first.
+where it is reached by the listener that the client uses, so that it need not ask for metadata first. A leader
+that was lost a moment ago is not named: the client asks for metadata, which wait for its successor.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def add_fetch_leaders(
                 if partition is None
                 else (partition.leader_id, partition.leader_epoch)
             )
-            if leader is not None:
+            if leader is not None and not broker.metadata_hold.is_lost(leader[0]):
                 data.current_leader = fetch_response.LeaderIdAndEpoch(
                     leader_id=leader[0], leader_epoch=leader[1]
                 )
@@ -61,7 +62,7 @@ def add_produce_leaders(broker: Broker, response: ProduceResponse, listener: str
             if answer.error_code not in LEADERSHIP:
                 continue
             leader = _known_leader(broker, topic.name, topic.topic_id, answer.index)
-            if leader is not None:
+            if leader is not None and not broker.metadata_hold.is_lost(leader[0]):
                 answer.current_leader = produce_response.LeaderIdAndEpoch(
                     leader_id=leader[0], leader_epoch=leader[1]
                 )

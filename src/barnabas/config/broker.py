@@ -6,6 +6,7 @@ Source: ``KafkaConfig.configDef()`` and ``DynamicBrokerConfig`` of Apache Kafka 
 from __future__ import annotations
 
 from barnabas.config.definition import ConfigDef, ConfigKey, UpdateMode, parse_table
+from barnabas.config.nearest import nearest
 from barnabas.config.tables import (
     broker_groups,
     broker_log,
@@ -57,6 +58,11 @@ def broker_key(name: str) -> ConfigKey | None:
     return BROKER.keys.get(plain) or BROKER_THROTTLES.keys.get(plain)
 
 
+def nearest_key(name: str) -> str | None:
+    """The key of a node's file that a misspelt `name` was meant to be; None where none is near."""
+    return nearest(name, [*BROKER.keys, *BROKER_THROTTLES.keys])
+
+
 def broker_id(name: str) -> int | None:
     """The id that a resource's name says; None where it is no number of 32 bits."""
     digits = name[1:] if name[:1] in ("-", "+") else name
@@ -65,18 +71,28 @@ def broker_id(name: str) -> int | None:
     return number if -(1 << 31) <= (number := int(name)) < 1 << 31 else None
 
 
+_OF_MECHANISMS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+"""Keys that a listener may have once per SASL mechanism, whose name stands before them."""
+
+
 def strip_listener_prefix(name: str) -> str:
-    """`name` without ``listener.name.<listener>.``; a SASL mechanism's prefix stays."""
+    """`name` without ``listener.name.<listener>.`` and, behind that, a SASL mechanism."""
     if not name.startswith("listener.name."):
         return name
-    return name[len("listener.name.") :].partition(".")[2] or name
+    plain = name[len("listener.name.") :].partition(".")[2] or name
+    mechanism, _, key = plain.partition(".")
+    return key if mechanism and key in _OF_MECHANISMS else plain
 
 
 _FIXED_HERE = (
     ("listeners", "listeners are opened at the start"),
     ("listener.security.protocol.map", "listeners are opened at the start"),
-    ("ssl.", "there are no TLS listeners"),
-    ("sasl.", "there are no SASL listeners"),
     ("principal.builder.class", "there are no plug-ins"),
     ("config.providers", "there are no plug-ins"),
     ("metric.reporters", "there are no plug-ins"),
@@ -89,7 +105,8 @@ _FIXED_HERE = (
     ("group.share.", "there are no share groups"),
     ("group.streams.", "there are no streams groups"),
 )
-"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not."""
+"""Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Those
+of TLS and SASL are kept: without a listener of such a protocol no broker uses them, here or there."""
 
 
 def why_fixed(name: str) -> str | None:

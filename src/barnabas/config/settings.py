@@ -110,6 +110,7 @@ class BrokerSettings(Settings):
     fetch_sessions_max: int = _key("max.incremental.fetch.session.cache.slots")
     request_partitions_max: int = _key("max.request.partition.size.limit")
     log_dir_failure_timeout_ms: int = _key("log.dir.failure.timeout.ms")
+    telemetry_bytes_max: int = _key("telemetry.max.bytes")
 
 
 class ReplicationSettings(Settings):
@@ -123,6 +124,7 @@ class ReplicationSettings(Settings):
     fetch_backoff_ms: int = _key("replica.fetch.backoff.ms")
     socket_timeout_ms: int = _key("replica.socket.timeout.ms")
     fetchers: int = _key("num.replica.fetchers")
+    selector: str | None = _key("replica.selector.class")
     high_watermark_checkpoint_interval_ms: int = _key(
         "replica.high.watermark.checkpoint.interval.ms"
     )

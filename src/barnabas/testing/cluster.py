@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,12 +40,14 @@ class Cluster:
         directory: Path | str | None = None,
         settings: dict[str, str] | None = None,
         start_timeout_s: float = 60.0,
+        racks: Sequence[str] = (),
     ) -> None:
         self._own_directory = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="barnabas-"))
         self.nodes = nodes
         self.settings = settings or {}
         self.start_timeout_s = start_timeout_s
+        self.racks = racks
         self._up: subprocess.Popen[bytes] | None = None
         self._said_before = 0
         """Bytes that earlier runs in this directory left in up.log."""
@@ -71,6 +73,8 @@ class Cluster:
         arguments = ["up", "--nodes", str(self.nodes), "--data", str(self.directory / "cluster")]
         for key, value in self.settings.items():
             arguments += ["--set", f"{key}={value}"]
+        if self.racks:
+            arguments += ["--racks", ",".join(self.racks)]
         with open(self.directory / "up.log", "ab") as log:
             self._said_before = log.tell()
             self._up = subprocess.Popen(

@@ -15,6 +15,7 @@ from barnabas.broker.controller_client.controller_channel import ControllerChann
 from barnabas.broker.controller_client.forwarding import forward
 from barnabas.broker.controller_client.producer_ids import ProducerIds
 from barnabas.client.network.channels import Channels
+from barnabas.client.network.connection import ChannelError
 from barnabas.controller.handlers.create_topics import API as CREATE_TOPICS
 from barnabas.controller.handlers.envelope import API as ENVELOPE
 from barnabas.sim.world.process import SimProcess
@@ -322,6 +323,45 @@ class TestLifecycle:
         hand.take().answer(BrokerHeartbeatResponse(error_code=9_999))
         advance(ports, 2010)
         assert isinstance(hand.take().request, BrokerHeartbeatRequest)
+
+    def test_a_broker_that_finds_no_controller_ends_after_the_registration_timeout(
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel, life: BrokerLifecycle
+    ) -> None:
+        ended = list[str]()
+        ports.on_halt = lambda process, reason: ended.append(reason)
+        line.on_controller_change(-1, None)
+        hand.take().answer(ChannelError("closed", "it is gone"))
+        advance(ports, 58_000)
+        assert not ended
+        advance(ports, 4_000)
+        (reason,) = ended
+        assert "initial.broker.registration.timeout.ms: no active controller was found" in reason
+
+    @pytest.mark.parametrize(
+        ("code", "why"),
+        [
+            (ErrorCode.INCONSISTENT_CLUSTER_ID, "is of another cluster than cluster"),
+            (ErrorCode.DUPLICATE_BROKER_REGISTRATION, "says DUPLICATE_BROKER_REGISTRATION"),
+        ],
+    )
+    def test_a_broker_that_is_refused_all_the_time_ends_and_says_why(
+        self, ports: SimProcess, hand: Hand, life: BrokerLifecycle, code: ErrorCode, why: str
+    ) -> None:
+        ended = list[str]()
+        ports.on_halt = lambda process, reason: ended.append(reason)
+        while not ended and ports.world.now_ms < 90_000:
+            if hand.sent:
+                hand.take().answer(BrokerRegistrationResponse(error_code=code))
+            advance(ports, 500)
+        assert why in ended[0] and 59_000 < ports.world.now_ms < 63_000
+
+    def test_a_registered_broker_waits_for_a_controller_without_end(
+        self, ports: SimProcess, hand: Hand, line: ControllerChannel, life: BrokerLifecycle
+    ) -> None:
+        self.running(hand, life)
+        line.on_controller_change(-1, None)
+        advance(ports, 300_000)
+        assert ports.alive
 
     def test_a_fault_when_it_is_unfenced_is_not_the_end_of_it(
         self, ports: SimProcess, hand: Hand, life: BrokerLifecycle

@@ -66,21 +66,48 @@ def test_the_cleaner_and_the_producers_time_follow(cluster: Cluster) -> None:
 def test_what_needs_a_restart_is_refused_with_the_reason_and_shown_as_read_only(
     cluster: Cluster,
 ) -> None:
-    code, told = alter(cluster, "1", "ssl.keystore.location", "/x")
-    assert code is ErrorCode.INVALID_REQUEST and "there are no TLS listeners" in told
     code, told = alter(cluster, "", "remote.log.reader.threads", "3")
     assert code is ErrorCode.INVALID_REQUEST and "no tiered storage" in told
     resource = DescribeConfigsResource(
         resource_type=BROKER,
         resource_name="1",
-        configuration_keys=["ssl.keystore.location", "num.replica.fetchers", "num.io.threads"],
+        configuration_keys=[
+            "remote.log.reader.threads",
+            "num.replica.fetchers",
+            "num.io.threads",
+        ],
     )
     answer = cluster.ask(DescribeConfigsRequest(resources=[resource], include_documentation=True))
     shown = {c.name: c.read_only for c in answer.results[0].configs}
     assert shown == {
-        "num.io.threads": False, "num.replica.fetchers": False, "ssl.keystore.location": True,
+        "num.io.threads": False, "num.replica.fetchers": False, "remote.log.reader.threads": True,
     }  # fmt: skip
     assert all(c.documentation and c.config_type for c in answer.results[0].configs)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("ssl.keystore.location", "/x", "/x"),
+        ("listener.name.internal.ssl.truststore.type", "PEM", "PEM"),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-256,PLAIN", "SCRAM-SHA-256,PLAIN"),
+        ("ssl.key.password", "secret", None),
+        ("listener.name.internal.plain.sasl.jaas.config", "secret", None),
+    ],
+)
+def test_keys_of_tls_and_sasl_are_kept_though_nothing_uses_them(
+    cluster: Cluster, key: str, value: str, shown: str | None
+) -> None:
+    assert alter(cluster, "1", key, value)[0] is ErrorCode.NONE
+    image = cluster.broker(1).image
+    cluster.until(lambda: image.config(BROKER, "1").get(key) == value)
+    resource = DescribeConfigsResource(
+        resource_type=BROKER, resource_name="1", configuration_keys=[key]
+    )
+    answer = cluster.ask(DescribeConfigsRequest(resources=[resource]))
+    (config,) = answer.results[0].configs
+    assert (config.value, config.config_source, config.read_only) == (shown, 2, False)
+    assert config.is_sensitive is (shown is None)
 
 
 def test_defaults_of_topics_follow_the_cluster_and_the_broker(cluster: Cluster) -> None:

@@ -47,6 +47,7 @@ class Host:
     node_id = 1
     lag_ms_max = 30_000.0
     marks_moved = False
+    propagates_high_watermarks = False
 
     def __init__(self, ports: SimProcess) -> None:
         self.now_ms = ports.clock.now_ms

@@ -57,13 +57,15 @@ class Cluster:
 
     def __init__(
         self, nodes: int = 1, seed: int = 1, directories: int = 1, level: int | None = None,
-        **settings: str,
+        racks: int = 0, **settings: str,
     ) -> None:  # fmt: skip
         """`level`: the metadata.version, where it is not the newest."""
         self.world = World(seed)
         named = {name.replace("_", "."): value for name, value in settings.items()}
         features = {} if level is None else {METADATA_VERSION: level}
-        topology = Topology(nodes, settings=named, directories=directories, features=features)
+        topology = Topology(
+            nodes, settings=named, directories=directories, features=features, racks=racks
+        )
         self.sim = SimCluster(self.world, topology)
         machine = self.sim.add_machine("client")
         self.client = machine.start_process()

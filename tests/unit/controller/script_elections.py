@@ -26,7 +26,7 @@ def would(world: World, strategy: str, *words: str) -> str:
         numbers("last"), lambda broker: broker in live, "balanced" in words, "unclean" in words,
     )  # fmt: skip
     found = STRATEGIES[strategy](electorate, words, numbers("leaving"))
-    how = " uncleanly" * found.unclean + " yet" * found.recover
+    how = " uncleanly" * (found.unclean and not found.lossless) + " yet" * found.recover
     who = "nobody leads" if found.leader < 0 else f"{found.leader} leads"
     return f"{who}{how}: {found.reason}"
 

@@ -9,6 +9,8 @@ Behaviour: Kafka's BrokerLifecycleManager; KIP-631, KIP-841, KIP-858 (offline di
 (the epoch of the last clean shutdown). Differs on purpose: a heartbeat follows at once when the
 metadata have caught up, another broker leaves or a new controller is found, not at the next
 interval; and a shutdown does not wait for a controller that is gone (docs/divergence.md).
+
+Source: Kafka's ``BrokerLifecycleManager``.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from barnabas.wire.messages.broker_registration_response import BrokerRegistrati
 
 PURPOSE = "heartbeat"
 REGISTRATION_RETRY_MS = 100.0
+REGISTRATION_ASK_MS_MAX = 10_000.0
 COMPLAINT_MS = 10_000.0
 """How often the same refusal is logged, however often the controller gives it."""
 LEAVING_POLL_MS = 100.0
@@ -47,7 +50,7 @@ FINAL_REFUSALS = frozenset(
         ErrorCode.INVALID_REGISTRATION,
     }
 )
-"""Of a registration: what is said for `initial.broker.registration.timeout.ms` ends the process."""
+"""Of a registration: none of them becomes right by itself."""
 CONTROLLER_GONE_MS = 700.0
 """A controller that was not reached for this long during a shutdown, or that let a heartbeat wait for
 as long (it has no majority any more), is not waited for."""
@@ -86,7 +89,9 @@ class BrokerLifecycle:
         heartbeat_interval_ms: float,
         registration_timeout_ms: float,
         metadata_offset: Callable[[], int],
+        id_holder: Callable[[], str] = lambda: "",
     ) -> None:
+        """`id_holder` says, as far as the metadata tell, which other process has this broker's id."""
         self.ports = ports
         self.identity = identity
         self.phase = LifecyclePhase.STARTING
@@ -98,6 +103,7 @@ class BrokerLifecycle:
         self._complaint: tuple[str, ErrorCode] | None = None
         self._complain_again_ms = 0.0
         self._metadata_offset = metadata_offset
+        self._id_holder = id_holder
         self._offline: dict[Uuid, None] = {}
         self._cordoned: tuple[Uuid, ...] | None = None
         self._in_flight = False
@@ -134,8 +140,12 @@ class BrokerLifecycle:
             return
         self._in_flight = True
         self._again = False
+        timeout_ms = REGISTRATION_ASK_MS_MAX
+        if self.phase is LifecyclePhase.STARTING:
+            left_ms = self._registration_deadline_ms - self.ports.clock.now_ms()
+            timeout_ms = min(timeout_ms, max(left_ms, REGISTRATION_RETRY_MS))
         self._controller.send(
-            self._registration(), self._on_registered, purpose=PURPOSE, timeout_ms=10_000.0
+            self._registration(), self._on_registered, purpose=PURPOSE, timeout_ms=timeout_ms
         )
 
     def _registration(self) -> BrokerRegistrationRequest:
@@ -174,13 +184,26 @@ class BrokerLifecycle:
             self._complain("broker.registration_refused", code)
         elif self.broker_epoch >= 0:  # nobody has heard it
             self._again = True
-        is_late = self.ports.clock.now_ms() > self._registration_deadline_ms
-        if self.broker_epoch < 0 and is_late and code in FINAL_REFUSALS:
-            self.ports.halt(
-                f"broker {self.identity.node_id} cannot register: the controller says {code.name}"
-            )
+        is_late = self.ports.clock.now_ms() >= self._registration_deadline_ms
+        never = self.phase is LifecyclePhase.STARTING or code in FINAL_REFUSALS
+        if self.broker_epoch < 0 and is_late and never:
+            self.ports.halt(self._why_not_registered(code))
             return
         self._after(REGISTRATION_RETRY_MS)
+
+    def _why_not_registered(self, code: ErrorCode) -> str:
+        me, at = self.identity, self._controller.endpoint
+        told = (
+            f"broker {me.node_id} did not register within initial.broker.registration.timeout.ms: "
+        )
+        if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            return told + f"the controller at {at} is of another cluster than {me.cluster_id}"
+        if code is not ErrorCode.REQUEST_TIMED_OUT:
+            held = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._id_holder()
+            return told + f"the controller at {at} says {code.name}{f' ({held})' if held else ''}"
+        if at is None:
+            return told + "no active controller was found"
+        return told + f"the controller at {at} did not answer"
 
     # -- heartbeats ------------------------------------------------------------------------------
 
@@ -303,7 +326,8 @@ class BrokerLifecycle:
         now_ms = self.ports.clock.now_ms()
         if (event, code) != self._complaint or now_ms >= self._complain_again_ms:
             self._complaint, self._complain_again_ms = (event, code), now_ms + COMPLAINT_MS
-            self.ports.log("warning", event, error=code.name)
+            held = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._id_holder()
+            self.ports.log("warning", event, error=code.name, **({"held_by": held} if held else {}))
 
     def _after(self, delay_ms: float) -> None:
         if self._wakeup is not None:

@@ -182,6 +182,22 @@ def error_answer(watched: Watched, error: KafkaError) -> PartitionData:
     )
 
 
+def redirect_answer(watched: Watched, log: PartitionLog, replica: int) -> PartitionData:
+    """The consumer reads this partition from `replica` instead, which is nearer to it (KIP-392)."""
+    return PartitionData(
+        partition_index=watched.key[1],
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=NO_DIVERGENCE,
+        current_leader=NO_LEADER,
+        snapshot_id=NO_SNAPSHOT,
+        aborted_transactions=None,
+        preferred_read_replica=replica,
+        records=b"",
+    )
+
+
 def response_of(session: Session, answers: list[tuple[Watched, PartitionData]]) -> FetchResponse:
     """The response that carries `answers`, by topic."""
     topics: dict[object, FetchableTopicResponse] = {}
@@ -202,7 +218,11 @@ def response_of(session: Session, answers: list[tuple[Watched, PartitionData]]) 
 def remember(session: Session, watched: Watched, data: PartitionData) -> None:
     """What the peer knows now, and whether there is more to tell. Of an answer that makes it cut its log it
     takes nothing else: the marks are told again (a follower that cut nothing would never hear of them)."""
-    if data.error_code or data.diverging_epoch is not NO_DIVERGENCE:
+    if (
+        data.error_code
+        or data.diverging_epoch is not NO_DIVERGENCE
+        or data.preferred_read_replica >= 0
+    ):
         watched.sent_high_watermark = watched.sent_log_start = -1
         session.later(watched)
         return

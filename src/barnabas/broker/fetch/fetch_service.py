@@ -7,8 +7,15 @@ the partition is read once in the background and the fetch is looked at again.
 
 Behaviour: Kafka's ReplicaManager.fetchMessages, DelayedFetch and FetchSession; KIP-227 (sessions),
 KIP-320 (epochs), KIP-392 (consumers may read from followers), KIP-903 (broker epochs).
+<<<<<<< HEAD
 A high watermark alone does not answer a parked follower, as in Kafka without a replica selector
 (KAFKA-9731): it travels with the next answer.
+
+Source: Kafka's ``DelayedFetch``.
+=======
+A high watermark alone answers a parked follower only where consumers read from followers (a replica selector
+is configured); else it travels with the next answer (KAFKA-9731).
+>>>>>>> main
 """
 
 from __future__ import annotations
@@ -33,6 +40,7 @@ from barnabas.broker.fetch.fetch_read import (
     error_answer,
     has_more,
     partition_answer,
+    redirect_answer,
     remember,
     response_of,
 )
@@ -44,11 +52,13 @@ from barnabas.broker.fetch.fetch_sessions import (
     note_first,
     parts_of,
 )
+from barnabas.broker.fetch.replica_selector import NO_REPLICA, RackAwareReplicaSelector
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
 from barnabas.broker.leader_hints import LEADERSHIP
 from barnabas.broker.partitions.partition import Partition
 from barnabas.limits import SLICE_MS, UNSENT_BYTES_TOTAL
 from barnabas.log.errors import CorruptLogError
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports, raise_soon
 from barnabas.replication.sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey
 from barnabas.types import Buffer
@@ -64,6 +74,8 @@ COLD_READ_QUEUES = 4
 RECHECK_MS = 5.0
 """A fetch with a larger min_bytes is looked at again this often at most."""
 LEADERS_SINCE = 16
+CONSUMER = -1
+"""The replica id of a consumer."""
 STORAGE_SINCE = 6
 """Older clients do not know KAFKA_STORAGE_ERROR, and would not try again."""
 FETCHED_INLINE_MAX = 100
@@ -97,6 +109,7 @@ class DelayedFetch:
         "max_bytes",
         "min_bytes",
         "parked",
+        "rack",
         "service",
         "session",
         "version",
@@ -130,6 +143,8 @@ class DelayedFetch:
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.version = version
         self.listener = listener
+        self.rack = "" if self.leader_only else request.rack_id
+        """Of a consumer that may read from followers."""
         self.whole = session.id == NO_SESSION or request.session_epoch <= INITIAL_EPOCH
         """A full fetch: its answer names every partition."""
 
@@ -155,9 +170,11 @@ class FetchService:
         limits: FetchLimits,
         add_leaders: Callable[[FetchResponse, str, dict[PartitionKey, Partition | None]], None],
         throttle: ReplicationThrottle | None = None,
+        selector: RackAwareReplicaSelector | None = None,
     ) -> None:
         """`add_leaders` completes errors about leadership with who leads now (KIP-951)."""
         self._throttle = throttle
+        self._selector = selector
         self._ports = ports
         self._deadlines = deadlines
         self._slices = slices
@@ -355,7 +372,9 @@ class FetchService:
                     partition, session.follower_id, throttled
                 ):
                     room, first = 0, False
-                data = partition_answer(look, watched, partition, log, room, first)
+                data = redirect(self._selector, fetch, watched, partition, log) or partition_answer(
+                    look, watched, partition, log, room, first
+                )
                 if room < watched.max_bytes and not (first or is_follower):
                     found = data is not None and bool(data.records)
                     look.is_full = look.is_full or (not found and has_more(session, watched))
@@ -373,11 +392,21 @@ class FetchService:
                     throttled += sent
                 if fetch.min_bytes > 1 and log.is_behind(watched.fetch_offset, data.high_watermark):
                     look.urgent = True  # what is missing stands in another file: no wait brings it
-            elif data.diverging_epoch is not NO_DIVERGENCE:
+            elif data.diverging_epoch is not NO_DIVERGENCE or self._is_marks_news(watched, data):
                 look.urgent = True
             answers.append((watched, data))
         look.size, look.throttled = size, throttled
         return look
+
+    def _is_marks_news(self, watched: Watched, data: PartitionData) -> bool:
+        """Whether an answer without records must not wait: it names a nearer replica, or brings a high
+        watermark to a follower that consumers read from."""
+        if self._selector is None:
+            return False
+        if data.preferred_read_replica != NO_REPLICA:
+            return True
+        is_follower = watched.session.is_follower
+        return is_follower and data.high_watermark > watched.sent_high_watermark
 
     def _answer(self, fetch: DelayedFetch, look: ReadPass) -> FetchResponse:
         """The response, and what the session remembers of it."""
@@ -530,3 +559,17 @@ class FetchService:
         lane = next(self._cold_reads) % COLD_READ_QUEUES
         for home in homes:
             self._ports.background.run(f"read {home} {lane}", partial(read, home), done)
+
+
+def redirect(
+    selector: RackAwareReplicaSelector | None,
+    fetch: DelayedFetch,
+    watched: Watched,
+    partition: Partition,
+    log: PartitionLog,
+) -> PartitionData | None:
+    """The answer that names a replica nearer to the consumer, if there is one."""
+    if selector is None or not fetch.rack or watched.session.follower_id != CONSUMER:
+        return None
+    replica = selector.preferred(partition, fetch.rack, fetch.listener, watched.fetch_offset)
+    return None if replica == NO_REPLICA else redirect_answer(watched, log, replica)

@@ -2,6 +2,8 @@
 
 ApiVersions is the connection's own. Administration is the active controller's: those APIs are handed
 on in an Envelope (KIP-590).
+
+Source: Kafka's ``KafkaApis``.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from barnabas.broker.handlers import (
     end_txn,
     fetch,
     find_coordinator,
+    get_telemetry_subscriptions,
     heartbeat,
     init_producer_id,
     join_group,
@@ -41,11 +44,12 @@ from barnabas.broker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    push_telemetry,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
 )
-from barnabas.controller.handlers import FORWARDED
+from barnabas.controller.handlers import FORWARDED, describe_acls
 from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.dispatch import ApiTable
@@ -87,12 +91,15 @@ MODULES = cast(
         list_transactions,
         delete_records,
         alter_replica_log_dirs,
+        describe_acls,
         describe_cluster,
         describe_configs,
         describe_log_dirs,
         describe_producers,
         describe_topic_partitions,
         list_config_resources,
+        get_telemetry_subscriptions,
+        push_telemetry,
     ),
 )
 

@@ -1,7 +1,8 @@
 """DescribeCluster on a broker's listener.
 
 Behaviour: the brokers alive on the listener asked; fenced ones, too, where the client wants them. Asked
-for controllers, it refuses: their listeners tell.
+for controllers, it refuses: their listeners tell. By a tagged field of ours it is asked for what clients
+pushed to this broker (KIP-714).
 
 Version notes: 1 adds the endpoint type, 2 fenced brokers.
 """
@@ -17,6 +18,7 @@ from barnabas.wire.messages.describe_cluster_request import DescribeClusterReque
 from barnabas.wire.messages.describe_cluster_response import (
     DescribeClusterBroker,
     DescribeClusterResponse,
+    PushedMetrics,
 )
 from barnabas.wire.request import Api, RequestContext, top_level_error
 
@@ -59,7 +61,26 @@ def handle(
             for known, at in view.brokers()
             if request.include_fenced_brokers or not known.fenced
         ],
+        client_metrics=_client_metrics(broker) if request.include_client_metrics else (),
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )  # fmt: skip
+
+
+def _client_metrics(broker: Broker) -> list[PushedMetrics]:
+    return [
+        PushedMetrics(
+            client_instance_id=instance.id,
+            client_id=instance.labels["client_id"],
+            software=f"{instance.labels['client_software_name']}"
+            f" {instance.labels['client_software_version']}".strip(),
+            address=f"{instance.labels['client_source_address']}"
+            f":{instance.labels['client_source_port']}",
+            at_ms=instance.pushed_at_ms,
+            push_interval_ms=instance.interval_ms,
+            terminating=instance.terminating,
+            metrics=bytes(instance.pushed),
+        )
+        for instance in broker.telemetry.pushes()
+    ]

@@ -42,6 +42,8 @@ class PartitionHost(ReplicaHost, Protocol):
 
     lag_ms_max: float
     marks_moved: bool
+    propagates_high_watermarks: bool
+    """Consumers read from followers, so a high watermark is news for these."""
 
     def now_ms(self) -> float: ...
     def wall_ms(self) -> int: ...
@@ -277,9 +279,14 @@ class Partition(Replica):
             session.dirty[watcher] = None
             if session.parked is not None:
                 self._host.wake(session)
+        is_news = self._host.propagates_high_watermarks
         for watcher in self.append_watchers:
-            # Followers learn it with their next answer; as in Kafka it is no reason for one.
-            watcher.session.dirty[watcher] = None
+            # Followers learn it with their next answer; it is a reason for one only where consumers read
+            # from followers, as in Kafka.
+            session = watcher.session
+            session.dirty[watcher] = None
+            if is_news and session.parked is not None:
+                self._host.wake(session)
         listeners = self._high_watermark_listeners
         if listeners:
             tell_each((partial(listener, mark) for listener in listeners), self._host.on_fault)

@@ -70,6 +70,8 @@ class ReplicaTable:
         lag_ms_max: float,
         image: MetadataImage,
         surroundings: ReplicaTableHost,
+        *,
+        propagates_high_watermarks: bool = False,
     ) -> None:
         self.ports = ports
         self.node_id = node_id
@@ -90,6 +92,7 @@ class ReplicaTable:
         """Whether each log directory held something when this process began."""
         self._not_found: set[Key] | None = None
         """Replicas of before this process whose logs it did not find; None until they are known."""
+        self.propagates_high_watermarks = propagates_high_watermarks
         self.marks_moved = False
         """Whether a high watermark may have moved since the last checkpoint."""
         self.now_ms = ports.clock.now_ms

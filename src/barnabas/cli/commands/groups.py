@@ -1,4 +1,5 @@
-"""``barnabas groups``: list and describe consumer groups, with how far behind they are."""
+"""``barnabas groups``: list and describe consumer groups, with how far behind they are; what changes them is
+in `commands.group_changes`."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from barnabas.cli.commands import group_changes
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.client.consumers.assignors import PROTOCOL_TYPE, read_assignment
 from barnabas.client.groups import GroupDescription, GroupMember
@@ -14,7 +16,7 @@ from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.codec import MalformedError
 
-app = typer.Typer(help="List and describe consumer groups.", no_args_is_help=True)
+app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
 
 
 Types = Annotated[
@@ -135,8 +137,7 @@ def _members_table(described: GroupDescription) -> Table:
 
 def _offsets_table(described: GroupDescription, rows: list[dict[str, Any]]) -> Table:
     title = (
-        f"{described.group_id}  {described.state}  {described.protocol}"
-        f"  {len(described.members)} members"
+        f"{described.group_id}  {described.state}  {described.protocol}  {count_of(described)}"
     )
     table = table_of(
         title, "topic", "partition", "committed", "end", "lag", "member", "client",
@@ -169,6 +170,17 @@ def _assigned(described: GroupDescription, member: GroupMember) -> list[TopicPar
         return read_assignment(member.assignment)
     except MalformedError:
         return []
+
+
+app.command("reset-offsets")(group_changes.reset_offsets)
+app.command()(group_changes.delete)
+app.command("delete-offsets")(group_changes.forget_offsets)
+
+
+def count_of(described: GroupDescription) -> str:
+    """In words."""
+    count = len(described.members)
+    return f"{count} member{'s' if count != 1 else ''}"
 
 
 def progress(connected: Connected, described: GroupDescription) -> list[dict[str, Any]]:

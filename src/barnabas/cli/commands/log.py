@@ -15,6 +15,7 @@ from barnabas.cli.connection.connect import USAGE, event_line
 from barnabas.cli.connection.metadata_log_reader import Stretch, events_in
 from barnabas.cli.failure import Failure
 from barnabas.cli.reports.log_file_rows import rows_of
+from barnabas.cli.reports.voter_events import VoterEvents
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
 from barnabas.metadata.views.metadata_tree import NoSuchPathError, cat
@@ -93,15 +94,17 @@ def tell(reader: EventReader, directory: Path) -> Iterator[ClusterEvent]:
     if not segments:
         raise Failure(f"there is no metadata log in {folder}", USAGE)
     start = int(segments[0].stem)
-    current = segments[0]
+    current, voters = segments[0], VoterEvents()
     try:
         for current in snapshots_below(folder, start):
             at = id_of(current.name)
             assert at is not None
-            reader.load(read_checkpoint(current.read_bytes()), at.offset - 1, at.epoch)
+            snapshot = current.read_bytes()
+            reader.load(read_checkpoint(snapshot), at.offset - 1, at.epoch)
+            voters.load(snapshot)
         for current in segments:
             # Up to the last whole batch: a running node may be writing the next.
-            yield from events_in(reader, Stretch(current.read_bytes()))
+            yield from events_in(reader, Stretch(current.read_bytes()), voters)
     except OSError as error:
         raise Failure(f"{current} cannot be read: {error.strerror}", USAGE) from error
     except Damage as error:

@@ -213,19 +213,39 @@ def cancel(
     file: Path | None = typer.Argument(None, metavar="[FILE]", help="Of this plan only."),
     topic: list[str] = typer.Option([], "--topic", "-t", help="Only these; may be repeated."),
     dry_run: bool = typer.Option(False, help="Say what would be asked, and ask nothing."),
+    preserve_throttles: bool = typer.Option(
+        False, "--preserve-throttles", help="Leave the throttle as it is."
+    ),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go back to where each reassignment began."""
+    """Go back to where each reassignment began; lift the throttle once nothing is moved any more."""
     with cluster(bootstrap, data) as connected:
         under_way = [row.partition for row in ongoing(connected, topic, sizes=False)]
         named = None if file is None else read_plan(file)
         chosen: Wanted = {p: None for p in under_way if named is None or p in named}
         refused = {} if dry_run else _alter(connected, chosen)
         _tell(as_json, "would cancel" if dry_run else "cancelled", chosen, refused)
+        if not dry_run:
+            _after_cancel(connected, preserve_throttles)
     if refused:
         raise typer.Exit(1)
+
+
+def _after_cancel(connected: Connected, preserve_throttles: bool) -> None:
+    """What was throttled for is over, unless others are still under way. Says what stays and how it goes."""
+    if not throttling.is_throttled(connected):
+        return
+    if preserve_throttles or under_way(connected):
+        why = "it was asked for" if preserve_throttles else "others are still being moved"
+        typer.echo(
+            f"the throttle stays, since {why}; `barnabas reassign throttle --remove` lifts it",
+            err=True,
+        )
+        return
+    throttling.lift(connected)
+    typer.echo("the throttle is lifted", err=True)
 
 
 # -- plans ---------------------------------------------------------------------------------------

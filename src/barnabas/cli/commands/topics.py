@@ -1,4 +1,4 @@
-"""``barnabas topics``: create, list, describe and delete topics."""
+"""``barnabas topics``: create, list and describe topics; what changes them is in `commands.topic_changes`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from barnabas.cli.commands import topic_changes
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.connection.metadata_log_reader import MetadataLogReader
 from barnabas.cli.failure import Failure
@@ -14,10 +15,10 @@ from barnabas.client.admin import TOPIC
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.host.client import Connected
 from barnabas.metadata.image import partition_states
-from barnabas.metadata.views.partition_moves import PartitionMove, StateReader
+from barnabas.metadata.views.partition_moves import StateReader
 from barnabas.types import TopicPartition, uuid_text
 
-app = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, describe, change and delete topics.", no_args_is_help=True)
 
 
 @app.command()
@@ -72,9 +73,11 @@ def list_(
 
 @app.command()
 def describe(
-    names: list[str] = typer.Argument(..., metavar="NAME..."),
+    names: list[str] = typer.Argument(None, metavar="[NAME...]", help="Default: every topic."),
+    partition: int | None = typer.Option(None, "--partition", "-p", help="Only this one of each."),
+    internal: bool = typer.Option(False, help="Without names: the cluster's own topics as well."),
     offsets: bool = typer.Option(False, help="With first and last offset of each partition."),
-    reasons: bool = typer.Option(True, help="With the last move of each partition and why."),
+    reasons: bool = typer.Option(True, help="With the last change of each partition and why."),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
@@ -82,24 +85,23 @@ def describe(
     """Partitions with state, leader, replicas and ISR, and what was configured."""
     described = []
     with cluster(bootstrap, data) as connected:
-        views = connected.call(connected.admin.describe_topics(names))
-        moves = moves_of(connected, views) if reasons else {}
+        views = views_of(connected, names or [], internal)
+        reader = history_of(connected, views if names else None) if reasons else None
         for view in views:
             told = summary(view)
             told["configs"] = configs_of(connected, view.name)
-            told["partition_list"] = partitions_of(connected, view, offsets)
-            for row in told["partition_list"]:
-                move = moves.get((view.name, row["partition"]))
-                row["last_move"] = None if move is None else move._asdict()
-                row["why"] = "-" if move is None else str(move)
+            told["partition_list"] = partitions_of(connected, view, offsets, partition)
+            if reader is not None:
+                add_history(told["partition_list"], view.name, reader)
             described.append(told)
     columns = ["partition", "state", "leader", "epoch", "replicas", "isr"]
     columns += ["start", "end"] if offsets else []
-    columns += ["why"] if reasons else []
+    columns += ["last_change"] if reasons else []
     for told in described:
         settings = ", ".join(f"{k}={v}" for k, v in told["configs"].items())
         title = f"{told['name']}  id {told['topic_id']}  {told['state']}  {settings}".rstrip()
-        table = table_of(title, *columns, right=("partition", "leader", "epoch", "start", "end"))
+        headings = [column.replace("_", " ") for column in columns]
+        table = table_of(title, *headings, right=("partition", "leader", "epoch", "start", "end"))
         for row in told["partition_list"]:
             table.add_row(*(_cell(row[column]) for column in columns))
         if not as_json:
@@ -108,21 +110,9 @@ def describe(
         show(True, described, table_of(None))
 
 
-@app.command()
-def delete(
-    names: list[str] = typer.Argument(..., metavar="NAME..."),
-    bootstrap: Bootstrap = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
-    """Delete topics with all they hold."""
-    with cluster(bootstrap, data) as connected:
-        for name in names:
-            connected.delete_topic(name)
-    table = table_of(None, "deleted")
-    for name in names:
-        table.add_row(name)
-    show(as_json, names, table)
+app.command()(topic_changes.alter)
+app.command()(topic_changes.delete)
+app.command("delete-records")(topic_changes.remove_records)
 
 
 def parse_configs(given: list[str]) -> dict[str, str | None]:
@@ -136,19 +126,33 @@ def parse_configs(given: list[str]) -> dict[str, str | None]:
     return configs
 
 
-def moves_of(
-    connected: Connected, views: list[TopicMetadata]
-) -> dict[tuple[str, int], PartitionMove]:
-    """The last move of each partition, as far as the metadata log still tells; none, and a word on
-    standard error, where the controllers cannot be reached from here."""
-    reader = StateReader({view.topic_id: view.name for view in views})
+def views_of(connected: Connected, names: list[str], internal: bool) -> list[TopicMetadata]:
+    """These topics, or all. Raises `KafkaError` for one that is not there."""
+    if names:
+        return connected.call(connected.admin.describe_topics(names))
+    return [view for view in connected.topics() if internal or not view.internal]
+
+
+def history_of(connected: Connected, views: list[TopicMetadata] | None) -> StateReader:
+    """The last change of each partition (None: of all topics), as far as the metadata log still tells; none,
+    and a word on standard error, where the controllers cannot be reached from here."""
+    reader = StateReader(None if views is None else {view.topic_id: view.name for view in views})
     try:
         log = MetadataLogReader(connected)
         while not log.at_end:
             log.read(reader)
     except Failure as failure:
         print(f"reasons are missing: {failure}", file=sys.stderr)
-    return reader.moves
+    return reader
+
+
+def add_history(rows: list[dict[str, Any]], topic: str, reader: StateReader) -> None:
+    """Each partition's last change and last move; None where no record tells them any more."""
+    for row in rows:
+        key = topic, row["partition"]
+        change, move = reader.changes.get(key), reader.moves.get(key)
+        row["last_change"] = None if change is None else change._asdict()
+        row["last_move"] = None if move is None else move._asdict()
 
 
 def summary(view: TopicMetadata) -> dict[str, Any]:
@@ -182,9 +186,16 @@ def configs_of(connected: Connected, name: str) -> dict[str, str | None]:
     return {e.name: e.value for e in entries if e.source == 1}
 
 
-def partitions_of(connected: Connected, view: TopicMetadata, offsets: bool) -> list[dict[str, Any]]:
+def partitions_of(
+    connected: Connected, view: TopicMetadata, offsets: bool, only: int | None = None
+) -> list[dict[str, Any]]:
+    """Raises `Failure` where there is no partition `only`."""
     rows = []
-    partitions = [TopicPartition(view.name, index) for index in sorted(view.partitions)]
+    indexes = sorted(view.partitions) if only is None else [only]
+    if only is not None and only not in view.partitions:
+        there = f"partitions 0 to {max(view.partitions, default=0)}"
+        raise Failure(f"topic {view.name} has {there}, no partition {only}")
+    partitions = [TopicPartition(view.name, index) for index in indexes]
     starts = connected.offsets(partitions, -2) if offsets else {}
     ends = connected.offsets(partitions) if offsets else {}
     for tp in partitions:
@@ -204,4 +215,8 @@ def partitions_of(connected: Connected, view: TopicMetadata, offsets: bool) -> l
 
 
 def _cell(value: Any) -> str:
+    if value is None:
+        return "not known any more"
+    if isinstance(value, dict):
+        return f"{value['what']}: {value['reason']}" if value["reason"] else str(value["what"])
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

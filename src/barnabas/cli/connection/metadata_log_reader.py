@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from barnabas.cli.failure import Failure
+from barnabas.cli.reports.voter_events import VoterEvents
 from barnabas.client.client import raise_for
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
@@ -95,6 +96,7 @@ class MetadataLogReader:
         self.offset = 0
         self._last_epoch = 0
         self.high_watermark = -1
+        self._voters = VoterEvents()
         self._searches = 0
 
     @property
@@ -119,7 +121,7 @@ class MetadataLogReader:
         self.high_watermark = max(self.high_watermark, answer.high_watermark)
         assert not isinstance(answer.records, tuple)
         stretch = Stretch(answer.records, self.offset, self.high_watermark)
-        events = list(events_in(reader, stretch))
+        events = list(events_in(reader, stretch, self._voters))
         self.offset, self._last_epoch = stretch.offset, max(stretch.epoch, self._last_epoch)
         return events
 
@@ -137,7 +139,9 @@ class MetadataLogReader:
             position += len(answer.data)
             if position >= answer.size or not len(answer.data):
                 break
-        reader.load(read_checkpoint(b"".join(parts)), at.offset - 1, at.epoch)
+        snapshot = b"".join(parts)
+        reader.load(read_checkpoint(snapshot), at.offset - 1, at.epoch)
+        self._voters.load(snapshot)
         self.offset, self._last_epoch = at.offset, at.epoch
 
     def _ask(self, asked: FetchRequest | SnapshotRequest, wait_ms: int = 0) -> Any:
@@ -187,7 +191,7 @@ class Stretch:
         self.epoch = 0
 
 
-def events_in(reader: EventReader, stretch: Stretch) -> Iterator[ClusterEvent]:
+def events_in(reader: EventReader, stretch: Stretch, voters: VoterEvents) -> Iterator[ClusterEvent]:
     """The events of its whole batches. Raises CorruptBatchError, MalformedError."""
     for run in iter_runs(stretch.records):
         if run.end_offset > stretch.end_offset:
@@ -200,6 +204,8 @@ def events_in(reader: EventReader, stretch: Stretch) -> Iterator[ClusterEvent]:
             for _, message in control_records(batch):
                 if isinstance(message, LeaderChangeMessage):
                     yield _leader_change(run.base_offset, at_ms, run.epoch, message)
+                for told in voters.tell(message):
+                    yield ClusterEvent(run.base_offset, at_ms, *told, "")
         else:
             yield from reader.feed(batch_values(batch), run.base_offset, at_ms)
         reader.image.moved_to(run.end_offset - 1, run.epoch, at_ms)

@@ -1,7 +1,7 @@
 """The directory of a cluster that ``barnabas up`` keeps: nodes, ports, ``cluster.json``.
 
     DIR/cluster.json              what runs where; true at every moment, replaced atomically
-    DIR/node-1/server.properties  what the node was told
+    DIR/node-1/server.properties  the node's configuration
     DIR/node-1/node.log           what it says
     DIR/node-1/data/              its log directory
 
@@ -17,12 +17,12 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.cli.failure import Failure
-from barnabas.cli.local.free_ports import HOST, FreePorts
+from barnabas.cli.local.free_ports import HOST, FreePorts, require_free
 from barnabas.config.properties import format_properties, parse_properties
 from barnabas.types import Endpoint
 
@@ -105,9 +105,16 @@ class ClusterDirectory:
                 found.append(_read_node(int(number), home))
         return sorted(found)
 
-    def lay_out(self, count: int | None, settings: Mapping[str, str]) -> list[NodeFiles]:
+    def lay_out(
+        self,
+        count: int | None,
+        settings: Mapping[str, str],
+        port: int | None = None,
+        racks: Sequence[str] = (),
+    ) -> list[NodeFiles]:
         """Bring the directory to `count` nodes (None: as many as there are, or 1) with `settings`
-        over what they have, and with ports that are free. Raises :class:`Failure`."""
+        over what they have, and with ports that are free; with `port` clients find the first node there and
+        the others behind it. `racks` are dealt out in turn. Raises :class:`Failure`."""
         for key in KEPT_KEYS:
             if key in settings:
                 raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
@@ -126,12 +133,13 @@ class ClusterDirectory:
                 NodeFiles(
                     node_id,
                     home,
-                    ports.keep_or_take(old.client_port if old else None),
+                    _client_port(ports, old, None if port is None else port + node_id - 1, node_id),
                     ports.keep_or_take(old.controller_port if old else None),
                 )
             )
         for node in nodes:
-            _write_properties(node, nodes, settings)
+            rack = {"broker.rack": racks[(node.node_id - 1) % len(racks)]} if racks else {}
+            _write_properties(node, nodes, {**settings, **rack})
         return nodes
 
     def _known_nodes(self, present: list[NodeFiles]) -> int:
@@ -268,6 +276,13 @@ def replace_file(path: Path, text: str) -> None:
 def _without(pid: int) -> Callable[[int | None], int | None]:
     """What becomes of an entry's pid when this process ended."""
     return lambda old: None if old == pid else old
+
+
+def _client_port(ports: FreePorts, old: NodeFiles | None, wanted: int | None, node_id: int) -> int:
+    """The one that was asked for, or that the node had, or another."""
+    if wanted is not None:
+        return require_free(wanted, f"node {node_id}")
+    return ports.keep_or_take(old.client_port if old else None)
 
 
 def _read_node(node_id: int, home: Path) -> NodeFiles:

@@ -126,6 +126,10 @@ def rates_in_force(connected: Connected) -> dict[int, int]:
     return found
 
 
+def is_throttled(connected: Connected) -> bool:
+    return bool(rates_in_force(connected)) or bool(throttled_topics(connected))
+
+
 def throttled_topics(connected: Connected) -> list[str]:
     """Those with throttled replicas."""
     names = [view.name for view in connected.topics()]

@@ -7,6 +7,7 @@ group, partitions come and go by :mod:`barnabas.client.consumers.group_member`; 
 was given up are dropped, never handed out.
 
 `read_committed` leaves out what a fetch reports as aborted (KIP-98). Source: Kafka protocol guide.
+Kafka's ``KafkaConsumer``.
 """
 
 from __future__ import annotations
@@ -388,7 +389,7 @@ class Consumer:
         self._pump_due = False
         if self._closed or self.failure is not None:
             return
-        now_ms, leader_of = self._client.now_ms(), self._client.cluster.leader
+        now_ms, cluster = self._client.now_ms(), self._client.cluster
         has_room = self.buffered_bytes < self.settings.buffered_bytes_max
         lost: list[TopicPartition] = []
         leaderless: list[str] = []
@@ -399,7 +400,7 @@ class Consumer:
             if reading.position is None:
                 lost.append(tp)
             elif has_room and not reading.runs:
-                leader = leader_of(tp)
+                leader = reading.replica(cluster, tp, now_ms)
                 if leader is None:
                     leaderless.append(tp.topic)
                     reading.retry_at_ms = now_ms + RETRY_MS
@@ -452,6 +453,8 @@ class Consumer:
         for reading in readings.values():
             reading.busy = False
         if failure is not None:
+            for reading in readings.values():
+                reading.maybe_leave_preferred()
             stale.update({p.partition.topic: None for p in positions})
             self._put_off(list(readings.values()), failure)
         for tp in gone:
@@ -467,6 +470,8 @@ class Consumer:
                 continue  # given up while it was on its way
             if run.error is not None:
                 self._on_refusal(reading, run, stale)
+            elif run.preferred >= 0:
+                reading.prefer(run.preferred, client.now_ms() + client.cluster.max_age_ms)
             elif reading.keep(run):
                 self.buffered_bytes += len(run.data)
                 self._tell()
@@ -478,7 +483,9 @@ class Consumer:
         self, reading: ConsumerPosition, run: FetchedRun, stale: dict[str, None]
     ) -> None:
         assert run.error is not None
-        if run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        if reading.maybe_leave_preferred():
+            self._schedule()  # a follower may not know yet what its leader does
+        elif run.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if run.offset == reading.fetch_from:
                 self._begin_anew(run.partition, reading)
         elif passes(run.error):

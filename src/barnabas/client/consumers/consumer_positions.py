@@ -38,8 +38,8 @@ class ConsumerPosition:
     """One assigned partition."""
 
     __slots__ = (
-        "busy", "checked_in", "epoch", "fetch_from", "left", "paused", "position", "retry_at_ms",
-        "runs", "start", "topic_id",
+        "busy", "checked_in", "epoch", "fetch_from", "left", "paused", "position", "preferred",
+        "preferred_until_ms", "retry_at_ms", "runs", "start", "topic_id",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -58,6 +58,8 @@ class ConsumerPosition:
         self.busy = False  # asked for, or its position is being looked up
         self.paused = False
         self.retry_at_ms = 0.0
+        self.preferred = -1  # a follower to read from, nearer than the leader (KIP-392)
+        self.preferred_until_ms = 0.0
 
     def seek(self, offset: int, epoch: int = -1) -> None:
         self.position = self.fetch_from = offset
@@ -70,6 +72,26 @@ class ConsumerPosition:
         self.position, self.start, self.fetch_from = None, start, -1
         self.left = None
         self.runs.clear()
+
+    def prefer(self, replica: int, until_ms: float) -> None:
+        """Read from `replica` until `until_ms`; then the leader is asked again."""
+        self.preferred, self.preferred_until_ms = replica, until_ms
+
+    def replica(self, cluster: ClusterMetadata, tp: TopicPartition, now_ms: float) -> int | None:
+        """The broker to read from: the follower that the leader named, while that holds; else the leader,
+        where it is known."""
+        if self.preferred >= 0:
+            is_known = self.preferred in cluster.brokers and not self.has_doubts(cluster, tp)
+            if is_known and now_ms < self.preferred_until_ms:
+                return self.preferred
+            self.maybe_leave_preferred()
+        return cluster.leader(tp)
+
+    def maybe_leave_preferred(self) -> bool:
+        """Read from the leader again. Returns whether a follower was read from."""
+        was_preferred = self.preferred >= 0
+        self.preferred = -1
+        return was_preferred
 
     def keep(self, run: FetchedRun) -> bool:
         """What came is to be handed out. False where there is nothing, or `seek` was quicker."""

@@ -4,6 +4,8 @@
 views of the response's frame: nothing is copied or decoded here; `FetchedRun.records` decodes when
 asked, leaving out control batches and, with `read_committed`, what belongs to aborted
 transactions (KIP-98).
+
+Source: Kafka's ``Fetcher``.
 """
 
 from __future__ import annotations
@@ -47,6 +49,8 @@ class FetchSettings:
     bytes_max: int = 50 * 1024 * 1024
     partition_bytes_max: int = 1024 * 1024
     read_committed: bool = False
+    rack: str = ""
+    """``client.rack``: leaders may name a replica that is nearer (KIP-392)."""
     request_timeout_ms: float = 30_000.0
 
 
@@ -55,7 +59,7 @@ class FetchedRun:
 
     __slots__ = (
         "_aborted", "data", "epochs", "error", "faults", "high_watermark", "last_stable_offset",
-        "log_start_offset", "moved", "next_offset", "offset", "partition",
+        "log_start_offset", "moved", "next_offset", "offset", "partition", "preferred",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +71,8 @@ class FetchedRun:
         self.high_watermark = told.high_watermark
         self.last_stable_offset = told.last_stable_offset
         self.log_start_offset = told.log_start_offset
+        self.preferred = told.preferred_read_replica
+        """A replica that is nearer to this client; -1: there is none."""
         self.error = KafkaError(code_of(told.error_code)) if told.error_code else None
         self.moved = False
         """Whether the refusal said who leads now."""
@@ -181,6 +187,7 @@ def fetch_request(
         min_bytes=settings.bytes_min,
         max_bytes=settings.bytes_max,
         isolation_level=int(settings.read_committed),
+        rack_id=settings.rack,
         topics=[
             FetchTopic(topic=name, topic_id=client.cluster.topic_id(name), partitions=parts)
             for name, parts in topics.items()

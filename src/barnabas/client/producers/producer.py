@@ -12,6 +12,8 @@ batches belong to it; a batch that fails spoils the transaction instead of the i
 
 Retries what may succeed later until `delivery_timeout_ms`; learns new leaders from the refusal
 itself (KIP-951) and from Metadata. While a batch is under way, the next one fills.
+
+Source: Kafka's ``KafkaProducer``.
 """
 
 from __future__ import annotations

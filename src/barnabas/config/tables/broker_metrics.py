@@ -17,7 +17,7 @@ kafka.metrics.reporters | list | "" | list | read-only | low
 kafka.metrics.polling.interval.secs | int | 10 | 1.. | read-only | low
     Accepted for Kafka's sake: there are no older plug-ins for metrics.
 telemetry.max.bytes | int | 1048576 | 1.. | read-only | low
-    Accepted for Kafka's sake: clients are not asked for their metrics yet (KIP-714).
+    The largest push of a client's metrics, before and after decompression (KIP-714).
 quota.window.num | int | 11 | 1.. | read-only | low
     Accepted for Kafka's sake: there are no client quotas yet.
 replication.quota.window.num | int | 11 | 1.. | read-only | low

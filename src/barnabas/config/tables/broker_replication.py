@@ -54,6 +54,6 @@ security.inter.broker.protocol | string | PLAINTEXT | PLAINTEXT/SSL/SASL_PLAINTE
     Protocol between brokers where inter.broker.listener.name is not given.
 inter.broker.listener.name | string | null | any | read-only | medium
     Name of the listener on which brokers reach each other.
-replica.selector.class | string | null | any | read-only | medium
-    Accepted for Kafka's sake: nobody is told of a nearer replica, and any replica serves who asks it (KIP-392).
+replica.selector.class | string | null | org.apache.kafka.common.replica.LeaderSelector/org.apache.kafka.common.replica.RackAwareReplicaSelector | read-only | medium
+    Which replica a consumer reads from: the leader (default), or one in the consumer's client.rack (KIP-392).
 """  # noqa: E501

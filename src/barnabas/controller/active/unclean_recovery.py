@@ -113,9 +113,14 @@ class LogEndQuery:
 
 
 def most_advanced(
-    answers: dict[int, Position], asked: tuple[int, ...], electorate: Electorate
+    answers: dict[int, Position],
+    asked: tuple[int, ...],
+    electorate: Electorate,
+    *,
+    told_epochs: bool = True,
 ) -> Elected:
-    """The strategy: of those that answered and are acceptable, the one that is furthest ahead."""
+    """The strategy: of those that answered and are acceptable, the one that is furthest ahead.
+    `told_epochs`: those of their logs."""
     silent = [broker for broker in asked if broker not in answers]
     why = f"; {silent} did not answer" if silent else ""
     best = NO_LEADER
@@ -126,12 +131,11 @@ def most_advanced(
     if best == NO_LEADER:
         return Elected(NO_LEADER, f"no live replica told how far it is{why}")
     at = answers[best]
-    return Elected(
-        best,
-        f"unclean: {best} is furthest ahead of {sorted(answers)} with offset {at.offset} in epoch"
-        f" {at.epoch}{why}",
-        True,
-    )
+    told = f"furthest ahead of {sorted(answers)} with offset {at.offset} in epoch {at.epoch}{why}"
+    all_answered = all(replica in answers for replica in electorate.replicas)
+    if all_answered and told_epochs and electorate.last_known == (best,):
+        return Elected(best, f"{best} led last and is {told}", True, lossless=True)
+    return Elected(best, f"unclean: {best} is {told}", True)
 
 
 def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Decision[None] | None:
@@ -145,7 +149,13 @@ def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Dec
         """What is allowed may have changed since they were asked, or somebody in sync be back."""
         now = offline(electorate)
         if now.recover or now.unclean:
-            return most_advanced(inquiry.answers, inquiry.asked, electorate)
+            told_epochs = not inquiry.untold
+            found = most_advanced(
+                inquiry.answers, inquiry.asked, electorate, told_epochs=told_epochs
+            )
+            if found.lossless:
+                change.reason = "all replicas were asked"
+            return found
         return now
 
     change.strategy = strategy

@@ -36,11 +36,14 @@ class Electorate(NamedTuple):
 
 
 class Elected(NamedTuple):
-    """`unclean`: the leader may lack acknowledged records, and the ISR is the leader alone."""
+    """`unclean`: the leader was not known to be in sync, so that the ISR is the leader alone and it recovers;
+    it may lack acknowledged records, unless the election is `lossless`."""
 
     leader: int
     reason: str
     unclean: bool = False
+    lossless: bool = False
+    """It led last, and no replica has anything that it lacks: nobody else would have been better."""
     recover: bool = False
     """Several replicas might lead uncleanly: ask them first which one is furthest ahead."""
 
@@ -70,6 +73,8 @@ def offline(e: Electorate) -> Elected:
         return _balanced(e)
     if e.unclean:
         live = [replica for replica in e.replicas if e.acceptable(replica)]
+        if live and e.last_known == e.replicas and not e.isr and not e.elr:
+            return _only_replica(e, live[0])
         if len(live) == 1:
             why = f"unclean: {nobody_reason(e)}; {live[0]} is the only live replica"
             return Elected(live[0], why, True)
@@ -132,11 +137,17 @@ def _balanced(e: Electorate) -> Elected:
     with the power (seed 133)."""
     live = [replica for replica in e.replicas if e.acceptable(replica)]
     if live and len(e.replicas) == 1:
-        return Elected(live[0], f"{live[0]} led last and ISR and ELR are empty", True)
+        return _only_replica(e, live[0])
     if live:
         why = f"ISR and ELR are empty; asking {live} which one is furthest ahead"
         return Elected(NO_LEADER, why, recover=True)
     return Elected(NO_LEADER, nobody_reason(e))
+
+
+def _only_replica(e: Electorate, replica: int) -> Elected:
+    if e.last_known != e.replicas:
+        return Elected(replica, f"unclean: {nobody_reason(e)}; {replica} is the only replica", True)
+    return Elected(replica, f"{replica} led last and is the only replica", True, lossless=True)
 
 
 def why_not(e: Electorate, replica: int) -> str:

@@ -197,7 +197,7 @@ class PartitionChangeBuilder:
             return
         record.leader = elected.leader
         if elected.unclean:
-            self.cluster.unclean_elections += 1
+            self.cluster.unclean_elections += not elected.lossless
             record.isr = self.isr = (elected.leader,)
             self.elr = ()
             self.recovery = record.leader_recovery_state = RECOVERING

@@ -6,6 +6,8 @@ fill a segment. New files are ``.cleaned`` until they are whole and durable and 
 
 Only what the recovery point vouches for whose checkpoint is in its place is compacted: recovery takes a gap
 for a loss. (File systems keep names in order: no swap reaches the device before that checkpoint.)
+
+Source: Kafka's ``Cleaner``.
 """
 
 from __future__ import annotations
@@ -106,10 +108,14 @@ class Cleaned(NamedTuple):
     records: int
 
 
-def make_plan(log: PartitionLog, first_dirty: int, now_ms: int) -> CleaningPlan:
-    """What a round on `log` would do, from offset `first_dirty` of its checkpoint on."""
+def make_plan(
+    log: PartitionLog, first_dirty: int, now_ms: int, durable_to: int | None = None
+) -> CleaningPlan:
+    """What a round on `log` would do, from offset `first_dirty` of its checkpoint on. `durable_to`: as if the
+    checkpoint of the recovery points vouched for what is below."""
     config = log.config
-    bound = min(log.last_stable_offset, log.active.base_offset, log.compactable_to)
+    durable_to = log.compactable_to if durable_to is None else durable_to
+    bound = min(log.last_stable_offset, log.active.base_offset, durable_to)
     sources, dirty, clean, oldest = [], 0, 0, -1
     first_dirty = max(first_dirty, log.bases[0])
     for at, segment in enumerate(log.segments[:-1]):

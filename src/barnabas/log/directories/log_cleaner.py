@@ -10,7 +10,7 @@ Source: ``LogCleaner`` and ``LogCleanerManager`` of Apache Kafka 4.3 for behavio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
@@ -19,11 +19,12 @@ from barnabas.log import checkpoints
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.compaction.compaction_rules import KEY_COST
 from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalCompactor
+from barnabas.log.compaction.log_selection import Candidates, MissingCheckpoint, dirtiest
 from barnabas.log.config import FOREVER_MS
 from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.ports import HasHelper, HelperDied, Ports, Wakeup, raise_soon
+from barnabas.ports import HasHelper, HelperDied, Ports, Wakeup
 from barnabas.types import TopicPartition
 
 T = TypeVar("T")
@@ -33,14 +34,13 @@ HELPER_DEATHS_MAX = 2
 """In a row: then this process compacts itself."""
 
 
-class CleanableLogs(Protocol):
+class CleanableLogs(Candidates, Protocol):
     """What compaction needs of the log directories."""
 
-    @property
-    def logs(self) -> Mapping[TopicPartition, PartitionLog]: ...
-    def directory_of(self, partition: TopicPartition) -> LogDirectory | None: ...
-    def fail(self, directory: LogDirectory, reason: str) -> None: ...
     def remove_later(self, log: PartitionLog) -> None: ...
+    def checkpoint(
+        self, name: str, only: LogDirectory | None = None, done: Callable[[], None] | None = None
+    ) -> None: ...
     @property
     def on_corrupt(self) -> Callable[[TopicPartition, CorruptLogError], None]: ...
 
@@ -74,6 +74,10 @@ class LogCleaner:
         self._logs = logs
         self._round: Round | None = None
         self._wakeup: Wakeup | None = None
+        self._checkpoint = MissingCheckpoint(
+            lambda directory, done: logs.checkpoint(checkpoints.RECOVERY_POINT, directory, done),
+            lambda: self._tick(may_checkpoint=False),
+        )
         self._paused: set[TopicPartition] = set()
         self.first_dirty: dict[TopicPartition, int] = {}
         self.uncleanable: dict[TopicPartition, str] = {}
@@ -101,6 +105,7 @@ class LogCleaner:
         if self._wakeup is not None:
             self._wakeup.cancel()
         self._round = None
+        self._checkpoint.cancel()
         self._end_helper()
 
     def forget(self, partition: TopicPartition) -> None:
@@ -140,10 +145,10 @@ class LogCleaner:
         when = self._ports.clock.now_ms() + max(delay_ms, 1.0)
         self._wakeup = self._ports.wakeups.call_at(when, self._tick)
 
-    def _tick(self) -> None:
+    def _tick(self, *, may_checkpoint: bool = True) -> None:
         begun = self._round is not None
         try:
-            begun = begun or self.clean_dirtiest()
+            begun = begun or self._begin_dirtiest(may_checkpoint=may_checkpoint)
         finally:  # a fault of one log must not be the end of all compaction
             if not begun:
                 self._end_helper()
@@ -156,32 +161,20 @@ class LogCleaner:
 
     # -- choosing --------------------------------------------------------------------------------
 
-    def clean_dirtiest(self) -> bool:
-        """Begin a round on the log that needs it most; False where none does."""
-        best: Round | None = None
-        wall = self._ports.clock.wall_ms()
-        logs = self._logs.logs
-        old = [name for name, log in logs.items() if len(log.segments) > 1 and log.config.compact]
-        for partition in sorted(old):
-            log, directory = logs.get(partition), self._logs.directory_of(partition)
-            if log is None or directory is None:  # its directory failed just now
-                continue
-            if partition in self.uncleanable or partition in self._paused:
-                continue
-            try:
-                first_dirty = min(self.first_dirty.get(partition, 0), log.lowest_cut)
-                plan = cleaning_pass.make_plan(log, max(first_dirty, 0), wall)
-            except OSError as error:
-                self._logs.fail(directory, f"{partition}: {error}")
-                continue
-            except Exception as error:  # noqa: BLE001 - a fault of this program: told as one, and others go on
-                raise_soon(self._ports.wakeups, error)
-                continue
-            if plan.is_due and (best is None or plan.dirty_ratio > best.plan.dirty_ratio):
-                best = Round(log, directory, plan)
-        if best is not None:
-            self._begin(best)
-        return best is not None
+    def _begin_dirtiest(self, *, may_checkpoint: bool) -> bool:
+        """Begin a round on the log that needs it most, or write the checkpoint that alone holds one back
+        (it comes once in ``log.flush.offset.checkpoint.interval.ms``); False where no round is due."""
+        left_alone = {*self.uncleanable, *self._paused}
+        chosen = dirtiest(self._ports, self._logs, self.first_dirty, left_alone)
+        if chosen is not None:
+            self._begin(Round(*chosen))
+            return True
+        if not may_checkpoint:
+            return False
+        held = dirtiest(self._ports, self._logs, self.first_dirty, left_alone, as_checkpointed=True)
+        if held is not None:
+            self._checkpoint.write(held.directory)
+        return held is not None
 
     def _begin(self, work: Round) -> None:
         self._round = work

@@ -300,6 +300,7 @@ class LogDirectories:
         self.futures.on_offline(directory)
         self.old_files.forget(directory)
         self.files.close_below(directory.path)  # a log that was being opened, or went, has some
+        _end_waiting(self, directory)  # its disk may hang
         self.on_offline(directory, gone)
 
     def fail_log(self, partition: TopicPartition, error: BaseException) -> None:
@@ -347,9 +348,14 @@ class LogDirectories:
         elif log.rolled_since_sync:
             self.sync(log)
 
-    def checkpoint(self, name: str) -> None:
-        """Write one kind of checkpoint of every directory, in the background."""
-        for directory in self.directories:
+    def checkpoint(
+        self, name: str, only: LogDirectory | None = None, done: Callable[[], None] | None = None
+    ) -> None:
+        """Write one kind of checkpoint of every directory, or of one, in the background. `done` once no such
+        one of that directory is being written, whatever became of it; for the recovery points."""
+        if only is not None and done is not None:
+            only.when_checkpointed.append(done)
+        for directory in self.directories if only is None else [only]:
             if directory.is_online:
                 _checkpoint(self, directory, name)
 
@@ -586,9 +592,17 @@ def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> Non
             logs.fail(directory, f"writing {name} failed: {error}")
         if is_old and directory.is_online:
             _checkpoint(logs, directory, name)
+        elif name == checkpoints.RECOVERY_POINT:
+            _end_waiting(logs, directory)
 
     queue = f"checkpoint {directory.path}"
     directory.silence.run(logs.ports.background, queue, write.job, finish)
+
+
+def _end_waiting(logs: LogDirectories, directory: LogDirectory) -> None:
+    waiting, directory.when_checkpointed = directory.when_checkpointed, []
+    for done in waiting:
+        logs.ports.wakeups.call_soon(done)
 
 
 def _told(error: Exception) -> str:

@@ -1,6 +1,8 @@
 """One entry of ``log.dirs``: its identity, lock, checkpoints, clean-shutdown file, and the logs in it.
 
 A directory that fails goes offline with a reason and takes only its own logs along.
+
+Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations
@@ -75,6 +77,8 @@ class LogDirectory:
         """Partitions of which some checkpoint on disk may speak, deleted ones among them."""
         self.under_way: dict[str, bool] = {}
         """Checkpoints that are being written; whether there is something newer to write by now."""
+        self.when_checkpointed: list[Callable[[], None]] = []
+        """Called once no checkpoint of the recovery points is being written, whatever became of it."""
         self.silence = DiskWatchdog()
         self._written: Counter[str] = Counter()
         """How often each checkpoint was written anew at once: a job from before must not come after that."""

@@ -23,6 +23,7 @@ from barnabas.raft.core.messages import FetchRequest, Response, SnapshotRequest
 from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.runtime.applier import Applier
 from barnabas.raft.runtime.leader_probe import LeaderProbe
+from barnabas.raft.runtime.peer_refusals import Strangers
 from barnabas.raft.runtime.response_reader import ResponseReader
 from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.storage import snapshot_files
@@ -33,6 +34,7 @@ from barnabas.raft.transport import Transport
 from barnabas.raft.wire.fetch_codec import FetchMessage
 from barnabas.raft.wire.wire_mapping import request_to_wire, response_from_wire
 from barnabas.record.batch import CorruptBatchError
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.schema import Message
 
 Step = Callable[[on.Event], None]
@@ -70,6 +72,7 @@ class EffectExecutor:
         self._tell_news = tell_news
         self._on_failed = on_failed
         self._watch = LeaderProbe(transport, lambda endpoint: step(on.PeerGone(endpoint)))
+        self._strangers = Strangers(ports, settings, directory, transport, machine, self.halt)
         self._fetched = FetchedSnapshot(ports.disk, directory)
         self._reader = reader
         self._mark = RecoveryPoint(ports, directory)
@@ -259,9 +262,13 @@ class EffectExecutor:
                 return
             if isinstance(answer, Message):
                 response = response_from_wire(request, answer, self._machine.epoch)
+                self._strangers.on_answer(effect.endpoint, request, response.error)
                 self._step(on.Answered(effect.request_id, response))
             else:
                 unsupported = getattr(answer, "kind", "") == "unsupported"
+                if unsupported:
+                    why = ErrorCode.UNSUPPORTED_VERSION
+                    self._strangers.on_answer(effect.endpoint, request, why)
                 self._step(on.Failed(effect.request_id, unsupported))
 
         self._transport.send(effect.endpoint, message, on_done, timeout_ms=timeout, purpose=purpose)
@@ -289,6 +296,7 @@ class EffectExecutor:
             state=type(self._machine.state).__name__,
         )
         self._metrics.on_leader()
+        self._strangers.on_leader(effect.leader_id)
         self._watch.watch(effect.endpoint if effect.leader_id != node else None)
         self._applier.on_leader(effect.leader_id, effect.epoch, effect.start_offset)
 

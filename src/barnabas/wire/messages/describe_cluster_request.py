@@ -12,6 +12,7 @@ class DescribeClusterRequest(Message):
         "include_fenced_brokers",
         "refusals_after",
         "include_metrics",
+        "include_client_metrics",
     )
     VALID = (0, 2)
     FLEXIBLE = 0
@@ -38,6 +39,15 @@ class DescribeClusterRequest(Message):
             default=False,
             ignorable=True,
         ),
+        Field(
+            "include_client_metrics",
+            "bool",
+            (0, FOREVER),
+            tag=10002,
+            tagged=(0, FOREVER),
+            default=False,
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -48,9 +58,11 @@ class DescribeClusterRequest(Message):
         include_fenced_brokers: bool = False,
         refusals_after: int = -2,
         include_metrics: bool = False,
+        include_client_metrics: bool = False,
     ) -> None:
         self.include_cluster_authorized_operations = include_cluster_authorized_operations
         self.endpoint_type = endpoint_type
         self.include_fenced_brokers = include_fenced_brokers
         self.refusals_after = refusals_after
         self.include_metrics = include_metrics
+        self.include_client_metrics = include_client_metrics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.schema import FOREVER, Field, Message
 
 
@@ -91,6 +92,50 @@ class ControllerMetric(Message):
         self.value = value
 
 
+class PushedMetrics(Message):
+    __slots__ = (
+        "client_instance_id",
+        "client_id",
+        "software",
+        "address",
+        "at_ms",
+        "push_interval_ms",
+        "terminating",
+        "metrics",
+    )
+    FIELDS = (
+        Field("client_instance_id", "uuid", (0, FOREVER), default=ZERO_UUID),
+        Field("client_id", "string", (0, FOREVER), default=""),
+        Field("software", "string", (0, FOREVER), default=""),
+        Field("address", "string", (0, FOREVER), default=""),
+        Field("at_ms", "int64", (0, FOREVER), default=0),
+        Field("push_interval_ms", "int32", (0, FOREVER), default=0),
+        Field("terminating", "bool", (0, FOREVER), default=False),
+        Field("metrics", "bytes", (0, FOREVER), default=b""),
+    )
+
+    def __init__(
+        self,
+        *,
+        client_instance_id: Uuid = ZERO_UUID,
+        client_id: str = "",
+        software: str = "",
+        address: str = "",
+        at_ms: int = 0,
+        push_interval_ms: int = 0,
+        terminating: bool = False,
+        metrics: bytes = b"",
+    ) -> None:
+        self.client_instance_id = client_instance_id
+        self.client_id = client_id
+        self.software = software
+        self.address = address
+        self.at_ms = at_ms
+        self.push_interval_ms = push_interval_ms
+        self.terminating = terminating
+        self.metrics = metrics
+
+
 class DescribeClusterResponse(Message):
     __slots__ = (
         "throttle_time_ms",
@@ -103,6 +148,7 @@ class DescribeClusterResponse(Message):
         "cluster_authorized_operations",
         "refusals",
         "metrics",
+        "client_metrics",
     )
     VALID = (0, 2)
     FLEXIBLE = 0
@@ -140,6 +186,17 @@ class DescribeClusterResponse(Message):
             default=(),
             ignorable=True,
         ),
+        Field(
+            "client_metrics",
+            "struct",
+            (0, FOREVER),
+            array=True,
+            struct=PushedMetrics,
+            tag=10002,
+            tagged=(0, FOREVER),
+            default=(),
+            ignorable=True,
+        ),
     )
 
     def __init__(
@@ -155,6 +212,7 @@ class DescribeClusterResponse(Message):
         cluster_authorized_operations: int = -2147483648,
         refusals: Sequence[ControllerRefusal] = (),
         metrics: Sequence[ControllerMetric] = (),
+        client_metrics: Sequence[PushedMetrics] = (),
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
@@ -166,3 +224,4 @@ class DescribeClusterResponse(Message):
         self.cluster_authorized_operations = cluster_authorized_operations
         self.refusals = refusals
         self.metrics = metrics
+        self.client_metrics = client_metrics

@@ -1,0 +1,77 @@
+"""Replicas among peers of another cluster: who says so, and who ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.raft.quorum_world import CLUSTER, Quorum
+
+OTHER = "b3RoZXItY2x1c3Rlci1pZA"
+
+
+def quorum(*others: int, voters: int = 3, observers: int = 0) -> Quorum:
+    """`others` are of another cluster."""
+    world = Quorum(voters=voters, observers=observers)
+    for node in others:
+        world.nodes[node].settings = replace(world.nodes[node].settings, cluster_id=OTHER)
+    world.start()
+    return world
+
+
+def said(world: Quorum, node: int) -> list[str]:
+    process = world.nodes[node].process
+    assert process is not None
+    return [line for line in process.log_lines if "raft.peer_refuses" in line]
+
+
+def test_a_voter_of_another_cluster_ends_with_a_sentence() -> None:
+    world = quorum(3)
+    world.run_until(lambda: bool(world.halts))
+    (halt,) = world.halts
+    assert halt.startswith(f"3: /data is of cluster {OTHER}, and n1:9093 is of another cluster")
+    assert "controller.quorum.voters" in halt and "--cluster-id" in halt
+
+
+def test_the_majority_says_who_is_of_another_cluster_and_lives() -> None:
+    world = quorum(3)
+    world.commit(b"a")
+    world.world.run(world.world.now_ms + 100_000)
+    assert [node.id for node in world.up()] == [1, 2]
+    first = [line for line in world.world.trace if "raft.peer_refuses node=3" not in line]
+    first = [line for line in first if "raft.peer_refuses" in line]
+    assert any(f"/data is of cluster {CLUSTER}, and n3:9093 is of" in line for line in first)
+    assert len(first) <= 4
+
+
+def test_a_voter_alone_among_strangers_ends_even_if_they_are_no_majority() -> None:
+    """Two of five are right: they can never be three."""
+    world = quorum(1, 2, 3, voters=5)
+    world.run_until(lambda: len(world.halts) == 2)
+    world.commit(b"a")
+    assert sorted(halt[0] for halt in world.halts) == ["4", "5"]
+
+
+def test_two_voters_of_two_clusters_do_not_wait_for_each_other() -> None:
+    """The first one ends, the second one has said who the other was."""
+    world = quorum(2, voters=2)
+    world.run_until(lambda: bool(world.halts))
+    (left,) = world.up()
+    assert said(world, left.id)
+
+
+def test_an_observer_of_another_cluster_ends() -> None:
+    world = quorum(4, observers=1)
+    world.run_until(lambda: bool(world.halts))
+    assert world.halts[0].startswith("4: ")
+
+
+def test_a_voter_that_had_a_leader_outlives_what_its_peers_become() -> None:
+    world = quorum()
+    world.commit(b"a")
+    for node in (1, 2):
+        world.nodes[node].kill()
+        world.nodes[node].settings = replace(world.nodes[node].settings, cluster_id=OTHER)
+        world.nodes[node].start()
+    world.world.run(world.world.now_ms + 60_000)
+    assert world.nodes[3].is_up and not any(halt.startswith("3") for halt in world.halts)
+    assert said(world, 3)
