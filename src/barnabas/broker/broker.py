@@ -56,7 +56,6 @@ from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
-from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.messages.produce_response import ProduceResponse
 
 
@@ -164,12 +163,6 @@ class Broker:
     def _offsets_partitions(self) -> int:
         topic = self.image.topics_by_name.get(OFFSETS_TOPIC)
         return len(topic) if topic is not None else self.config.offsets.topic_partitions
-
-    def add_to(self, table: ApiTable) -> ApiTable:
-        """Serve all of a broker's APIs on a listener."""
-        from barnabas.broker import handlers  # they import this module's class
-
-        return handlers.add_to(table, self)
 
     # -- start -----------------------------------------------------------------------------------
 
@@ -320,7 +313,7 @@ class Broker:
 
     def finish_produce(self, listener: str, response: ProduceResponse) -> None:
         """A produce request of `listener` waited and failed in part: say who leads now."""
-        add_produce_leaders(self, response, listener)
+        add_produce_leaders(self.image, response, listener)
 
     def controller_for_clients(self, view: ClusterView) -> int:
         """A broker to send administration to: the active controller's own where it is one that the
@@ -447,7 +440,7 @@ def _fetch_service(broker: Broker, selector: RackAwareReplicaSelector | None) ->
         broker.deadlines,
         broker.slices,
         FetchLimits(limits.fetch_bytes_max, limits.fetch_sessions_max),
-        partial(add_fetch_leaders, broker),
+        partial(add_fetch_leaders, broker.image),
         broker.throttle,
         selector,
     )

@@ -6,10 +6,9 @@ where it is reached by the listener that the client uses, so that it need not as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.partitions.partition import Partition
+from barnabas.metadata.image.image import MetadataImage
 from barnabas.replication.sessions import PartitionKey
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
@@ -17,14 +16,11 @@ from barnabas.wire.messages import fetch_response, produce_response
 from barnabas.wire.messages.fetch_response import FetchResponse
 from barnabas.wire.messages.produce_response import ProduceResponse
 
-if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-
 LEADERSHIP = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 def add_fetch_leaders(
-    broker: Broker,
+    image: MetadataImage,
     response: FetchResponse,
     listener: str,
     refused: dict[PartitionKey, Partition | None],
@@ -38,7 +34,7 @@ def add_fetch_leaders(
             index = data.partition_index
             partition = refused.get((topic.topic_id, index)) or refused.get((topic.topic, index))
             leader = (
-                _known_leader(broker, topic.topic, topic.topic_id, index)
+                _known_leader(image, topic.topic, topic.topic_id, index)
                 if partition is None
                 else (partition.leader_id, partition.leader_epoch)
             )
@@ -49,18 +45,18 @@ def add_fetch_leaders(
                 wanted[leader[0]] = None
     response.node_endpoints = [
         fetch_response.NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
-        for node, host, port, rack in _endpoints(broker, listener, wanted)
+        for node, host, port, rack in _endpoints(image, listener, wanted)
     ]
 
 
-def add_produce_leaders(broker: Broker, response: ProduceResponse, listener: str) -> None:
+def add_produce_leaders(image: MetadataImage, response: ProduceResponse, listener: str) -> None:
     """Name the leaders of the partitions that were refused for leadership."""
     wanted: dict[int, None] = {}
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code not in LEADERSHIP:
                 continue
-            leader = _known_leader(broker, topic.name, topic.topic_id, answer.index)
+            leader = _known_leader(image, topic.name, topic.topic_id, answer.index)
             if leader is not None:
                 answer.current_leader = produce_response.LeaderIdAndEpoch(
                     leader_id=leader[0], leader_epoch=leader[1]
@@ -68,13 +64,14 @@ def add_produce_leaders(broker: Broker, response: ProduceResponse, listener: str
                 wanted[leader[0]] = None
     response.node_endpoints = [
         produce_response.NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
-        for node, host, port, rack in _endpoints(broker, listener, wanted)
+        for node, host, port, rack in _endpoints(image, listener, wanted)
     ]
 
 
-def _known_leader(broker: Broker, name: str, topic_id: Uuid, index: int) -> tuple[int, int] | None:
+def _known_leader(
+    image: MetadataImage, name: str, topic_id: Uuid, index: int
+) -> tuple[int, int] | None:
     """(leader, its epoch) by the metadata."""
-    image = broker.image
     topic = image.topics_by_name.get(name) if name else image.topics_by_id.get(topic_id)
     if topic is None or not topic.has(index):
         return None
@@ -82,13 +79,13 @@ def _known_leader(broker: Broker, name: str, topic_id: Uuid, index: int) -> tupl
 
 
 def _endpoints(
-    broker: Broker, listener: str, nodes: dict[int, None]
+    image: MetadataImage, listener: str, nodes: dict[int, None]
 ) -> list[tuple[int, str, int, str | None]]:
     """Where those of the brokers `nodes` that live serve the clients of `listener`."""
-    view = ClusterView(broker.image, listener)
+    view = ClusterView(image, listener)
     found = []
     for node in nodes:
         at = view.endpoint(node)
         if at is not None:
-            found.append((node, at.host, at.port, broker.image.brokers[node].rack))
+            found.append((node, at.host, at.port, image.brokers[node].rack))
     return found

@@ -25,7 +25,7 @@ from barnabas.wire.messages.find_coordinator_response import Coordinator, FindCo
 from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import FindCoordinatorRole
 
 GROUP = 0
 TRANSACTION = 1
@@ -47,7 +47,7 @@ API = Api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, error_response, "grou
 
 
 def handle(
-    request: FindCoordinatorRequest, ctx: RequestContext, broker: Broker
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
 ) -> FindCoordinatorResponse:
     if ctx.api_version >= MANY_KEYS_SINCE:
         return FindCoordinatorResponse(
@@ -65,7 +65,7 @@ def handle(
     )
 
 
-def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type == TRANSACTION:
         by_java = ctx.api_version >= MANY_KEYS_SINCE
         code = (

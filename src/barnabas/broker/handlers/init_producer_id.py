@@ -18,7 +18,7 @@ from barnabas.wire.messages.init_producer_id_response import InitProducerIdRespo
 from barnabas.wire.request import Api, Parked, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import ProducerIdRole
 
 
 def error_response(
@@ -32,7 +32,7 @@ API = Api(
 )
 
 
-def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: Broker) -> Parked:
+def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: ProducerIdRole) -> Parked:
     if request.transactional_id is not None:
         code = (
             ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST

@@ -38,7 +38,7 @@ from barnabas.wire.messages.produce_response import (
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import ProduceRole
 
 IDS_SINCE = 13
 LEADERS_SINCE = 10
@@ -79,7 +79,7 @@ API = Api(ApiKey.PRODUCE, ProduceRequest, error_response, "topic", "write")
 
 
 def handle(
-    request: ProduceRequest, ctx: RequestContext, broker: Broker
+    request: ProduceRequest, ctx: RequestContext, broker: ProduceRole
 ) -> ProduceResponse | Parked | None:
     if request.acks not in (-1, 0, 1):
         return error_response(request, ErrorCode.INVALID_REQUIRED_ACKS, "")
@@ -91,7 +91,7 @@ def handle(
     return _outcome(request, ctx, broker, response, waiting, refused)
 
 
-def _handle_in_slices(request: ProduceRequest, ctx: RequestContext, broker: Broker) -> Parked:
+def _handle_in_slices(request: ProduceRequest, ctx: RequestContext, broker: ProduceRole) -> Parked:
     """A thousand appends take 30 ms: others are served in between, but for this connection's next
     requests, whose batches would overtake these."""
     parked = Working()
@@ -143,7 +143,7 @@ def _append_all(
     topics: Iterable[TopicProduceData],
     acks: int,
     ctx: RequestContext,
-    broker: Broker,
+    broker: ProduceRole,
     response: ProduceResponse,
     waiting: DelayedProduce | None,
 ) -> tuple[DelayedProduce | None, bool]:
@@ -185,7 +185,7 @@ def _append_all(
 def _outcome(
     request: ProduceRequest,
     ctx: RequestContext,
-    broker: Broker,
+    broker: ProduceRole,
     response: ProduceResponse,
     waiting: DelayedProduce | None,
     refused: bool,
@@ -200,11 +200,11 @@ def _outcome(
     # All that waited may have been settled, by another leadership, while the rest was appended.
     refused = refused or (waiting is not None and waiting.failed)
     if refused and ctx.api_version >= LEADERS_SINCE:
-        add_produce_leaders(broker, response, ctx.listener)
+        add_produce_leaders(broker.image, response, ctx.listener)
     return response
 
 
-def _find(broker: Broker, key: str | Uuid, index: int, ctx: RequestContext) -> Partition:
+def _find(broker: ProduceRole, key: str | Uuid, index: int, ctx: RequestContext) -> Partition:
     partition, code = broker.replicas.find((key, index))
     if partition is None:
         raise KafkaError(code, f"no replica of partition {index} here")
