@@ -1,7 +1,7 @@
 """What the handlers of a broker's APIs use of it: one small Protocol each, made of parts that several share.
 
 A handler's third argument is typed by its role, so that its signature says what it reaches; `Broker` has all
-of them. The group APIs have `GroupRole`, which stands with the group coordinators.
+of them. `GroupRole`, for the group APIs, is beside the group coordinators.
 """
 
 from __future__ import annotations
