@@ -1,7 +1,8 @@
 """Barnabas and Apache Kafka side by side: three nodes each, the same client, one after the other.
 
 Usage: ``python -m bench.cluster [--rounds 5] [--only NAME] [--systems kafka,barnabas]``. Prints medians
-over the rounds after one warm-up, with the spread, and the ratio (of two kills per round the worst);
+over the rounds after one warm-up, with the spread, and the ratio (of two kills per round the worst; of
+`--only connected`, with clients that stay, a leader, a coordinator and the controller die in turn);
 writes the same to ``bench/results/cluster.txt``. Without the peer's files it stops: `make peers`.
 """
 
@@ -23,7 +24,11 @@ STEADY = {
     "closed-loop": workloads.one_record_per_request,
     "end-to-end": workloads.end_to_end,
 }
-KILLS = {"failover": workloads.failover, "controller": workloads.controller_failover}
+KILLS = {
+    "failover": workloads.failover,
+    "controller": workloads.controller_failover,
+    "connected": workloads.connected_before,
+}
 Samples = dict[str, dict[str, list[float]]]
 
 

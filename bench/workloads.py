@@ -13,6 +13,20 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.closed_loop import closed_loop
 from bench.systems import System
 from bench.wire import active_controller, leader_of
+from tests.clients.connected import (
+    KINDS,
+    PARTITIONS,
+    Client,
+    act_at_once,
+    dies_as,
+    groups_of_one_coordinator,
+)
+from tests.clients.connected_python import (
+    ConfluentAdmin,
+    ConfluentGroups,
+    ConfluentMember,
+    ConfluentProducer,
+)
 
 RECORD = b"x" * 1024
 Figures = dict[str, float]
@@ -244,6 +258,37 @@ def controller_failover(system: System, index: int) -> Figures:
     seconds = time.monotonic() - began
     system.restart(node)
     return {"controller killed: next topic, worst, s": seconds}
+
+
+def connected_before(system: System, index: int) -> Figures:
+    """kill -9 of a leader, a coordinator and the active controller in turn → what clients that were connected
+    before do next: a producer's record is acknowledged in every partition, a group's member reads it and
+    commits, one admin client creates a topic and another one asks for the group's offsets."""
+    wait_whole(system, "first")
+    topic, kind = f"connected-{index}", KINDS[index % len(KINDS)]
+    (group,) = groups_of_one_coordinator(1)
+    create_topic(system, topic, PARTITIONS)
+    wait_whole(system, topic)
+    clients: list[Client] = [
+        ConfluentProducer(system.bootstrap, topic),
+        ConfluentMember(system.bootstrap, topic, group),
+        ConfluentAdmin(system.bootstrap),
+        ConfluentGroups(system.bootstrap, group),
+    ]
+    try:
+        act_at_once(clients, 0)
+        node = dies_as(system.bootstrap, kind, topic, group)
+        system.kill(node)
+        took = act_at_once(clients, 1)
+        system.restart(node)
+    finally:
+        for client in clients:
+            client.close()
+    wait_whole(system, topic)
+    return {
+        f"{kind} killed: {name} that stays, worst, s": seconds
+        for name, seconds in sorted(took.items())
+    }
 
 
 def wait_whole(system: System, topic: str, timeout: float = 90) -> None:

@@ -64,7 +64,9 @@ def test_topics_live_and_die(run: Command) -> None:
     described = json.loads(run("topics", "describe", "x", "--offsets", "--json"))[0]
     assert [len(p["isr"]) for p in described["partition_list"]] == [3, 3, 3, 3]
     assert [p["end"] for p in described["partition_list"]] == [0, 0, 0, 0]
-    run("topics", "delete", "x")
+    assert "give --yes" in run("topics", "delete", "x", status=2)
+    assert "would be deleted" in run("topics", "delete", "x", "--dry-run")
+    run("topics", "delete", "x", "--yes")
     assert "no such topic" in run("topics", "describe", "x", status=1)
 
 

@@ -169,7 +169,7 @@ def test_a_static_quorum_is_made_dynamic(controllers: Controllers) -> None:
     assert set(directories(controllers.described()).values()) == {None}
     before = controllers.features()
     assert before["metadata.version"] > 0 and "kraft.version" not in before
-    done = controllers.quorum("make-dynamic")
+    done = controllers.quorum("make-dynamic", "--yes")
     assert done.returncode == 0, done.stderr
     assert "controller.quorum.bootstrap.servers=" in done.stdout
     told = controllers.wait_for(lambda told: None not in directories(told).values())

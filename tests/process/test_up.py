@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.cli.failure import Failure
+from barnabas.cli.local.free_ports import FreePorts, require_free
 from tests.process.launch import Up, barnabas, has_ended, wait_until
 from tests.process.small_disks import memory_disk
 
@@ -106,7 +110,7 @@ def test_a_node_that_stands_still_does_not_hold_up_the_end(start: Start) -> None
     assert all(has_ended(pid, 0) for pid in pids)
 
 
-def test_a_lost_node_is_made_anew_and_the_quorum_keeps_its_size(start: Start) -> None:
+def test_a_lost_voter_is_refused_and_replaced_where_asked(start: Start) -> None:
     up = start("--nodes", "3")
     bootstrap = up.wait_for_line("bootstrap: ").removeprefix("bootstrap: ")
     created = barnabas("topics", "create", "t", "-r", "3", "--bootstrap", bootstrap)
@@ -114,7 +118,10 @@ def test_a_lost_node_is_made_anew_and_the_quorum_keeps_its_size(start: Start) ->
     up.stop()
     shutil.rmtree(up.data / "node-2")
     (up.data / "cluster.json").write_text("")  # as a power loss may leave it
-    again = start()
+    refused = start()
+    assert "--replace-lost" in refused.wait_for_line("node 2 (")
+    assert refused.process.wait(10) == 1
+    again = start("--replace-lost")
     bootstrap = again.wait_for_line("bootstrap: ").removeprefix("bootstrap: ")
     assert [node["id"] for node in again.state["nodes"]] == [1, 2, 3]
 
@@ -240,3 +247,58 @@ def test_wrong_settings_are_one_sentence(
     assert result.returncode != 0
     assert result.stderr.startswith(sentence)
     assert result.stderr.count("\n") == 1
+
+
+def test_the_readmes_example_works_as_it_is_printed(tmp_path: Path, start: Start) -> None:
+    """But for the directory and the ports, which others may have."""
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    block = text.partition("```sh\n")[2].partition("```")[0]
+    lines = [line.partition("#")[0].strip() for line in block.splitlines()]
+    activate, started, export, *commands = lines
+    assert activate == ". .venv/bin/activate" and export.startswith("export BARNABAS_BOOTSTRAP=")
+    words = started.split()
+    assert words[:2] == ["barnabas", "up"] and words[words.index("--port") + 1] == "9092"
+    port = three_free_ports()
+    words[words.index("--port") + 1] = str(port)
+    at = words.index("--data")
+    up = start(*words[2:at], *words[at + 2 :])
+    told = up.wait_for_line("bootstrap: ").removeprefix("bootstrap: ")
+    assert export.endswith(told.replace(f":{port}", ":9092").replace(f":{port + 1}", ":9093")
+                           .replace(f":{port + 2}", ":9094"))  # fmt: skip
+    assert up.wait_for_line("export BARNABAS_BOOTSTRAP=").split()[1] == f"BARNABAS_BOOTSTRAP={told}"
+    barnabas_here = f"{shlex.quote(sys.executable)} -m barnabas"
+    script = "\n".join(line.replace("barnabas ", f"{barnabas_here} ") for line in commands)
+    done = subprocess.run(
+        ["sh", "-e", "-c", script],
+        env={"BARNABAS_BOOTSTRAP": told, "PATH": os.environ["PATH"]},  # no HOME, nothing activated
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(map(str, range(1, 1001))) <= set(done.stdout.split())
+
+
+def three_free_ports() -> int:
+    """The first of three neighbours that are free."""
+    ports = FreePorts()
+    while True:
+        [first] = ports.take(1)
+        with suppress(Failure):
+            for port in (first + 1, first + 2):
+                require_free(port, "a test")
+            return first
+
+
+def test_a_port_that_is_taken_and_a_misspelt_key_are_said(start: Start, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        up = start("--port", str(taken.getsockname()[1]))
+        assert up.wait_for_line("port ").endswith("choose another --port")
+        assert up.process.wait(10) == 1
+    up = start("--set", "num.partition=3")
+    assert up.wait_for_line("warning: ").endswith("did you mean num.partitions?")
+    up.wait_for_line("bootstrap: ")
+    assert "did_you_mean=num.partitions" in (up.data / "node-1" / "node.log").read_text()

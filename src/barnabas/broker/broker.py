@@ -21,7 +21,7 @@ from barnabas.broker.client_telemetry import ClientTelemetry
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
 from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, BrokerLifecycle
-from barnabas.broker.controller_client.controller_channel import ControllerChannel, Sender
+from barnabas.broker.controller_client.controller_channel import ControllerChannel, ProbingSender
 from barnabas.broker.controller_client.metadata_hold import MetadataHold
 from barnabas.broker.controller_client.producer_ids import ProducerIds
 from barnabas.broker.cooperative_jobs import CooperativeJobs
@@ -54,6 +54,7 @@ from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
+from barnabas.metadata.image.registrations import whereabouts
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.messages.produce_response import ProduceResponse
@@ -70,7 +71,7 @@ class Broker:
         cluster_id: str,
         identities: Mapping[str, MetaProperties],
         listeners: Mapping[str, Endpoint],
-        channels: Sender,
+        channels: ProbingSender,
         image: MetadataImage,
         controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
     ) -> None:
@@ -92,7 +93,7 @@ class Broker:
         self.controller = ControllerChannel(ports, channels, config.broker.request_timeout_ms)
         self.controller.look = self.on_controller_change
         self.deadlines, self.slices = Deadlines(ports), CooperativeJobs(ports)
-        self.metadata_hold = MetadataHold(self.node_id, ports.clock, self.deadlines, image)
+        self.metadata_hold = self._watch_leaders(channels)
         selector = replica_selector(config.replication.selector, image, self.node_id)
         self.replicas = ReplicaTable(
             ports,
@@ -131,7 +132,7 @@ class Broker:
         self.lifecycle: BrokerLifecycle
         self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
-    def _fetcher_context(self, channels: Sender) -> FetcherContext:
+    def _fetcher_context(self, channels: ProbingSender) -> FetcherContext:
         return FetcherContext(
             self.ports,
             channels,
@@ -160,6 +161,15 @@ class Broker:
         known = self.image.brokers.get(broker)
         return None if known is None else known.endpoint(self.config.inter_broker_listener_name)
 
+    def _watch_leaders(self, channels: ProbingSender) -> MetadataHold:
+        def probe(broker: int, on_done: Callable[[bool], None]) -> None:
+            endpoint = self.inter_broker_endpoint(broker)
+            if endpoint is not None:
+                channels.probe(endpoint, on_done)
+
+        clock = self.ports.clock
+        return MetadataHold(self.node_id, clock, self.deadlines, self.image, probe)
+
     def _offsets_partitions(self) -> int:
         topic = self.image.topics_by_name.get(OFFSETS_TOPIC)
         return len(topic) if topic is not None else self.config.offsets.topic_partitions
@@ -178,6 +188,7 @@ class Broker:
             heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
             registration_timeout_ms=self.config.broker.registration_timeout_ms,
             metadata_offset=lambda: self.image.offset,
+            id_holder=lambda: whereabouts(self.image.brokers.get(self.node_id)),
         )
         replication = self.config.replication
         self._every(
@@ -313,13 +324,22 @@ class Broker:
 
     def finish_produce(self, listener: str, response: ProduceResponse) -> None:
         """A produce request of `listener` waited and failed in part: say who leads now."""
-        add_produce_leaders(self.image, response, listener)
+        add_produce_leaders(self, response, listener)
 
     def controller_for_clients(self, view: ClusterView) -> int:
-        """A broker to send administration to: the active controller's own where it is one that the
-        client can reach, else this one; any of them forwards."""
-        active = self.controller.controller_id
-        return active if view.endpoint(active) is not None else self.node_id
+        """A broker to send administration to; -1 where none is there. Any of them forwards, so it is this
+        one, which is certainly alive; another one where this one is fenced or about to leave."""
+        if view.endpoint(self.node_id) is not None and not self._stopping:
+            return self.node_id
+        for broker in view.live_brokers():
+            leaves = self.image.brokers[broker.id].in_controlled_shutdown
+            if (
+                broker.id != self.node_id
+                and not leaves
+                and not self.metadata_hold.is_lost(broker.id)
+            ):
+                return broker.id
+        return self.node_id if view.endpoint(self.node_id) is not None else -1
 
     # -- upkeep ----------------------------------------------------------------------------------
 
@@ -440,7 +460,7 @@ def _fetch_service(broker: Broker, selector: RackAwareReplicaSelector | None) ->
         broker.deadlines,
         broker.slices,
         FetchLimits(limits.fetch_bytes_max, limits.fetch_sessions_max),
-        partial(add_fetch_leaders, broker.image),
+        partial(add_fetch_leaders, broker),
         broker.throttle,
         selector,
     )

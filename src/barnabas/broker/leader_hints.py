@@ -1,14 +1,16 @@
 """Who leads now, for clients that asked the wrong broker (KIP-951).
 
 An answer NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH carries the leader this broker knows of and
-where it is reached by the listener that the client uses, so that it need not ask for metadata first.
+where it is reached by the listener that the client uses, so that it need not ask for metadata first. A leader
+that was lost a moment ago is not named: the client asks for metadata, which wait for its successor.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Protocol
+
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.partitions.partition import Partition
-from barnabas.metadata.image.image import MetadataImage
 from barnabas.replication.sessions import PartitionKey
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
@@ -16,11 +18,24 @@ from barnabas.wire.messages import fetch_response, produce_response
 from barnabas.wire.messages.fetch_response import FetchResponse
 from barnabas.wire.messages.produce_response import ProduceResponse
 
+if TYPE_CHECKING:
+    from barnabas.broker.controller_client.metadata_hold import MetadataHold
+    from barnabas.metadata.image.image import MetadataImage
+
 LEADERSHIP = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
+class LeaderHintsRole(Protocol):
+    """Who leads by the metadata, and whether that leader was lost a moment ago."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def metadata_hold(self) -> MetadataHold: ...
+
+
 def add_fetch_leaders(
-    image: MetadataImage,
+    broker: LeaderHintsRole,
     response: FetchResponse,
     listener: str,
     refused: dict[PartitionKey, Partition | None],
@@ -34,44 +49,45 @@ def add_fetch_leaders(
             index = data.partition_index
             partition = refused.get((topic.topic_id, index)) or refused.get((topic.topic, index))
             leader = (
-                _known_leader(image, topic.topic, topic.topic_id, index)
+                _known_leader(broker, topic.topic, topic.topic_id, index)
                 if partition is None
                 else (partition.leader_id, partition.leader_epoch)
             )
-            if leader is not None:
+            if leader is not None and not broker.metadata_hold.is_lost(leader[0]):
                 data.current_leader = fetch_response.LeaderIdAndEpoch(
                     leader_id=leader[0], leader_epoch=leader[1]
                 )
                 wanted[leader[0]] = None
     response.node_endpoints = [
         fetch_response.NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
-        for node, host, port, rack in _endpoints(image, listener, wanted)
+        for node, host, port, rack in _endpoints(broker, listener, wanted)
     ]
 
 
-def add_produce_leaders(image: MetadataImage, response: ProduceResponse, listener: str) -> None:
+def add_produce_leaders(broker: LeaderHintsRole, response: ProduceResponse, listener: str) -> None:
     """Name the leaders of the partitions that were refused for leadership."""
     wanted: dict[int, None] = {}
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code not in LEADERSHIP:
                 continue
-            leader = _known_leader(image, topic.name, topic.topic_id, answer.index)
-            if leader is not None:
+            leader = _known_leader(broker, topic.name, topic.topic_id, answer.index)
+            if leader is not None and not broker.metadata_hold.is_lost(leader[0]):
                 answer.current_leader = produce_response.LeaderIdAndEpoch(
                     leader_id=leader[0], leader_epoch=leader[1]
                 )
                 wanted[leader[0]] = None
     response.node_endpoints = [
         produce_response.NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
-        for node, host, port, rack in _endpoints(image, listener, wanted)
+        for node, host, port, rack in _endpoints(broker, listener, wanted)
     ]
 
 
 def _known_leader(
-    image: MetadataImage, name: str, topic_id: Uuid, index: int
+    broker: LeaderHintsRole, name: str, topic_id: Uuid, index: int
 ) -> tuple[int, int] | None:
     """(leader, its epoch) by the metadata."""
+    image = broker.image
     topic = image.topics_by_name.get(name) if name else image.topics_by_id.get(topic_id)
     if topic is None or not topic.has(index):
         return None
@@ -79,13 +95,13 @@ def _known_leader(
 
 
 def _endpoints(
-    image: MetadataImage, listener: str, nodes: dict[int, None]
+    broker: LeaderHintsRole, listener: str, nodes: dict[int, None]
 ) -> list[tuple[int, str, int, str | None]]:
     """Where those of the brokers `nodes` that live serve the clients of `listener`."""
-    view = ClusterView(image, listener)
+    view = ClusterView(broker.image, listener)
     found = []
     for node in nodes:
         at = view.endpoint(node)
         if at is not None:
-            found.append((node, at.host, at.port, image.brokers[node].rack))
+            found.append((node, at.host, at.port, broker.image.brokers[node].rack))
     return found

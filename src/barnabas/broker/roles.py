@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.broker.leader_hints import LeaderHintsRole
+
 if TYPE_CHECKING:
     from barnabas.broker.client_telemetry import ClientTelemetry
     from barnabas.broker.cluster_view import ClusterView
@@ -82,11 +84,16 @@ class HasClusterId(Protocol):
     def cluster_id(self) -> str: ...
 
 
+class HasMetadataHold(Protocol):
+    @property
+    def metadata_hold(self) -> MetadataHold: ...
+
+
 class NamesController(Protocol):
     def controller_for_clients(self, view: ClusterView) -> int: ...
 
 
-class ProduceRole(HasPorts, HasImage, HasReplicas, HasDeadlines, HasSlices, Protocol):
+class ProduceRole(LeaderHintsRole, HasPorts, HasReplicas, HasDeadlines, HasSlices, Protocol):
     def finish_produce(self, listener: str, response: ProduceResponse) -> None: ...
 
 
@@ -104,13 +111,19 @@ class DeleteRecordsRole(HasPorts, HasReplicas, HasDeadlines, Protocol):
 
 
 class MetadataRole(
-    HasImage, HasConfig, HasSlices, HasAutoTopics, HasClusterId, NamesController, Protocol
+    HasImage,
+    HasConfig,
+    HasSlices,
+    HasAutoTopics,
+    HasClusterId,
+    HasMetadataHold,
+    NamesController,
+    Protocol,
 ):
-    @property
-    def metadata_hold(self) -> MetadataHold: ...
+    """Brokers, topics and leaders as the clients of one listener may see them."""
 
 
-class FindCoordinatorRole(HasImage, HasAutoTopics, Protocol):
+class FindCoordinatorRole(HasImage, HasAutoTopics, HasMetadataHold, Protocol):
     """The topic of the coordinators is created when it is first asked for."""
 
 

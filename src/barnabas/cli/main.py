@@ -19,15 +19,18 @@ COMMANDS: dict[str, str] = {
     "node": "barnabas.cli.commands.node",
     "storage": "barnabas.cli.commands.storage",
     "topics": "barnabas.cli.commands.topics",
+    "configs": "barnabas.cli.commands.configs",
     "produce": "barnabas.cli.commands.produce",
     "consume": "barnabas.cli.commands.consume",
     "groups": "barnabas.cli.commands.groups",
+    "leaders": "barnabas.cli.commands.leaders",
     "reassign": "barnabas.cli.commands.reassign",
     "cluster": "barnabas.cli.commands.cluster",
     "features": "barnabas.cli.commands.features",
     "quorum": "barnabas.cli.commands.quorum",
     "metadata": "barnabas.cli.commands.metadata",
     "log": "barnabas.cli.commands.log",
+    "pipeline": "barnabas.cli.commands.pipeline",
 }
 """Name to module, in the order of the help."""
 

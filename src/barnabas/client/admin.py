@@ -232,7 +232,12 @@ class Admin:
         return [outcomes[name] for name in names]
 
     async def create_partitions(
-        self, name: str, total: int, *, timeout_ms: float = API_TIMEOUT_MS
+        self,
+        name: str,
+        total: int,
+        *,
+        validate_only: bool = False,
+        timeout_ms: float = API_TIMEOUT_MS,
     ) -> None:
         """Grow a topic to `total` partitions. Raises `KafkaError`."""
 
@@ -240,6 +245,7 @@ class Admin:
             return CreatePartitionsRequest(
                 topics=[CreatePartitionsTopic(name=name, count=total, assignments=None)],
                 timeout_ms=int(min(timeout_ms, 30_000)),
+                validate_only=validate_only,
             )
 
         def take(response: Any) -> None:

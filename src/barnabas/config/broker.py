@@ -6,6 +6,7 @@ Source: ``KafkaConfig.configDef()`` and ``DynamicBrokerConfig`` of Apache Kafka 
 from __future__ import annotations
 
 from barnabas.config.definition import ConfigDef, ConfigKey, UpdateMode, parse_table
+from barnabas.config.nearest import nearest
 from barnabas.config.tables import (
     broker_groups,
     broker_log,
@@ -55,6 +56,11 @@ def broker_key(name: str) -> ConfigKey | None:
     """The key for `name`, which may carry a prefix ``listener.name.<listener>.`` (KIP-103)."""
     plain = strip_listener_prefix(name)
     return BROKER.keys.get(plain) or BROKER_THROTTLES.keys.get(plain)
+
+
+def nearest_key(name: str) -> str | None:
+    """The key of a node's file that a misspelt `name` was meant to be; None where none is near."""
+    return nearest(name, [*BROKER.keys, *BROKER_THROTTLES.keys])
 
 
 def broker_id(name: str) -> int | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from barnabas.config.definition import ConfigDef, parse_table
+from barnabas.config.nearest import hint
 from barnabas.config.tables import client_metrics
 
 SUBSCRIPTION = ConfigDef(parse_table(client_metrics.KEYS))
@@ -41,7 +42,9 @@ def check_subscription(values: Mapping[str, str]) -> None:
     a :class:`~barnabas.config.definition.ConfigError`."""
     for name in values:
         if name not in SUBSCRIPTION:
-            raise SubscriptionRefused(f"Unknown client metrics configuration: {name}")
+            raise SubscriptionRefused(
+                f"Unknown client metrics configuration: {name}{hint(name, SUBSCRIPTION.keys)}"
+            )
     typed = {name: SUBSCRIPTION.parse(name, text) for name, text in values.items()}
     interval = typed.get("interval.ms")
     if isinstance(interval, int) and not INTERVAL_MS_MIN <= interval <= INTERVAL_MS_MAX:

@@ -20,6 +20,7 @@ from enum import IntEnum
 from math import isfinite, isnan
 from typing import NamedTuple, TypeAlias, cast
 
+from barnabas.config.nearest import hint
 from barnabas.config.validators import Allowed, ListOf, parse_allowed
 
 ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
@@ -181,7 +182,7 @@ class ConfigDef:
         """The typed value of one key. Raises :class:`ConfigError`, also for an unknown key."""
         key = self.keys.get(name)
         if key is None:
-            raise ConfigError(name, text, "there is no such key")
+            raise ConfigError(name, text, f"there is no such key{hint(name, self.keys)}")
         return key.parse(text)
 
     def default(self, name: str) -> ConfigValue:

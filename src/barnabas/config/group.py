@@ -11,6 +11,7 @@ from typing import cast
 
 from barnabas.config.broker import BROKER
 from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
+from barnabas.config.nearest import hint
 from barnabas.config.tables import group, quota
 
 GROUP = ConfigDef(parse_table(group.KEYS))
@@ -47,7 +48,7 @@ def check_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, str
     """Refuse unknown keys and values outside the broker's bounds. Raises :class:`ConfigError`."""
     for name, text in overrides.items():
         if name not in GROUP:
-            raise ConfigError(name, text, "a group has no such key")
+            raise ConfigError(name, text, f"a group has no such key{hint(name, GROUP.keys)}")
         value = GROUP.parse(name, text)
         low, high = _bounds(name, broker)
         if isinstance(value, int) and low is not None and value < low:

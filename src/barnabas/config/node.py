@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from barnabas.config import settings
-from barnabas.config.broker import BROKER, broker_key, strip_listener_prefix
+from barnabas.config.broker import BROKER, broker_key, nearest_key, strip_listener_prefix
 from barnabas.config.definition import ConfigError, ConfigValue
 from barnabas.config.listeners import (
     ListenerSpec,
@@ -87,6 +87,10 @@ class NodeConfig:
     def texts(self) -> Mapping[str, str]:
         """Everything set, as text: dynamic over properties. What `topic` and `group` take as `broker`."""
         return self._texts
+
+    def unknown_keys(self) -> dict[str, str | None]:
+        """Those of `unknown` with the key that each was meant to be, where one is near."""
+        return {name: nearest_key(name) for name in self.unknown}
 
     @property
     def broker_listeners(self) -> tuple[ListenerSpec, ...]:

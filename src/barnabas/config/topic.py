@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from barnabas.config.broker import BROKER
 from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
+from barnabas.config.nearest import hint
 from barnabas.config.tables import topic
 
 TOPIC = ConfigDef(parse_table(topic.KEYS))
@@ -128,7 +129,7 @@ def check_topic_overrides(overrides: Mapping[str, str], broker: Mapping[str, str
     """
     for name, text in overrides.items():
         if name not in TOPIC:
-            raise ConfigError(name, text, "a topic has no such key")
+            raise ConfigError(name, text, f"a topic has no such key{hint(name, TOPIC.keys)}")
     values = topic_values(overrides, broker)
     least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     if isinstance(least, int) and isinstance(most, int) and least > most:

@@ -23,6 +23,9 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group_response import JoinGroupResponse
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
 
+FIRST_JOIN_MS_MIN = 10
+"""A new group waits at least this long after each new member, also where `group.initial.rebalance.delay.ms`
+is 0: members that start together share its first generation. Apache Kafka's timer takes such a time."""
 LOOK_AGAIN_MS = 1_000
 """At least this long a group waits on where nobody rejoined, whatever time-outs its members have."""
 
@@ -43,7 +46,7 @@ def prepare_rebalance(table: GroupTable, group: ClassicGroup, at: Instant) -> Ou
     is_initial = group.state is GroupState.EMPTY
     group.move_to(GroupState.PREPARING_REBALANCE, at.wall_ms)
     if is_initial:
-        delay_ms = table.settings.initial_rebalance_delay_ms
+        delay_ms = _initial_delay_ms(table)
         remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         _wait(table, group, at, delay_ms, InitialDelay(delay_ms, remaining_ms))
         return Outcome()
@@ -51,6 +54,10 @@ def prepare_rebalance(table: GroupTable, group: ClassicGroup, at: Instant) -> Ou
         return complete_join(table, group, at)
     _wait(table, group, at, group.rebalance_timeout_ms)
     return Outcome()
+
+
+def _initial_delay_ms(table: GroupTable) -> int:
+    return max(table.settings.initial_rebalance_delay_ms, FIRST_JOIN_MS_MIN)
 
 
 def on_join_deadline(
@@ -63,7 +70,7 @@ def on_join_deadline(
         return Outcome()
     if initial is not None and group.new_member_added and initial.remaining_ms:
         group.new_member_added = False
-        delay_ms = min(table.settings.initial_rebalance_delay_ms, initial.remaining_ms)
+        delay_ms = min(_initial_delay_ms(table), initial.remaining_ms)
         remaining_ms = max(initial.remaining_ms - initial.delay_ms, 0)
         _wait(table, group, at, delay_ms, InitialDelay(delay_ms, remaining_ms))
         return Outcome()

@@ -18,7 +18,9 @@ from struct import Struct
 from typing import IO, TYPE_CHECKING
 
 from barnabas.host.disk import HostDisk
+from barnabas.host.own_folder import own_folder
 from barnabas.ports import HelperDied
+from barnabas.record import kernel_cache
 
 if TYPE_CHECKING:
     import subprocess
@@ -118,6 +120,7 @@ def _read(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
+    kernel_cache.fallback_folder = own_folder
     requests: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer

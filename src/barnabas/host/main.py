@@ -92,8 +92,9 @@ class NodeProcess:
         return self._status
 
     def _start(self) -> None:
-        for name in self.config.unknown:
-            self.ports.log("warning", "config.unknown_key", key=name)
+        for name, near in self.config.unknown_keys().items():
+            meant = {} if near is None else {"did_you_mean": near}
+            self.ports.log("warning", "config.unknown_key", key=name, **meant)
         try:
             self._node.start()
         except (DirectoryError, ConfigError, *DAMAGES) as error:

@@ -3,9 +3,24 @@
 :mod:`datasource` is what Spark sees. Reading: :mod:`source` plans (with :mod:`offset_resolution` and
 :mod:`offsets`), :mod:`range_reader` is a task's work, :mod:`barnabas.record.columnar` turns bytes into
 Arrow. Writing: :mod:`sink` is the protocol of tasks and driver, :mod:`batch_encoder` makes batches,
-:mod:`commit_log` and :mod:`staging` remember, :mod:`publisher` sends. :mod:`cluster_client` and
-:mod:`broker_connection` reach the brokers. :mod:`each_batch` and :mod:`warm_up` are for users.
+:mod:`commit_log` and :mod:`staging` remember, :mod:`admission` compares what a query asks for with the
+commit log (with :mod:`checkpoint`), :mod:`publisher` sends, :mod:`recut` makes smaller batches of what a
+topic refused. :mod:`cluster_client` and :mod:`broker_connection` reach the brokers. :mod:`each_batch` and
+:mod:`warm_up` are for users.
+
+Importing this package, before a session starts, lets Spark find the format in an environment that is not
+activated (:mod:`interpreter`): it may set one environment variable and loads no library. It also names
+a folder for machine code where numba finds none.
 
 Needs the extra ``[spark]``. Sources: Spark's Python Data Source API (4.3), the options of Spark's
 Kafka connector.
 """
+
+from __future__ import annotations
+
+from barnabas.host.own_folder import own_folder
+from barnabas.pipeline.interpreter import prefer_own
+from barnabas.record import kernel_cache
+
+prefer_own()
+kernel_cache.fallback_folder = own_folder

@@ -16,7 +16,9 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 from pyspark.sql.types import StructType
+from pyspark.sql.utils import is_remote
 
+from barnabas.pipeline.interpreter import for_session
 from barnabas.pipeline.options import sink_options, source_options
 
 if TYPE_CHECKING:
@@ -64,5 +66,16 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("barnabas")`` known to a session that did not find it by itself."""
-    spark.dataSource.register(BarnabasDataSource)
+    """Make ``format("barnabas")`` known to a session that did not find it by itself, such as one that
+    was started before :mod:`barnabas.pipeline` was imported. Its Python is the driver's, unless
+    ``PYSPARK_PYTHON`` says another (:mod:`barnabas.pipeline.interpreter`)."""
+    context = None if is_remote() else spark.sparkContext
+    if context is None:  # Spark Connect: the server chooses
+        spark.dataSource.register(BarnabasDataSource)
+        return
+    before = context.pythonExec
+    context.pythonExec = for_session(context)
+    try:
+        spark.dataSource.register(BarnabasDataSource)
+    finally:
+        context.pythonExec = before  # functions of the user's own go by it

@@ -20,10 +20,12 @@ def publish_each_batch(
 ) -> Callable[[DataFrame, int], None]:
     """A function for ``writeStream.foreachBatch``: append each micro-batch to a topic, once.
 
-    `options` are those of ``format("barnabas")`` for writing. `application` names the query for
-    good: it stays the same over restarts and belongs to one checkpoint; a query that begins anew
-    with an empty checkpoint needs another name. `staging` is a directory, or a URI, that driver
-    and executors share; beside the checkpoint is a good place.
+    `options` are those of ``format("barnabas")`` for writing. `application` names the write for good:
+    it stays the same over restarts and belongs to one checkpoint and one write of each batch. A
+    query with another checkpoint that uses the name ends with an error. `staging` is a directory, or
+    a URI, that driver and executors share. In the checkpoint's directory is a good place: there the
+    checkpoint is found, which shows whether a batch of the same number is the same batch.
+    Elsewhere, `options` may say ``checkpointLocation``.
     """
 
     def publish(frame: DataFrame, batch: int) -> None:

@@ -32,3 +32,12 @@ class StagingError(PipelineError):
 
 class WriteRefusedError(PipelineError):
     """The cluster refused rows for good: too large, unknown topic or partition, no permission."""
+
+
+class LedgerError(PipelineError):
+    """A query asks for a batch that cannot be what the ledger has under its number, or the ledger that
+    it should have is not there. Going on would lose rows or write them twice, in silence."""
+
+
+class BatchTooLargeError(WriteRefusedError):
+    """A topic takes no batch of that size; a smaller ``kafka.batch.size`` may help."""

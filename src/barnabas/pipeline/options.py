@@ -9,6 +9,7 @@ Source: Spark's structured-streaming Kafka integration guide.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from barnabas.pipeline.offsets import PartitionOffsets, parse_assignment, parse_
 from barnabas.types import Endpoint, TopicPartition
 
 DEFAULT_PORT = 9092
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -114,11 +116,15 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """All that a writer needs. `staging` is a directory that driver and executors share."""
+    """All that a writer needs. `staging` is a directory that driver and executors share, `checkpoint`
+    the query's; both are absolute."""
 
     cluster: ClusterOptions
     topic: str | None = None
     staging: str | None = None
+    checkpoint: str | None = None
+    new_ledger: int | None = None
+    """The batch with which a ledger may begin that is not there, however late in the query's life."""
     application: str | None = None
     version: int | None = None
     codec: int = 0
@@ -161,8 +167,9 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
 
 def sink_options(options: Options) -> SinkOptions:
     """Read and check a writer's options. Raises `OptionError`."""
-    staging = options.get("stagingLocation")
-    checkpoint = options.get("checkpointLocation")
+    # Made absolute here, in one process on the driver: each executor has a working directory of its own.
+    staging = absolute(options.get("stagingLocation"))
+    checkpoint = absolute(options.get("checkpointLocation"))
     if staging is None and checkpoint is not None:
         staging = checkpoint.rstrip("/") + "/barnabas"
     codec = options.get("kafka.compression.type", "none").lower()
@@ -179,12 +186,19 @@ def sink_options(options: Options) -> SinkOptions:
         cluster=cluster_options(options),
         topic=options.get("topic"),
         staging=staging,
+        checkpoint=checkpoint,
+        new_ledger=number(options, "newLedger", None, least=0),
         application=application,
         version=version,
         codec=CODECS[codec],
         batch_bytes_max=number(options, "kafka.batch.size", 512 << 10),
         produce_timeout_ms=number(options, "kafka.request.timeout.ms", 30_000),
     )
+
+
+def absolute(location: str | None) -> str | None:
+    """A path in full; a URI is that already."""
+    return location if not location or SCHEME.match(location) else os.path.abspath(location)
 
 
 def cluster_options(options: Options) -> ClusterOptions:

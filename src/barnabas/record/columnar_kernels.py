@@ -2,8 +2,11 @@
 
 Owns the byte format of a *record* (not of a batch) as loops over ``uint8`` arrays that numba
 compiles; where numba is missing the same functions run interpreted, some hundred times slower
-and with the same results (``COMPILED`` says which). Compiled code is kept on disk by numba, so
-a process pays for the compiler once per installation.
+and with the same results (``COMPILED`` says which). Compiled code is kept on disk by numba (see
+:mod:`barnabas.record.kernel_cache`), so that a process pays for the compiler once per installation.
+
+Interpreted, an element of an array is a numpy number of the array's width: ``int()`` makes it wide
+enough before arithmetic that leaves that width. Compiled, it changes nothing.
 
 Every loop is bounds-checked: bytes that are no records give an error code, never a read beyond
 the array. Nothing here allocates per record.
@@ -18,6 +21,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from barnabas.record.kernel_cache import jitted
 
 F = TypeVar("F", bound=Callable[..., Any])
 Bytes = npt.NDArray[np.uint8]
@@ -42,7 +47,7 @@ def compiled(function: F) -> F:
     """`function` as machine code where numba is installed, as it is where not."""
     if not COMPILED:
         return function
-    made: F = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
+    made: F = jitted(numba.njit, numba.config, function)
     return made
 
 
@@ -346,7 +351,7 @@ def encode_records(
 @compiled
 def murmur2(data: Bytes, start: int, size: int) -> int:
     """Kafka's murmur2 of ``data[start:start + size]`` as an unsigned 32-bit number."""
-    h = (0x9747B28C ^ size) & MASK_32
+    h = (0x9747B28C ^ int(size)) & MASK_32
     position = start
     for _ in range(size // 4):
         k = (
@@ -387,7 +392,7 @@ def assign_partitions(
         if key_valid[row]:
             at = key_ends[row]
             hashed = murmur2(key_bytes, at, key_ends[row + 1] - at)
-            partitions[row] = (hashed & 0x7FFFFFFF) % counts[row]
+            partitions[row] = (hashed & 0x7FFFFFFF) % int(counts[row])
         else:
-            partitions[row] = turn % counts[row]
+            partitions[row] = turn % int(counts[row])
             turn += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.cluster_view import ClusterView
+from barnabas.broker.controller_client.metadata_hold import SETTLED_MS
 from barnabas.broker.coordinator.coordinators import java_string_hash
 from barnabas.broker.handlers.find_coordinator import NO_TRANSACTIONS, TRANSACTION
 from barnabas.record.builder import build_batch
@@ -30,6 +32,7 @@ from barnabas.wire.messages.describe_topic_partitions_request import (
 )
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.metadata_request import MetadataRequest
 from barnabas.wire.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -153,10 +156,63 @@ class TestDescribeTopicPartitions:
 def test_describe_cluster(three: Cluster, version: int) -> None:
     response = three.ask(DescribeClusterRequest(), 2, version)
     assert [b.broker_id for b in response.brokers] == [1, 2, 3]
-    assert response.controller_id in (1, 2, 3)
     if version >= 1:
         other = three.ask(DescribeClusterRequest(endpoint_type=2), 2, version)
         assert code(other.error_code) == "MISMATCHED_ENDPOINT_TYPE"
+
+
+def test_each_broker_names_itself_as_the_controller(three: Cluster) -> None:
+    for node in three.ids:
+        assert three.ask(DescribeClusterRequest(), node).controller_id == node
+        assert three.ask(MetadataRequest(topics=[]), node).controller_id == node
+
+
+def test_a_broker_that_leaves_or_is_fenced_names_a_live_one_as_controller(three: Cluster) -> None:
+    broker = three.broker(1)
+    view = ClusterView(broker.image, "PLAINTEXT")
+    assert broker.controller_for_clients(view) == 1
+    broker._stopping = True
+    try:
+        assert broker.controller_for_clients(view) == 2
+        broker.metadata_hold.on_lost(2)
+        assert broker.controller_for_clients(view) == 3
+        broker.metadata_hold.on_lost(3)
+        assert broker.controller_for_clients(view) == 1
+        assert broker.controller_for_clients(ClusterView(broker.image, "NONE")) == -1
+    finally:
+        broker._stopping = False
+        broker.metadata_hold.on_reached(2)
+        broker.metadata_hold.on_reached(3)
+
+
+def test_a_lost_coordinator_is_named_only_when_its_successor_is_known() -> None:
+    cluster = Cluster(3, offsets_topic_num_partitions="1")
+    cluster.create_topic("t", 1, 3)
+    find = FindCoordinatorRequest(coordinator_keys=["g"])
+    cluster.until(lambda: cluster.ask(find, 1).coordinators[0].node_id > 0)
+    dead = cluster.ask(find, 1).coordinators[0].node_id
+    others = [n for n in cluster.ids if n != dead]
+    cluster.run(2 * SETTLED_MS)
+    cluster.sim.nodes[dead].kill()
+    answers = [cluster.ask_later(find, node, purpose="more") for node in others]
+    answers += [cluster.ask_later(find, node) for node in others]
+    cluster.until(lambda: all(answer.is_there for answer in answers))
+    named = {answer.value.coordinators[0].node_id for answer in answers}
+    assert len(named) == 1 and named < set(others)
+
+
+def test_a_lost_leader_is_no_hint_for_who_asks_the_wrong_broker(three: Cluster) -> None:
+    leader = three.leader("c", 2)
+    wrong = next(n for n in three.ids if n != leader)
+    lost = three.broker(wrong).metadata_hold
+    request = three.produce_request([b"a"], topic="c", index=2)
+    for is_lost, named in ((False, leader), (True, -1)):
+        if is_lost:
+            lost.on_lost(leader)
+        answer = three.ask(request, wrong, 13).responses[0].partition_responses[0]
+        assert code(answer.error_code) == "NOT_LEADER_OR_FOLLOWER"
+        assert answer.current_leader.leader_id == named
+    lost.on_reached(leader)
 
 
 def test_administration_goes_through_any_broker(three: Cluster) -> None:

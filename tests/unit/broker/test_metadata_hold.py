@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +12,7 @@ from barnabas.broker.controller_client.metadata_hold import (
     NEWS_MS_MAX,
     SETTLED_MS,
     SHOWN_MS,
+    Led,
     MetadataHold,
 )
 from barnabas.broker.deadlines import Deadlines
@@ -47,7 +49,9 @@ class Scene:
             self.world, SimNetwork(self.world), "a", SimDisk(random.Random(1))
         ).start_process()
         self.image = MetadataImage()
-        self.lost = MetadataHold(ME, process.clock, Deadlines(process), self.image)
+        self.probed: list[int] = []
+        self.probes: list[Callable[[bool], None]] = []
+        self.lost = MetadataHold(ME, process.clock, Deadlines(process), self.image, self._probe)
         self.replay(
             *(RegisterBrokerRecord(broker_id=b, broker_epoch=b) for b in (ME, LEADER, OTHER)),
             *(UnfenceBrokerRecord(id=b, epoch=b) for b in (ME, LEADER, OTHER)),
@@ -63,6 +67,10 @@ class Scene:
         )
         self.answers: list[int] = []
         self.pass_time(2 * SETTLED_MS)
+
+    def _probe(self, broker: int, on_done: Callable[[bool], None]) -> None:
+        self.probed.append(broker)
+        self.probes.append(on_done)
 
     @property
     def topic(self) -> Topic:
@@ -83,7 +91,7 @@ class Scene:
             self.answers.append(self.topic.leader[0])
             parked.complete(MetadataResponse())
 
-        return self.lost.park([self.topic], self.now_ms - age_ms, answer)
+        return self.lost.park([Led(self.topic)], self.now_ms - age_ms, answer)
 
     def new_leader(self) -> None:
         self.replay(
@@ -141,6 +149,44 @@ def test_a_loss_noticed_within_the_moment_counts_too(scene: Scene) -> None:
     assert scene.answers == []
     scene.new_leader()
     assert scene.answers == [OTHER]
+
+
+def test_a_refused_probe_within_the_moment_counts_too(scene: Scene) -> None:
+    scene.ask(age_ms=SETTLED_MS)
+    assert scene.probed == [LEADER]
+    scene.probes[0](False)
+    assert scene.lost.is_lost(LEADER) and not scene.lost.is_lost(OTHER)
+    scene.pass_time(HOLD_POLL_MS + MARGIN_MS)
+    assert scene.answers == []
+    scene.new_leader()
+    assert scene.answers == [OTHER]
+
+
+def test_a_probe_that_is_accepted_says_nothing(scene: Scene) -> None:
+    scene.ask(age_ms=SETTLED_MS)
+    scene.probes[0](True)
+    scene.pass_time(HOLD_POLL_MS + MARGIN_MS)
+    assert scene.answers == [LEADER]
+
+
+def test_a_leader_is_probed_once_for_many_that_ask(scene: Scene) -> None:
+    for _ in range(5):
+        scene.ask(age_ms=SETTLED_MS)
+    assert scene.probed == [LEADER]
+    scene.pass_time(HOLD_POLL_MS + MARGIN_MS)
+    scene.ask(age_ms=SETTLED_MS)
+    assert scene.probed == [LEADER, LEADER]
+
+
+def test_only_the_leader_of_the_partition_asked_for_counts(scene: Scene) -> None:
+    other = PartitionRecord(
+        partition_id=1, topic_id=TOPIC_ID, replicas=[ME], isr=[ME], leader=ME, directories=[]
+    )
+    scene.replay(other)
+    scene.lost.on_lost(LEADER)
+    assert [*Led(scene.topic, 0).leaders()] == [LEADER]
+    assert scene.lost.park([Led(scene.topic, 1)], 0.0, lambda parked: None) is None
+    assert scene.lost.park([Led(scene.topic, 0)], 0.0, lambda parked: None) is not None
 
 
 def test_no_news_is_told_as_well_after_a_while(scene: Scene) -> None:

@@ -13,6 +13,7 @@ from barnabas.broker.coordinator.coordinator_loader import RECORDS_PER_LOOK, RET
 from barnabas.group.machine import GroupMachine
 from barnabas.group.offsets import expire_offsets
 from barnabas.group.outcome import Caller, Instant, Outcome
+from barnabas.group.rebalance import FIRST_JOIN_MS_MIN
 from barnabas.limits import SLICE_MS
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
@@ -457,12 +458,12 @@ def test_a_member_of_many_protocols_gets_an_answer_in_every_version() -> None:
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
         )
         pending = world.send(request, version)
-        world.advance(1)
+        world.advance(FIRST_JOIN_MS_MIN)
         if version >= 4:
             assert pending.answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
             request.member_id = pending.answer.member_id
             pending = world.send(request, version)
-            world.advance(1)
+            world.advance(FIRST_JOIN_MS_MIN)
         assert pending.answer.error_code == 0
         assert pending.answer.leader == pending.answer.member_id
 

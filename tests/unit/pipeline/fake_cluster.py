@@ -59,6 +59,8 @@ class FakeCluster:
         self.fetches = 0
         self.fetched_batches_max: int | None = None
         """So many batches come with a fetch."""
+        self.batch_bytes_max: dict[TopicPartition, int] = {}
+        """Partitions that refuse larger batches."""
         self.moved = 0
         """So many produce requests go to a broker that does not lead any more."""
         self._recent: dict[tuple[TopicPartition, int], list[tuple[int, int]]] = {}
@@ -164,6 +166,8 @@ class FakeCluster:
     def _append(self, partition: TopicPartition, batch: bytes) -> ErrorCode:
         (only,) = iterate(batch, crc=True)
         header = only.header
+        if len(batch) > self.batch_bytes_max.get(partition, len(batch)):
+            return ErrorCode.MESSAGE_TOO_LARGE
         recent = self._recent.setdefault((partition, header.producer_id), [])
         this = (header.base_sequence, header.record_count)
         if this in recent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.options import ClusterOptions, SinkOptions
 from barnabas.pipeline.write import sink
-from barnabas.pipeline.write.commit_log import CommitLog
+from barnabas.pipeline.write.commit_log import CommitLog, Origin
 from barnabas.pipeline.write.staging import DirectoryStore, open_store
 from barnabas.record.columnar import decode
 from tests.unit.pipeline.fake_cluster import BROKER, Countdown, Crash, FakeCluster
+
+ORIGIN = Origin(query="query", run="run")
 
 
 @pytest.fixture
@@ -34,6 +37,7 @@ def options(staging: Path, **changes: Any) -> SinkOptions:
         "application": "app",
         "version": 0,
         "batch_bytes_max": 300,
+        "new_ledger": 1,  # some tests begin with batch 1
     }
     return SinkOptions(**{**settings, **changes})
 
@@ -45,8 +49,11 @@ def rows(first: int, count: int) -> pa.RecordBatch:
     )
 
 
-def stage(settings: SinkOptions, *batches: pa.RecordBatch) -> sink.StagedTask:
-    return sink.stage(settings, iter(batches))
+def stage(
+    settings: SinkOptions, *batches: pa.RecordBatch, query: str = "query", run: str = "run"
+) -> sink.StagedTask:
+    """What a task of the query's run hands over."""
+    return replace(sink.stage(settings, iter(batches)), query=query, run=run)
 
 
 def values(cluster: FakeCluster) -> Counter[bytes]:
@@ -76,7 +83,7 @@ def test_a_batch_lands_once(cluster: FakeCluster, tmp_path: Path) -> None:
     settings = options(tmp_path)
     sent = sink.publish_once(settings, [stage(settings, rows(0, 200))], 0)
     assert sent > 6
-    assert sink.publish_once(settings, [stage(settings, rows(0, 200))], 0) == 0
+    assert sink.publish_once(settings, [stage(settings, rows(0, 200), run="again")], 0) == 0
     assert values(cluster) == expected(0, 200)
 
 
@@ -90,7 +97,10 @@ def test_a_crash_at_every_step_of_publishing_leaves_each_row_once(
             sink.publish_once(settings, [stage(settings, rows(first, 90))], n)
         except Crash:
             # The run that follows computes the same rows in another order and other tasks.
-            again = [stage(settings, rows(first + 40, 50)), stage(settings, rows(first, 40))]
+            again = [
+                stage(settings, rows(first + 40, 50), run="again"),
+                stage(settings, rows(first, 40), run="again"),
+            ]
             sink.publish_once(settings, again, n)
         first += 90
     assert first > 90 * 10
@@ -107,7 +117,7 @@ def test_a_crash_is_survived_when_brokers_have_forgotten_the_producer(
             sink.publish_once(settings, [stage(settings, rows(first, 60))], n)
         except Crash:
             cluster.forget_producers()
-            sink.publish_once(settings, [stage(settings, rows(first, 60))], n)
+            sink.publish_once(settings, [stage(settings, rows(first, 60), run="again")], n)
         first += 60
     assert values(cluster) == expected(0, first)
 
@@ -137,7 +147,7 @@ def test_a_store_that_fails_at_every_step_leaves_each_row_once(
         try:
             sink.publish_once(settings, [task], n)
         except Crash:
-            sink.publish_once(settings, [stage(settings, rows(first, 60))], n)
+            sink.publish_once(settings, [stage(settings, rows(first, 60), run="again")], n)
         else:
             break
         first += 60
@@ -173,8 +183,8 @@ def test_of_two_drivers_with_the_same_batch_one_manifest_stands(
     ledger = CommitLog(open_store(str(tmp_path)), "app")
     committed = ledger.committed()
     connected = settings.cluster.connect()
-    mine, my_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0)
-    theirs, their_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0)
+    mine, my_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0, ORIGIN)
+    theirs, their_data = sink.plan(connected, committed, [stage(settings, rows(0, 50))], 0, ORIGIN)
     standing = ledger.prepare(mine, my_data)
     assert ledger.prepare(theirs, their_data).identity == standing.identity == mine.identity
     for _ in range(2):

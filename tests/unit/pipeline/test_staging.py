@@ -123,8 +123,8 @@ def test_a_file_that_was_cut_off_by_a_kill_is_told_from_a_whole_one(
         with suppress(Crash):
             sink.publish_once(settings, tasks, batch)
         countdown.left = 0
-        for _ in range(2):
-            sink.publish_once(settings, [stage(settings, rows(30 * batch, 30))], batch)
+        for run in ("second", "third"):
+            sink.publish_once(settings, [stage(settings, rows(30 * batch, 30), run=run)], batch)
         assert values(cluster) == expected(0, 30 * (batch + 1))
 
 

@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from barnabas.pipeline.cluster_client import LATEST, ClusterClient, OffsetAt, offsets_of_all
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
+    LedgerError,
     UnknownPartitionError,
     WriteRefusedError,
 )
@@ -23,7 +24,7 @@ from barnabas.pipeline.write.staging import open_store
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode
 from tests.unit.pipeline.fake_cluster import Countdown, Crash, FakeCluster, header_of
-from tests.unit.pipeline.test_exactly_once import expected, options, rows, stage, values
+from tests.unit.pipeline.test_exactly_once import ORIGIN, expected, options, rows, stage, values
 
 
 @pytest.fixture
@@ -69,7 +70,8 @@ def test_a_batch_that_was_never_asked_for_again_is_ended_by_the_next(
     cluster.countdown = Countdown()
     sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
     assert values(cluster) == expected(0, 90)
-    assert sink.publish_once(settings, [stage(settings, rows(30, 30))], 1) == 0
+    with pytest.raises(LedgerError, match="has published up to batch 2"):
+        sink.publish_once(settings, [stage(settings, rows(30, 30), run="again")], 1)
     assert values(cluster) == expected(0, 90)
 
 
@@ -116,7 +118,7 @@ def test_a_driver_thought_dead_takes_nothing_back(cluster: FakeCluster, tmp_path
     sink.publish_once(settings, [stage(settings, rows(0, 30))], 0)
     ledger = CommitLog(open_store(str(tmp_path)), "app")
     before = ledger.committed()
-    plan = sink.plan(settings.cluster.connect(), before, [stage(settings, rows(30, 30))], 1)
+    plan = sink.plan(settings.cluster.connect(), before, [stage(settings, rows(30, 30))], 1, ORIGIN)
     late = ledger.prepare(*plan)
     sink.publish_once(settings, [stage(settings, rows(30, 30))], 1)
     sink.publish_once(settings, [stage(settings, rows(60, 30))], 2)
@@ -180,12 +182,14 @@ def test_a_file_is_named_by_the_number_that_its_rows_are_published_under(
 
         @staticmethod
         def getLocalProperty(name: str) -> str:
-            return {sink.QUERY_ID: "query", sink.BATCH_ID: "6"}[name]
+            return {sink.QUERY_ID: "query", sink.BATCH_ID: "6", sink.RUN_ID: "a group"}[name]
 
     monkeypatch.setattr(TaskContext, "get", lambda: Context)
     batch = sink.BatchWriter(options(tmp_path, inline_bytes_max=0, version=1005))
     stream = sink.StreamWriter(options(tmp_path, inline_bytes_max=0, version=1005))
-    files = [each.write(iter([rows(0, 10)])).file or "" for each in (batch, stream)]
+    tasks = [each.write(iter([rows(0, 10)])) for each in (batch, stream)]
+    files = [each.file or "" for each in tasks]
+    assert [(each.query, each.run) for each in tasks] == [("query", "")] * 2
     assert files[0].startswith("app/staged/1005-3-")
     assert files[1].startswith("app/staged/6-3-")
 
@@ -196,7 +200,7 @@ def test_the_search_for_what_has_landed_ends_with_the_last_of_it(
     settings = options(tmp_path, batch_bytes_max=100_000)
     connected, ledger = settings.cluster.connect(), CommitLog(open_store(str(tmp_path)), "app")
     manifest = ledger.prepare(
-        *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 30))], 0)
+        *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 30))], 0, ORIGIN)
     )
     sink.send(settings, connected, ledger, manifest, look_first=False)
     other = options(tmp_path, application=None, version=None, batch_bytes_max=100)
@@ -213,7 +217,8 @@ def test_a_batch_that_a_topic_finds_too_large_says_by_what(
     settings = options(tmp_path)
     task = stage(settings, rows(0, 10))
     monkeypatch.setattr(cluster, "_append", lambda *_: ErrorCode.MESSAGE_TOO_LARGE)
-    wanted = f"MESSAGE_TOO_LARGE: a batch has {task.chunks[0].size} bytes, max.message.bytes"
+    largest = max(each.size for each in task.chunks)
+    wanted = f"MESSAGE_TOO_LARGE: a batch has {largest} bytes, max.message.bytes"
     with pytest.raises(WriteRefusedError, match=wanted):
         sink.publish_once(settings, [task], 0)
 
@@ -250,7 +255,7 @@ def test_of_two_drivers_that_publish_at_once_the_slower_takes_no_identity(
     settings = options(tmp_path, batch_bytes_max=100)
     connected, ledger = settings.cluster.connect(), CommitLog(open_store(str(tmp_path)), "app")
     manifest = ledger.prepare(
-        *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 900))], 0)
+        *sink.plan(connected, ledger.committed(), [stage(settings, rows(0, 900))], 0, ORIGIN)
     )
     batches = list(manifest.outgoing(ledger.store))
     assert len(batches) > 60
@@ -294,7 +299,9 @@ def test_of_two_drivers_that_publish_at_once_the_second_to_commit_is_content(
     settings = options(tmp_path, inline_bytes_max=inline)
     connected, ledger = settings.cluster.connect(), CommitLog(open_store(str(tmp_path)), "app")
     before = ledger.committed()
-    manifest = ledger.prepare(*sink.plan(connected, before, [stage(settings, rows(0, 90))], 0))
+    manifest = ledger.prepare(
+        *sink.plan(connected, before, [stage(settings, rows(0, 90))], 0, ORIGIN)
+    )
     batches = list(manifest.outgoing(ledger.store))
 
     class Overtaken(Publisher):

@@ -89,7 +89,9 @@ class BrokerLifecycle:
         heartbeat_interval_ms: float,
         registration_timeout_ms: float,
         metadata_offset: Callable[[], int],
+        id_holder: Callable[[], str] = lambda: "",
     ) -> None:
+        """`id_holder` says, as far as the metadata tell, which other process has this broker's id."""
         self.ports = ports
         self.identity = identity
         self.phase = LifecyclePhase.STARTING
@@ -101,6 +103,7 @@ class BrokerLifecycle:
         self._complaint: tuple[str, ErrorCode] | None = None
         self._complain_again_ms = 0.0
         self._metadata_offset = metadata_offset
+        self._id_holder = id_holder
         self._offline: dict[Uuid, None] = {}
         self._cordoned: tuple[Uuid, ...] | None = None
         self._in_flight = False
@@ -196,7 +199,8 @@ class BrokerLifecycle:
         if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
             return told + f"the controller at {at} is of another cluster than {me.cluster_id}"
         if code is not ErrorCode.REQUEST_TIMED_OUT:
-            return told + f"the controller at {at} says {code.name}"
+            held = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._id_holder()
+            return told + f"the controller at {at} says {code.name}{f' ({held})' if held else ''}"
         if at is None:
             return told + "no active controller was found"
         return told + f"the controller at {at} did not answer"
@@ -322,7 +326,8 @@ class BrokerLifecycle:
         now_ms = self.ports.clock.now_ms()
         if (event, code) != self._complaint or now_ms >= self._complain_again_ms:
             self._complaint, self._complain_again_ms = (event, code), now_ms + COMPLAINT_MS
-            self.ports.log("warning", event, error=code.name)
+            held = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._id_holder()
+            self.ports.log("warning", event, error=code.name, **({"held_by": held} if held else {}))
 
     def _after(self, delay_ms: float) -> None:
         if self._wakeup is not None:

@@ -47,6 +47,12 @@ class Sender(Protocol):
     def disconnect(self, target: Endpoint, purpose: str | None = None) -> None: ...
 
 
+class ProbingSender(Sender, Protocol):
+    """One that can ask whether anyone listens, without a request."""
+
+    def probe(self, target: Endpoint, on_done: Callable[[bool], None]) -> None: ...
+
+
 class _Call:
     __slots__ = ("deadline_ms", "done", "late", "on_done", "purpose", "request", "version")
 

@@ -1,11 +1,12 @@
 """Leaders that were lost a moment ago: what clients are told until the metadata say who follows.
 
-A client that loses its leader asks for metadata at once, some milliseconds before the controller has
-chosen another, and many then look again only after a second (librdkafka's timer). So a broker that has
-itself just lost its connection to that leader holds the answer until the news is there, `NEWS_MS_MAX`
-at most. The end of a process is not one moment (its youngest connections end first), so the client may
-have noticed before this broker: who has been connected for a while and asks for topics that others
-lead waits `HOLD_POLL_MS`, within which this broker notices as well.
+A client that loses its leader or its coordinator asks for it at once, some milliseconds before the
+controller has chosen another, and many then look again only after a second (librdkafka's timer). So a
+broker that has itself just lost its connection to that leader holds the answer until the news is there,
+`NEWS_MS_MAX` at most. The end of a process is not one moment (its youngest connections end first), so the
+client may have noticed before this broker: a request of a client that has been connected for a while, about
+what others lead, waits `HOLD_POLL_MS`. Within that time this broker notices as well: by the end of its own
+connection, or, as it may follow nothing there, by a probe of that broker's listener that is refused.
 
 And a broker that was fenced stays in the list of brokers for `SHOWN_MS`, as in Kafka it stays until
 its session runs out: a client that learns of a new leader and of the old one's disappearance in one
@@ -17,6 +18,9 @@ Decides nothing about the cluster: it is about when, and how much, is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain, islice
+from typing import NamedTuple
 
 from barnabas.broker.deadlines import Deadlines
 from barnabas.metadata.image.image import MetadataImage
@@ -31,19 +35,33 @@ SETTLED_MS = 300.0
 """Who has been connected for this long knows its topics: nobody waits while a client starts."""
 SHOWN_MS = 9_000.0
 """Kafka's session time-out by default."""
+PROBED_MAX = 1_000
+"""Of a request about more partitions, those whose leaders are probed."""
 
 Answer = Callable[[Working], None]
+Probe = Callable[[int, Callable[[bool], None]], None]
+"""Finds out whether a broker's listener accepts connections: False where it refuses."""
+
+
+class Led(NamedTuple):
+    """A topic whose leaders a client asks for, or only that of one `partition`."""
+
+    topic: Topic
+    partition: int | None = None
+
+    def leaders(self) -> Iterable[int]:
+        leaders = self.topic.leader
+        at = self.partition
+        return leaders if at is None else leaders[at : at + 1]
 
 
 class _Waiting:
-    """A request for metadata of topics whose leader was lost, or may have been (`looks`)."""
+    """A request about topics whose leader was lost, or may have been (`looks`)."""
 
-    __slots__ = ("_answer", "_owner", "bucket", "looks", "parked", "topics")
+    __slots__ = ("_answer", "_owner", "bucket", "led", "looks", "parked")
 
-    def __init__(
-        self, owner: MetadataHold, topics: list[Topic], answer: Answer, looks: bool
-    ) -> None:
-        self.topics = topics
+    def __init__(self, owner: MetadataHold, led: list[Led], answer: Answer, looks: bool) -> None:
+        self.led = led
         self.bucket = -1
         self.looks = looks
         self.parked = Working(holds=False)
@@ -62,9 +80,17 @@ class MetadataHold:
     """What one broker knows of brokers that went away lately."""
 
     def __init__(
-        self, node_id: int, clock: Clock, deadlines: Deadlines, image: MetadataImage
+        self,
+        node_id: int,
+        clock: Clock,
+        deadlines: Deadlines,
+        image: MetadataImage,
+        probe: Probe = lambda broker, on_done: None,
     ) -> None:
         self._node_id = node_id
+        self._probe = probe
+        self._probed: dict[int, float] = {}
+        """Broker to the instant at which it was probed last."""
         self._clock = clock
         self._deadlines = deadlines
         self._image = image
@@ -99,29 +125,44 @@ class MetadataHold:
         if self._waiting:
             self._release()
 
-    def park(
-        self, topics: Iterable[Topic], connected_at_ms: float, answer: Answer
-    ) -> Parked | None:
-        """The request to hold, where one of `topics` is led by a broker that was lost or may have
-        been; `answer` completes it when its time has come. None: answer at once."""
+    def is_lost(self, broker: int) -> bool:
+        """Whether it seems to be dead, and the metadata do not say so yet."""
+        return self._clock.now_ms() < self._lost.get(broker, 0.0)
+
+    def park(self, led: Iterable[Led], connected_at_ms: float, answer: Answer) -> Parked | None:
+        """The request to hold, where one of `led` is led by a broker that was lost or may have been;
+        `answer` completes it when its time has come. None: answer at once."""
         now_ms = self._clock.now_ms()
         settled = connected_at_ms <= now_ms - SETTLED_MS
         if not self._lost and not settled:
             return None
-        concerned = list(topics)
+        concerned = list(led)
         until_ms, looks = self._news_until(concerned), False
         if until_ms is None:
-            if not settled or not any(self._is_led_elsewhere(topic) for topic in concerned):
+            if not settled or not any(self._is_led_elsewhere(one) for one in concerned):
                 return None
             until_ms, looks = now_ms + HOLD_POLL_MS, True
+            self._look_at(concerned, now_ms)
         waiting = _Waiting(self, concerned, answer, looks)
         self._waiting[waiting] = None
         self._deadlines.add(waiting, until_ms)
         return waiting.parked
 
+    def _look_at(self, concerned: list[Led], now_ms: float) -> None:
+        """Probe who leads, each at most once within `HOLD_POLL_MS`."""
+        leaders = islice(chain.from_iterable(one.leaders() for one in concerned), PROBED_MAX)
+        for broker in sorted({*leaders} - {self._node_id, NO_LEADER}):
+            if now_ms >= self._probed.get(broker, -HOLD_POLL_MS) + HOLD_POLL_MS:
+                self._probed[broker] = now_ms
+                self._probe(broker, partial(self._on_probed, broker))
+
+    def _on_probed(self, broker: int, accepts: bool) -> None:
+        if not accepts:
+            self.on_lost(broker)
+
     def on_deadline(self, waiting: _Waiting) -> None:
         """Its time has come, unless looking has found a reason to wait."""
-        until_ms = self._news_until(waiting.topics) if waiting.looks else None
+        until_ms = self._news_until(waiting.led) if waiting.looks else None
         if until_ms is None:
             self._let_go(waiting)
         else:
@@ -137,25 +178,25 @@ class MetadataHold:
             del self._left[broker]
         return sorted(broker for broker in self._left if broker in self._image.brokers)
 
-    def _is_led_elsewhere(self, topic: Topic) -> bool:
-        return any(leader not in (self._node_id, NO_LEADER) for leader in topic.leader)
+    def _is_led_elsewhere(self, led: Led) -> bool:
+        return any(leader not in (self._node_id, NO_LEADER) for leader in led.leaders())
 
-    def _news_until(self, topics: list[Topic]) -> float | None:
-        """How long news of `topics` is waited for; None where no leader of theirs was lost."""
+    def _news_until(self, concerned: list[Led]) -> float | None:
+        """How long news of `concerned` is waited for; None where no leader of theirs was lost."""
         now_ms = self._clock.now_ms()
         for broker in [b for b, until_ms in self._lost.items() if until_ms <= now_ms]:
             del self._lost[broker]
         found = [
             until_ms
             for broker, until_ms in self._lost.items()
-            if any(broker in topic.leader for topic in topics)
+            if any(broker in one.leaders() for one in concerned)
         ]
         return max(found, default=None)
 
     def _release(self) -> None:
         """Answer those whose topics have leaders again."""
         for waiting in list(self._waiting):
-            if not waiting.looks and self._news_until(waiting.topics) is None:
+            if not waiting.looks and self._news_until(waiting.led) is None:
                 self._let_go(waiting)
 
     def _let_go(self, waiting: _Waiting) -> None:

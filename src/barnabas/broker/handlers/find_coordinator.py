@@ -3,6 +3,7 @@
 Behaviour: a group's coordinator leads the partition of ``__consumer_offsets`` that the group's name
 hashes to, also that of the group without a name, in which old consumers commit that were given none. Where
 the topic does not exist yet it is created, and the client is told COORDINATOR_NOT_AVAILABLE and asks again.
+Where the coordinator was lost a moment ago, the answer waits for its successor (`metadata_hold`).
 A transactional id has no coordinator here, and its producer is told so for good: clients ask again for
 ever after most codes. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one with which librdkafka, kafka-python
 and aiokafka end; Java ends with any code that it does not know in this place, and then shows the sentence.
@@ -13,16 +14,18 @@ groups, which this broker does not have.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import ClusterView
+from barnabas.broker.controller_client.metadata_hold import Led
 from barnabas.broker.coordinator.coordinators import partition_of
 from barnabas.types import OFFSETS_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
-from barnabas.wire.request import Api, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import FindCoordinatorRole
@@ -48,7 +51,30 @@ API = Api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, error_response, "grou
 
 def handle(
     request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
+) -> FindCoordinatorResponse | Parked:
+    def answer(parked: Working) -> None:
+        parked.complete(respond(request, ctx, broker))
+
+    asked = _asked(request, ctx, broker)
+    waiting = broker.metadata_hold.park(asked, ctx.connected_at_ms, answer)
+    return respond(request, ctx, broker) if waiting is None else waiting
+
+
+def _asked(
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
+) -> Iterator[Led]:
+    """The partitions whose leaders are asked for."""
+    topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
+    if topic is not None and request.key_type == GROUP:
+        keys = request.coordinator_keys if ctx.api_version >= MANY_KEYS_SINCE else [request.key]
+        for key in keys:
+            yield Led(topic, partition_of(key, len(topic)))
+
+
+def respond(
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
 ) -> FindCoordinatorResponse:
+    """What the image says now."""
     if ctx.api_version >= MANY_KEYS_SINCE:
         return FindCoordinatorResponse(
             coordinators=[

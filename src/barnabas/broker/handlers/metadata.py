@@ -21,6 +21,7 @@ from barnabas.broker.cluster_view import (
     ClusterView,
 )
 from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
+from barnabas.broker.controller_client.metadata_hold import Led
 from barnabas.config.topic_names import check_topic_name
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.topic import Topic
@@ -70,7 +71,7 @@ def handle(
     many = sum(map(len, topics)) > DESCRIBED_INLINE_MAX
     answer = _answer_in_slices if many else _answer
     waiting = broker.metadata_hold.park(
-        topics, ctx.connected_at_ms, lambda parked: answer(parked, request, ctx, broker)
+        map(Led, topics), ctx.connected_at_ms, lambda parked: answer(parked, request, ctx, broker)
     )
     if waiting is not None:
         return waiting

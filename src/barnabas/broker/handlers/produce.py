@@ -200,7 +200,7 @@ def _outcome(
     # All that waited may have been settled, by another leadership, while the rest was appended.
     refused = refused or (waiting is not None and waiting.failed)
     if refused and ctx.api_version >= LEADERS_SINCE:
-        add_produce_leaders(broker.image, response, ctx.listener)
+        add_produce_leaders(broker, response, ctx.listener)
     return response
 
 

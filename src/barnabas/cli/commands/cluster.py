@@ -10,9 +10,9 @@ import typer
 
 from barnabas.cli.commands.client_metrics import client_metrics
 from barnabas.cli.commands.cluster_events import events
-from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
+from barnabas.cli.connection.connect import CONTROLLERS, AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.connection.connect import cluster as reach
-from barnabas.cli.connection.quorum_client import CONTROLLERS, Controllers, quorum_client
+from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.failure import Failure
 from barnabas.client.feature_levels import unregister_broker
 from barnabas.client.network.cluster_metadata import TopicMetadata

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import Any
 
@@ -81,6 +82,7 @@ def pump(
 ) -> None:
     """Print until something says that it is enough; commit what was printed."""
     printed, silent_ms = 0, 0.0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves its group then, too
     write = sys.stdout.buffer.write
     try:
         while max_records is None or printed < max_records:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typer
 
+from barnabas.cli.confirming import Yes, confirm
 from barnabas.cli.connection.connect import Bootstrap, Data
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.reports.quorum_view import view_of
@@ -21,6 +22,7 @@ def make_dynamic(
     bootstrap: Bootstrap = None,
     controllers: Controllers = None,
     data: Data = None,
+    yes: bool = Yes,
     dry_run: bool = typer.Option(False, "--dry-run", help="Only say whether it would be done."),
 ) -> None:
     """Write the voters of a static quorum into its log, so that they can be changed while it runs."""
@@ -32,6 +34,8 @@ def make_dynamic(
         if not view.is_static:
             print("the voters are in the log already")
             return
+        if not dry_run:
+            confirm("Write the voters into the log?", yes)
         update = FeatureUpdateKey(
             feature="kraft.version", max_version_level=1, upgrade_type=UPGRADE
         )

@@ -1,4 +1,5 @@
-"""``barnabas groups``: list and describe consumer groups, with how far behind they are."""
+"""``barnabas groups``: list and describe consumer groups, with how far behind they are; what changes them is
+in `commands.group_changes`."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Any
 
 import typer
 
+from barnabas.cli.commands import group_changes
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.client.admin import GroupDescription
 from barnabas.client.consumers.assignors import PROTOCOL_TYPE, read_assignment
@@ -13,7 +15,7 @@ from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.codec import MalformedError
 
-app = typer.Typer(help="List and describe consumer groups.", no_args_is_help=True)
+app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -38,7 +40,7 @@ def describe(
     with cluster(bootstrap, data) as connected:
         described = connected.call(connected.admin.describe_group(group))
         rows = progress(connected, described)
-    title = f"{group}  {described.state}  {described.protocol}  {len(described.members)} members"
+    title = f"{group}  {described.state}  {described.protocol}  {count_of(described)}"
     table = table_of(
         title, "topic", "partition", "committed", "end", "lag", "member", "client",
         right=("partition", "committed", "end", "lag"),
@@ -57,6 +59,17 @@ def describe(
         "partitions": rows,
     }
     show(as_json, whole, table)
+
+
+app.command("reset-offsets")(group_changes.reset_offsets)
+app.command()(group_changes.delete)
+app.command("delete-offsets")(group_changes.forget_offsets)
+
+
+def count_of(described: GroupDescription) -> str:
+    """In words."""
+    count = len(described.members)
+    return f"{count} member{'s' if count != 1 else ''}"
 
 
 def progress(connected: Connected, described: GroupDescription) -> list[dict[str, Any]]:

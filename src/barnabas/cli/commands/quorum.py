@@ -15,6 +15,7 @@ from barnabas.cli.commands.dynamic_voters import make_dynamic
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, show, table_of
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.failure import Failure
+from barnabas.cli.moments import ago
 from barnabas.cli.reports.quorum_view import QuorumView, ReplicaRow, metrics_of, view_of
 
 app = typer.Typer(help="The quorum that holds the cluster's metadata.", no_args_is_help=True)
@@ -39,7 +40,7 @@ def describe(
     replication: bool = typer.Option(False, "--replication", help="How far each replica is."),
     metrics: bool = typer.Option(False, "--metrics", help="What the leader measures of itself."),
     human: bool = typer.Option(
-        False, "--human-readable", help="Timestamps as how long ago that was."
+        True, "--human-readable/--exact", help="How long ago that was, or milliseconds since 1970."
     ),
     bootstrap: Bootstrap = None,
     controllers: Controllers = None,
@@ -116,7 +117,5 @@ def _cells(row: ReplicaRow, now_ms: int | None) -> tuple[str, ...]:
 
 
 def _instant(timestamp: int, now_ms: int | None) -> str:
-    """A timestamp, or how long before `now_ms` it was."""
-    if now_ms is None or timestamp < 0:
-        return str(timestamp)
-    return f"{max(now_ms - timestamp, 0)} ms ago"
+    """How long before `now_ms` it was, or where that is None the timestamp."""
+    return str(timestamp) if now_ms is None else ago(timestamp, now_ms)

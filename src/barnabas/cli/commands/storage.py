@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import typer
 
 from barnabas.cli.connection.first_voters import FirstVoters
+from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import (
@@ -81,6 +83,13 @@ def format_directories(
         raise Failure(str(error)) from error
     for directory in done:
         print(f"formatted {directory}")
+    if config.is_voter and config.metadata_log_dir in done:
+        print(
+            f"node {config.node_id} is a static voter: if it has run before, it has forgotten its votes"
+            " and its log now. Start it only while a majority of the other voters runs and has a leader"
+            " (barnabas quorum describe --status)",
+            file=sys.stderr,
+        )
 
 
 @app.command()
@@ -129,16 +138,19 @@ def _describe(found: dict[str, MetaProperties | None]) -> dict[str, object]:
 
 
 def load_node_file(file: Path) -> NodeConfig:
-    """A node's properties, checked. Raises `Failure`."""
+    """A node's properties, checked; keys that no node reads are named on standard error. Raises `Failure`."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
-        return NodeConfig.from_properties(parse_properties(text))
+        config = NodeConfig.from_properties(parse_properties(text))
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}") from error
     except ConfigError as error:
         raise Failure(f"{file}: {error}") from error
     except ValueError as error:
         raise Failure(f"{file} is no properties file: {error}") from error
+    for sentence in sentences_on_unknown(config):
+        print(sentence, file=sys.stderr)
+    return config
 
 
 def _levels(items: list[str]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""``barnabas topics``: create, list, describe and delete topics."""
+"""``barnabas topics``: create, list and describe topics; what changes them is in `commands.topic_changes`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from barnabas.cli.commands import topic_changes
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.connection.metadata_log_reader import MetadataLogReader
 from barnabas.cli.failure import Failure
@@ -17,7 +18,7 @@ from barnabas.metadata.image import partition_states
 from barnabas.metadata.views.partition_moves import StateReader
 from barnabas.types import TopicPartition, uuid_text
 
-app = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, describe, change and delete topics.", no_args_is_help=True)
 
 
 @app.command()
@@ -109,21 +110,9 @@ def describe(
         show(True, described, table_of(None))
 
 
-@app.command()
-def delete(
-    names: list[str] = typer.Argument(..., metavar="NAME..."),
-    bootstrap: Bootstrap = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
-    """Delete topics with all they hold."""
-    with cluster(bootstrap, data) as connected:
-        for name in names:
-            connected.delete_topic(name)
-    table = table_of(None, "deleted")
-    for name in names:
-        table.add_row(name)
-    show(as_json, names, table)
+app.command()(topic_changes.alter)
+app.command()(topic_changes.delete)
+app.command("delete-records")(topic_changes.remove_records)
 
 
 def parse_configs(given: list[str]) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
 from barnabas.cli.local.supervisor import Supervisor
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from barnabas.cli.local.readiness import Readiness
     from barnabas.host.ports import HostPorts
 
+QUORUM_STATE = "__cluster_metadata-0/quorum-state"
 PREDECESSOR_S = 6.0
 """How long the nodes of an ``up`` that was killed may take to end."""
 
@@ -40,6 +42,13 @@ def command(
         None, min=1, max=100, help="How many (default: those in DIR, or 1)."
     ),
     data: Path = typer.Option(..., help="The cluster's directory; made if missing."),
+    port: int | None = typer.Option(
+        None,
+        min=1,
+        max=65535,
+        help="Where clients find node 1, with the other nodes at the next ports"
+        " (default: ports that are free, kept from start to start).",
+    ),
     setting: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="A property for every node; may be repeated."
     ),
@@ -47,6 +56,9 @@ def command(
         "", metavar="RACK,...", help="Racks of the nodes, dealt out in turn; sets broker.rack."
     ),
     restart: bool = typer.Option(False, help="Start a node again that died."),
+    replace_lost: bool = typer.Option(
+        False, "--replace-lost", help="Let a node whose directory was lost begin with an empty one."
+    ),
 ) -> None:
     """Start a cluster on loopback; Ctrl-C or SIGTERM stops it cleanly.
 
@@ -56,9 +68,11 @@ def command(
     directory = ClusterDirectory(data)
     directory.lock()
     await_predecessors(directory)
-    files = directory.lay_out(nodes, settings, [rack for rack in racks.split(",") if rack])
-    if settings:
-        check(files[0])
+    dealt = [rack for rack in racks.split(",") if rack]
+    files = directory.lay_out(nodes, settings, port, dealt)
+    check(files)
+    if not replace_lost:
+        check_no_voter_is_lost(files)
     raise typer.Exit(LocalCluster(directory, files, restart=restart).run())
 
 
@@ -127,6 +141,9 @@ class LocalCluster:
         self._ready = True
         took = time.monotonic() - self._began
         say(f"bootstrap: {bootstrap(self._files)}")
+        say(
+            f"export BARNABAS_BOOTSTRAP={bootstrap(self._files)}   # for barnabas in another terminal"
+        )
         say(f"{len(self._supervisor.alive)} nodes take writes after {took:.2f} s")
 
     def _on_change(self) -> None:
@@ -212,13 +229,35 @@ def cluster_id_of(files: Sequence[NodeFiles]) -> str | None:
     return None
 
 
-def check(node: NodeFiles) -> None:
-    """Refuse values that no node would start with. Raises :class:`Failure`."""
+def check_no_voter_is_lost(nodes: Sequence[NodeFiles]) -> None:
+    """Refuse a voter that would begin empty in a quorum that has voted: it may have voted in this epoch, or
+    have held what a majority rests on. Raises :class:`Failure`."""
+    lost = [node for node in nodes if not (node.data / FILE_NAME).exists()]
+    voted = [node for node in nodes if (node.data / QUORUM_STATE).exists()]
+    if not lost or not voted:
+        return
+    names = " and ".join(f"node {node.node_id} ({node.data})" for node in lost)
+    raise Failure(
+        f"{names} votes and its directory is empty, though the cluster has run: a voter that forgets"
+        " its votes and its log can undo what was decided. Bring the directory back; or, where it is lost"
+        f" for good and the other {len(nodes) - len(lost)} of {len(nodes)} voters have theirs, say"
+        " --replace-lost: it copies everything from them"
+    )
+
+
+def check(nodes: Sequence[NodeFiles]) -> None:
+    """Refuse values that no node would start with, and name the keys that no node reads. Raises
+    :class:`Failure`."""
     from barnabas.config.definition import ConfigError
     from barnabas.config.node import NodeConfig
     from barnabas.config.properties import parse_properties
 
+    unknown: dict[str, None] = {}
     try:
-        NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+        for node in nodes:
+            config = NodeConfig.from_properties(parse_properties(node.properties.read_text()))
+            unknown.update(dict.fromkeys(sentences_on_unknown(config)))
     except ConfigError as error:
         raise Failure(str(error)) from error
+    for sentence in unknown:
+        say(sentence)

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from barnabas.cli.commands.storage import load_node_file
+from barnabas.cli.confirming import confirm
 from barnabas.cli.connection.connect import USAGE, Bootstrap, Data
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.failure import Failure
@@ -129,8 +130,7 @@ def recover_quorum(
             raise RecoveryRefusedError(f"the log {DAMAGED}")
         if dry_run:
             return
-        if not yes and not typer.confirm("Make this node the whole quorum?"):
-            raise Failure("nothing was changed")
+        confirm("Make this node the whole quorum?", yes)
         recover(
             disk,
             settings,

@@ -24,21 +24,29 @@ from rich.table import Table
 from barnabas.cli.failure import Failure
 from barnabas.client.client import Trying
 from barnabas.client.network.connection import ChannelError
+from barnabas.config.nearest import hint
 from barnabas.host.client import Connected, connect
 from barnabas.metadata.views.cluster_events import ClusterEvent
 from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 
 ENVIRONMENT = "BARNABAS_BOOTSTRAP"
 CONNECT_TIMEOUT_MS = 5_000.0
 """Somebody must answer within this; a person waits."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
+CONTROLLERS = 2
+"""Endpoint type of DescribeCluster."""
 WIDEST = 1_000_000
 """Columns of a line that nobody folds."""
 
 Bootstrap = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap", "-b", metavar="HOST:PORT,...", help=f"Brokers to ask (or ${ENVIRONMENT})."
+        "--bootstrap",
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT,...",
+        help=f"Brokers to ask (or ${ENVIRONMENT}).",
     ),
 ]
 Data = Annotated[
@@ -95,11 +103,40 @@ def cluster(
             connected.call(connected.client.cluster.refresh(timeout_ms=CONNECT_TIMEOUT_MS))
         yield connected
     except KafkaError as error:
-        raise Failure(sentence(error), REFUSED) from error
+        raise Failure(sentence(error) + topic_meant(connected, error), REFUSED) from error
     except ChannelError as error:
+        if error.kind == "unsupported" and (told := what_serves_there(connected)):
+            raise Failure(told, USAGE) from error
         raise Failure(f"{where} cannot be reached: {error.message}", UNREACHABLE) from error
     finally:
         connected.close()
+
+
+def topic_meant(connected: Connected, error: KafkaError) -> str:
+    """What to add to a refusal of a misspelt topic: the nearest that there is."""
+    if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or " " not in error.message:
+        return ""
+    try:
+        known = [view.name for view in connected.topics()]
+    except (ChannelError, KafkaError):
+        return ""
+    return hint(error.message.removeprefix("topic "), known)
+
+
+def what_serves_there(connected: Connected) -> str:
+    """A sentence where the first of the servers is a controller's listener, which serves no clients."""
+    at = connected.client.cluster.candidates()[0]
+    request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+    try:
+        told = connected.call(connected.client.send(at, request, timeout_ms=CONNECT_TIMEOUT_MS))
+    except ChannelError:
+        return ""
+    if told.error_code:
+        return ""
+    return (
+        f"{at} is a controller's listener, which serves no clients: give brokers' addresses to"
+        " --bootstrap (`quorum` and `cluster metrics` also ask controllers: --bootstrap-controller)"
+    )
 
 
 def say_what_is_tried(trying: Trying, left_s: float) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from barnabas.cli.connection.connect import USAGE, cluster
+from barnabas.cli.connection.connect import CONTROLLERS, USAGE, cluster
 from barnabas.cli.failure import Failure
 from barnabas.client.client import raise_for
 from barnabas.client.network.connection import ChannelError
@@ -29,8 +29,6 @@ from barnabas.wire.messages.describe_quorum_request import (
 )
 from barnabas.wire.schema import Message
 
-CONTROLLERS = 2
-"""Endpoint type of DescribeCluster."""
 PATIENCE_MS = 10_000.0
 ANSWER_MS = 3_000.0
 
@@ -108,7 +106,13 @@ class QuorumClient:
             try:
                 told = await self.connected.client.send(endpoint, asked, timeout_ms=ANSWER_MS)
                 raise_for(told.error_code, told.error_message)
-            except (ChannelError, KafkaError) as error:
+            except KafkaError as error:
+                failure = error
+                if error.code is ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+                    text = f"{endpoint} is a broker's listener: give it to --bootstrap"
+                    failure = KafkaError(error.code, text)
+                continue
+            except ChannelError as error:
                 failure = error
                 continue
             self.cluster_id = told.cluster_id

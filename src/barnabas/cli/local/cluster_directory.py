@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.cli.failure import Failure
-from barnabas.cli.local.free_ports import HOST, FreePorts
+from barnabas.cli.local.free_ports import HOST, FreePorts, require_free
 from barnabas.config.properties import format_properties, parse_properties
 from barnabas.types import Endpoint
 
@@ -106,11 +106,15 @@ class ClusterDirectory:
         return sorted(found)
 
     def lay_out(
-        self, count: int | None, settings: Mapping[str, str], racks: Sequence[str] = ()
+        self,
+        count: int | None,
+        settings: Mapping[str, str],
+        port: int | None = None,
+        racks: Sequence[str] = (),
     ) -> list[NodeFiles]:
         """Bring the directory to `count` nodes (None: as many as there are, or 1) with `settings`
-        over what they have, and with ports that are free. `racks` are dealt out in turn. Raises
-        :class:`Failure`."""
+        over what they have, and with ports that are free; with `port` clients find the first node there and
+        the others behind it. `racks` are dealt out in turn. Raises :class:`Failure`."""
         for key in KEPT_KEYS:
             if key in settings:
                 raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
@@ -129,7 +133,7 @@ class ClusterDirectory:
                 NodeFiles(
                     node_id,
                     home,
-                    ports.keep_or_take(old.client_port if old else None),
+                    _client_port(ports, old, None if port is None else port + node_id - 1, node_id),
                     ports.keep_or_take(old.controller_port if old else None),
                 )
             )
@@ -272,6 +276,13 @@ def replace_file(path: Path, text: str) -> None:
 def _without(pid: int) -> Callable[[int | None], int | None]:
     """What becomes of an entry's pid when this process ended."""
     return lambda old: None if old == pid else old
+
+
+def _client_port(ports: FreePorts, old: NodeFiles | None, wanted: int | None, node_id: int) -> int:
+    """The one that was asked for, or that the node had, or another."""
+    if wanted is not None:
+        return require_free(wanted, f"node {node_id}")
+    return ports.keep_or_take(old.client_port if old else None)
 
 
 def _read_node(node_id: int, home: Path) -> NodeFiles:

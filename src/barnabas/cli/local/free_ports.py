@@ -48,6 +48,17 @@ class FreePorts:
         raise Failure(f"no free port between {PORT_MIN} and {self._max} on {HOST}")
 
 
+def require_free(port: int, whose: str) -> int:
+    """`port`. Raises :class:`Failure` where another process has it."""
+    if not 0 < port < 65536:
+        raise Failure(f"there is no port {port} for {whose}", 2)
+    if not _is_free(port):
+        raise Failure(
+            f"port {port}, which {whose} should have, is another process's: choose another --port"
+        )
+    return port
+
+
 def _first_ephemeral_port() -> int:
     try:
         return int(_PORT_RANGE_FILE.read_text().split()[0])

@@ -26,6 +26,8 @@ RESTART_MIN_S = 0.2
 RESTART_MAX_S = 30.0
 WRITE_AGAIN_S = 0.5
 """After which what could not be written into cluster.json is tried again."""
+_SAYS_NOTHING = ("was killed by SIGKILL", "ended with status 0")
+"""Ends for which a node's last line gives no reason."""
 STEADY_S = 10.0
 """A node that lived this long is started again at once, its history forgotten."""
 
@@ -150,7 +152,7 @@ class Supervisor:
             if not self.alive:
                 self._on_stopped()
             return
-        said = last_line(node.files.log) if how != "was killed by SIGKILL" else ""
+        said = "" if how in _SAYS_NOTHING else last_line(node.files.log)
         self._report(f"node {node.files.node_id} {how}{': ' if said else ''}{said}")
         if self._restart:
             self._restart_later(node)

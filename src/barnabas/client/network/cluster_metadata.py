@@ -206,6 +206,7 @@ class ClusterMetadata:
         backoff_ms = BACKOFF_MS
         while True:
             failure: ChannelError | None = None
+            failures: set[str] = set()
             candidates = self._in_turn() if in_turn else self.candidates()
             for endpoint in candidates:
                 left_ms = deadline_ms - self._ports.clock.now_ms()
@@ -225,6 +226,7 @@ class ClusterMetadata:
                     response = await outcome
                 except ChannelError as error:
                     failure = error
+                    failures.add(error.kind)
                     self.avoid(endpoint)
                 else:
                     if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
@@ -233,6 +235,8 @@ class ClusterMetadata:
                     self._answered = endpoint
                     self._avoided.pop(endpoint, None)
                     return response
+            if failures == {"unsupported"} and failure is not None:
+                raise failure  # none of them is a broker
             if self._ports.clock.now_ms() + backoff_ms >= deadline_ms:
                 raise failure or ChannelError("timeout", "no broker answered in time")
             await self._tasks.sleep(backoff_ms)

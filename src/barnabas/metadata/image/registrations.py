@@ -81,3 +81,15 @@ class ControllerRegistration:
     zk_migration_ready: bool = False
     listeners: dict[str, ListenerEndpoint] = field(default_factory=dict)
     features: dict[str, VersionRange] = field(default_factory=dict)
+
+
+def whereabouts(known: BrokerRegistration | None) -> str:
+    """For people: where the process with this broker's id is, and since which record; empty where none is."""
+    if known is None:
+        return ""
+    at = ", ".join(f"{name}://{x.host}:{x.port}" for name, x in sorted(known.listeners.items()))
+    rack = f" in rack {known.rack}" if known.rack else ""
+    return (
+        f"the broker at {at}{rack}, registered at offset {known.epoch} of the metadata log"
+        " (barnabas cluster events --kind broker has the date)"
+    )

@@ -74,8 +74,10 @@ class RangeReader:
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The range's records as batches of `schema`. Raises as `runs`, and `CorruptBatchError`."""
+        from barnabas.pipeline.speed import warn_if_interpreted
         from barnabas.record.columnar import decode  # compiled code: only where it is needed
 
+        warn_if_interpreted()
         what = self.what
         for run in self.runs():
             decoded = decode(

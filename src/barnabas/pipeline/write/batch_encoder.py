@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from barnabas.pipeline.errors import WriteRefusedError
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.speed import warn_if_interpreted
 from barnabas.record import columnar_kernels as kernels
 from barnabas.record.batch import HEADER_SIZE, BatchHeader, write_header
 from barnabas.record.compression import compress
@@ -121,6 +122,7 @@ class BatchEncoder:
         self._wall_ms = wall_ms
         self._turn = turn
         self._counts: dict[str, int] = {}
+        warn_if_interpreted()
 
     def encode(self, rows: Any) -> Iterator[EncodedBatch]:
         """Batches of one Arrow batch's rows. Raises `WriteRefusedError`."""

@@ -5,8 +5,13 @@ Files below ``<stagingLocation>/<application>/`` (the application of a stream is
 * ``staged/``        rows that tasks have encoded and not handed over with their message;
 * ``<n>.manifest``   batch n as it *will* be published: producer identity, first sequence and log
   end of every partition, and the encoded batches themselves or where they are staged;
-* ``committed.json`` the last batch that was published whole, with the identity and sequences that
-  the next one goes on with.
+* ``committed.json`` the last batch that was published whole, the query and the run that planned it,
+  and the identity and sequences that the next batch of the same run goes on with.
+
+Sequences are valid within one run only. A checkpoint may be restored, rolled back or copied with the
+ledger in it; its sequences were then used already, and brokers would take new rows for duplicates.
+So the first batch of each run takes a new producer id (``sink.plan``), and what a query asks for is
+compared with what the ledger has (:mod:`barnabas.pipeline.admission`) before anything is skipped.
 
 The promise rests on one order: the manifest stands durably before the first produce request. From
 then on batch n *is* what the manifest says, whatever a repeated run of it computes; publishing it
@@ -22,13 +27,13 @@ is cleared behind it, was published.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from struct import Struct
 from struct import error as StructError
 from typing import Any
 
-from barnabas.pipeline.errors import StagingError
+from barnabas.pipeline.errors import LedgerError, StagingError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
 from barnabas.pipeline.write.publisher import Outgoing, ProducerIdentity, next_sequence
 from barnabas.pipeline.write.staging import StagingStore
@@ -37,7 +42,10 @@ from barnabas.types import TopicPartition
 COMMITTED = "committed.json"
 MANIFEST = ".manifest"
 STAGED = "staged"
-VERSION = 1
+VERSION = 2
+"""1 has neither query nor run, nor what the batch was planned from."""
+NOTHING = -1
+"""The number before the first batch."""
 _SIZE = Struct(">q")
 
 
@@ -65,6 +73,18 @@ class ManifestSource:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Who planned a batch. Empty where it is not known: outside of streams, or in a ledger of version 1."""
+
+    query: str = ""
+    """The query id, which the checkpoint keeps over restarts and copies."""
+    run: str = ""
+    """The run id, which each start of the query has of its own."""
+    planned: str = ""
+    """Digest of the checkpoint's entry for the batch (:mod:`barnabas.pipeline.checkpoint`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One batch as it will be published."""
 
@@ -75,6 +95,7 @@ class Manifest:
     log_ends: PartitionOffsets
     """Where each log ended before anything of this was sent."""
     sources: tuple[ManifestSource, ...]
+    origin: Origin = Origin()
 
     def partitions(self) -> list[TopicPartition]:
         return sorted({chunk.partition for each in self.sources for chunk in each.chunks})
@@ -97,6 +118,18 @@ class Manifest:
                 )
                 position += chunk.size
 
+    def describe(self) -> dict[str, Any]:
+        """How much of what it names, and where the logs ended before it."""
+        chunks = [chunk for each in self.sources for chunk in each.chunks]
+        return {
+            "batch": self.batch,
+            "query": self.origin.query,
+            "rows": sum(each.records for each in chunks),
+            "bytes": sum(each.size for each in chunks),
+            "producer_id": self.identity.producer_id,
+            "log_ends": to_json(self.log_ends),
+        }
+
     def next_sequences(self) -> PartitionOffsets:
         """Sequences behind the last record of this batch."""
         sequences = dict(self.sequences)
@@ -109,7 +142,10 @@ class Manifest:
 
 def _loader(store: StagingStore, file: str, position: int, size: int) -> Any:
     def load() -> bytearray:
-        data = bytearray(store.read_at(file, position, size))
+        try:
+            data = bytearray(store.read_at(file, position, size))
+        except FileNotFoundError as error:
+            raise StagingError(f"{file} is gone from {store!r}: rows were staged there") from error
         if len(data) != size:
             raise StagingError(f"{file} has {len(data)} bytes at {position}, {size} were staged")
         return data
@@ -121,9 +157,12 @@ def _loader(store: StagingStore, file: str, position: int, size: int) -> Any:
 class CommitEntry:
     """The last batch that was published whole."""
 
-    batch: int = -1
+    batch: int = NOTHING
     identity: ProducerIdentity | None = None
     sequences: PartitionOffsets = field(default_factory=dict)
+    origin: Origin = Origin()
+    is_there: bool = True
+    """False where the application has no ``committed.json``: it is new, or its ledger is lost."""
 
 
 class CommitLog:
@@ -145,31 +184,45 @@ class CommitLog:
         try:
             raw = json.loads(self.store.read(self._name(COMMITTED)))
         except FileNotFoundError:
-            return CommitEntry()
+            return CommitEntry(is_there=False)
         except ValueError as error:
             return self._committed_again(error)
+        self._check_version(raw, COMMITTED)
+        origin = _origin_from(raw)
         if raw["producer_id"] is None:
-            return CommitEntry(raw["batch"])
+            return CommitEntry(raw["batch"], origin=origin)
         identity = ProducerIdentity(raw["producer_id"], raw["producer_epoch"])
-        return CommitEntry(raw["batch"], identity, from_json(raw["sequences"]))
+        return CommitEntry(raw["batch"], identity, from_json(raw["sequences"]), origin)
 
     def _committed_again(self, error: ValueError) -> CommitEntry:
         """Sequences of partitions that the newest batch did not have are lost with the rest of the
         file: the next batch takes a new identity."""
-        whole = [each for each in self._numbers() if self.manifest(each) is not None]
+        whole = [each for each in map(self.manifest, self.numbers()) if each is not None]
         if not whole:
             raise StagingError(f"{self._name(COMMITTED)} cannot be read: {error}") from error
-        document: dict[str, Any] = {
-            "version": VERSION,
-            "batch": max(whole),
-            "producer_id": None,
-            "producer_epoch": None,
-            "sequences": {},
-        }
-        self.store.write(self._name(COMMITTED), [json.dumps(document).encode()])
-        return CommitEntry(max(whole))
+        found = CommitEntry(whole[-1].batch, origin=whole[-1].origin)
+        self.write(found)
+        return found
 
-    def _numbers(self) -> list[int]:
+    def write(self, committed: CommitEntry) -> None:
+        """Put `committed` in the place of what is there, durably."""
+        self.store.write(self._name(COMMITTED), [_committed_json(committed)])
+
+    def begin(self, query: str) -> None:
+        """Say that the ledger of a new application is here, though nothing is published yet."""
+        first = CommitEntry(origin=Origin(query=query))
+        self.store.write_new(self._name(COMMITTED), [_committed_json(first)])
+
+    def _check_version(self, raw: dict[str, Any], name: str) -> None:
+        version = raw.get("version")
+        if not isinstance(version, int) or not 1 <= version <= VERSION:
+            raise LedgerError(
+                f"{self._name(name)} in {self.store!r} has version {version}, this Barnabas reads up to"
+                f" version {VERSION}: a later one wrote it. Run the query with that one, on driver and"
+                " executors"
+            )
+
+    def numbers(self) -> list[int]:
         """Batches that a manifest is there of, whole or not."""
         names = self.store.names(self._name())
         numbers = [each.removesuffix(MANIFEST) for each in names if each.endswith(MANIFEST)]
@@ -183,6 +236,7 @@ class CommitLog:
             raw = json.loads(self.store.read_at(name, _SIZE.size, size))
         except (FileNotFoundError, StructError, ValueError):
             return None
+        self._check_version(raw, f"{batch}{MANIFEST}")
         manifest = _manifest_from(raw, inline=name, inline_at=_SIZE.size + size)
         end = max((each.end for each in manifest.sources if each.file == name), default=0)
         if end and not self.store.read_at(name, end - 1, 1):
@@ -194,7 +248,7 @@ class CommitLog:
         them again. Only where numbers were left out is anything looked for."""
         if before <= after + 1:
             return []
-        found = (self.manifest(each) for each in self._numbers() if after < each < before)
+        found = (self.manifest(each) for each in self.numbers() if after < each < before)
         return [each for each in found if each is not None]
 
     def prepare(self, manifest: Manifest, inline: Sequence[bytes]) -> Manifest:
@@ -231,15 +285,31 @@ class CommitLog:
             return
         same = before.identity == manifest.identity
         known = before.sequences if same else {}
-        document = {
-            "version": VERSION,
-            "batch": manifest.batch,
-            "producer_id": manifest.identity.producer_id,
-            "producer_epoch": manifest.identity.producer_epoch,
-            "sequences": to_json({**known, **manifest.next_sequences()}),
-        }
-        self.store.write(self._name(COMMITTED), [json.dumps(document).encode()])
+        sequences = {**known, **manifest.next_sequences()}
+        self.write(CommitEntry(manifest.batch, manifest.identity, sequences, manifest.origin))
         self.clear(manifest.batch)
+
+    def skip(self, batch: int) -> None:
+        """Take `batch` for published, whatever of it is: what has not been sent never will be. The next
+        batch takes a new identity, as sequences of this one may have been used."""
+        before = self.committed()
+        if batch <= before.batch:
+            raise LedgerError(f"batch {batch} of {self.application} is published already")
+        begun = self.manifest(batch)
+        if begun is not None:
+            origin = replace(begun.origin, run="")
+        else:
+            origin = Origin(query=before.origin.query)
+        self.write(CommitEntry(batch, origin=origin))
+        self.clear(batch)
+
+    def forget(self, first: int = 0) -> None:
+        """Take nothing from batch `first` on for published or begun: who asks for these batches writes
+        them, and any query may. What of them is in topics stays there."""
+        self.write(CommitEntry(min(first - 1, self.committed().batch)))
+        for each in self.numbers():
+            if each >= first:
+                self.store.delete(self._name(f"{each}{MANIFEST}"))
 
     def clear(self, up_to: int) -> None:
         """Remove manifests and staged files of batches up to and with `up_to`, also where the driver
@@ -253,14 +323,37 @@ class CommitLog:
             if number.isdigit() and int(number) <= up_to:
                 self.store.delete(self._name(STAGED, name))
 
-    def discard(self, files: Iterable[str]) -> None:
-        """Remove staged files that no manifest names."""
-        for name in files:
-            self.store.delete(name)
+    def describe(self) -> dict[str, Any]:
+        """What the ledger has, for people and programs."""
+        committed = self.committed()
+        begun = [each for each in map(self.manifest, self.numbers()) if each is not None]
+        return {
+            "application": self.application,
+            "is_there": committed.is_there,
+            "batch": committed.batch,
+            "query": committed.origin.query,
+            "run": committed.origin.run,
+            "producer_id": None if committed.identity is None else committed.identity.producer_id,
+            "begun": [each.describe() for each in begun if each.batch > committed.batch],
+            "staged_files": len(self.store.names(self._name(STAGED))),
+        }
 
     def staged_name(self, batch: int, task: str) -> str:
         """A file for one task attempt's rows of a batch."""
         return self._name(STAGED, f"{batch}-{task}")
+
+
+def _committed_json(committed: CommitEntry) -> bytes:
+    identity = committed.identity
+    document = {
+        "version": VERSION,
+        "batch": committed.batch,
+        "producer_id": None if identity is None else identity.producer_id,
+        "producer_epoch": None if identity is None else identity.producer_epoch,
+        "sequences": to_json(committed.sequences),
+        **_origin_json(committed.origin),
+    }
+    return json.dumps(document).encode()
 
 
 def _manifest_parts(manifest: Manifest, inline: Sequence[bytes]) -> list[bytes]:
@@ -287,6 +380,7 @@ def _manifest_parts(manifest: Manifest, inline: Sequence[bytes]) -> list[bytes]:
                 }
                 for each in manifest.sources
             ],
+            **_origin_json(manifest.origin),
         }
     ).encode()
     return [_SIZE.pack(len(raw)), raw, *inline]
@@ -310,4 +404,13 @@ def _manifest_from(raw: dict[str, Any], *, inline: str, inline_at: int) -> Manif
         sequences=from_json(raw["sequences"]),
         log_ends=from_json(raw["log_ends"]),
         sources=tuple(sources),
+        origin=_origin_from(raw),
     )
+
+
+def _origin_json(origin: Origin) -> dict[str, str]:
+    return {"query": origin.query, "run": origin.run, "planned": origin.planned}
+
+
+def _origin_from(raw: dict[str, Any]) -> Origin:
+    return Origin(raw.get("query") or "", raw.get("run") or "", raw.get("planned") or "")

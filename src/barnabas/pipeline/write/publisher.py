@@ -23,7 +23,7 @@ from barnabas.pipeline.cluster_client import (
     Patience,
     offsets_of_all,
 )
-from barnabas.pipeline.errors import PipelineError, WriteRefusedError
+from barnabas.pipeline.errors import BatchTooLargeError, PipelineError, WriteRefusedError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
 from barnabas.pipeline.read.range_reader import RangeReader
@@ -38,6 +38,7 @@ ACKS_ALL = -1
 
 DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 AGAIN = TRANSIENT | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE}
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 IDENTITY_LOST = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -106,6 +107,8 @@ class Publisher:
         self._lost: dict[TopicPartition, tuple[int, str]] = {}
         """Partitions that have no more use for this identity: the sequence that was refused, and why.
         The others go on under it."""
+        self._too_large: dict[TopicPartition, str] = {}
+        """Partitions whose topic does not take the size of a batch, and why."""
         self._trouble: object = None
         self.published = 0
         """Batches that are known to stand in their logs."""
@@ -113,8 +116,8 @@ class Publisher:
     def publish(self, batches: Iterable[Outgoing]) -> None:
         """Return when all are acknowledged by all in-sync replicas. Raises `WriteRefusedError`,
         `IdentityLostError`, `ClusterUnreachableError`; then some may be in and some not. With
-        `IdentityLostError` nothing is under way any more: who asks for another identity must not
-        find later what was sent under this one."""
+        `IdentityLostError` and `BatchTooLargeError` nothing is under way any more: who asks for
+        another identity must not find later what was sent under this one."""
         for each in batches:
             self._queues.setdefault(each.partition, deque()).append(each)
         patience = Patience(self._cluster.patience_ms)
@@ -128,6 +131,8 @@ class Publisher:
         if self._lost:
             refused = {(partition, sequence) for partition, (sequence, _) in self._lost.items()}
             raise IdentityLostError("; ".join(why for _, why in self._lost.values()), refused)
+        if self._too_large:
+            raise BatchTooLargeError("; ".join(self._too_large.values()))
 
     def _round(self) -> object:
         """Send the first batch of each partition to its leader, and take the answers. Returns why
@@ -215,9 +220,12 @@ class Publisher:
                     self._lost[partition] = (self._queues[partition][0].sequence, why)
                     self._drop(partition)
                     continue
-                if code == ErrorCode.MESSAGE_TOO_LARGE:
+                if code in TOO_LARGE:
                     size = self._queues[partition][0].size
                     why += f": a batch has {size} bytes, max.message.bytes of the topic is less"
+                    self._too_large[partition] = why
+                    self._drop(partition)
+                    continue
                 if code not in AGAIN:
                     raise WriteRefusedError(why)
                 self._failed([partition], why)

@@ -14,6 +14,8 @@ docs/decisions on exactly-once writes of pipelines.
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -35,8 +37,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from barnabas.pipeline.admission import AskedBatch, admit
+from barnabas.pipeline.checkpoint import planned
 from barnabas.pipeline.cluster_client import LATEST, ClusterClient, Patience
-from barnabas.pipeline.errors import OptionError, StagingError
+from barnabas.pipeline.errors import (
+    BatchTooLargeError,
+    ClusterUnreachableError,
+    OptionError,
+    StagingError,
+    WriteRefusedError,
+)
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write.commit_log import (
     Chunk,
@@ -44,6 +54,7 @@ from barnabas.pipeline.write.commit_log import (
     CommitLog,
     Manifest,
     ManifestSource,
+    Origin,
 )
 from barnabas.pipeline.write.publisher import (
     IdentityLostError,
@@ -58,8 +69,13 @@ from barnabas.types import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+log = logging.getLogger(__name__)
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
+RUN_ID = "spark.jobGroup.id"
+"""Spark gives the jobs of a query the run id as their group, also within foreachBatch."""
+UUID_FORM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""A group that a program has set itself may be the same in every run: it says nothing."""
 MESSAGE_BYTES_MAX = 256 << 20
 """What a task hands over with its message where there is no place to stage it."""
 
@@ -72,6 +88,9 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]
     chunks: tuple[Chunk, ...]
     data: bytes
     file: str | None = None
+    query: str = ""
+    run: str = ""
+    """Ids of the stream and of its present run; empty outside of streams."""
 
 
 def check_columns(schema: StructType, options: SinkOptions, *, overwrite: bool) -> None:
@@ -110,6 +129,8 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
     task = context.partitionId() if context is not None else 0
     query = context.getLocalProperty(QUERY_ID) if context is not None else None
     number = context.getLocalProperty(BATCH_ID) if context is not None else None
+    group = context.getLocalProperty(RUN_ID) if context is not None else None
+    run = group if group and UUID_FORM.fullmatch(group) else ""
     application = options.application or query or ""
     wall_ms = int(time.time() * 1000)
     partitions_of = options.cluster.connect().partition_count
@@ -128,45 +149,93 @@ def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
                 " place that driver and executors share, or write with more tasks"
             )
     if size <= options.inline_bytes_max or not options.staging:
-        return StagedTask(application, tuple(chunks), b"".join(parts))
+        data = b"".join(parts)
+        return StagedTask(application, tuple(chunks), data, None, query or "", run)
     ledger = CommitLog(open_store(options.staging), application or uuid.uuid4().hex)
     version = options.version if options.version is not None else int(number or 0)
     file = ledger.staged_name(version, f"{task}-{uuid.uuid4().hex}")
     ledger.store.write(file, parts)
-    return StagedTask(application, tuple(chunks), b"", file)
+    return StagedTask(application, tuple(chunks), b"", file, query or "", run)
 
 
 def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: int) -> int:
     """Publish batch `number` of the application, if that has not been done; whatever ended an
-    earlier run of it. Returns how many record batches this run sent."""
+    earlier run of it. Returns how many record batches this run sent. Raises `LedgerError` where the
+    ledger has something else under that number."""
     assert options.staging is not None
-    ledger = CommitLog(open_store(options.staging), messages[0].application)
+    first = messages[0]
+    ledger = CommitLog(open_store(options.staging), first.application)
+    origin = Origin(first.query, first.run, planned(options, first.query, number))
+    asked = AskedBatch(number, first.application, options.staging, origin, options.new_ledger)
     committed = ledger.committed()
-    if number <= committed.batch:
+    answer = admit(asked, committed, ledger.manifest(number))
+    if not answer.is_new:
+        if answer.warning:
+            log.warning("pipeline.batch_skipped: %s", answer.warning)
         ledger.clear(committed.batch)
         return 0
     cluster = options.cluster.connect()
     for earlier in ledger.unfinished(committed.batch, number):
-        # A part of it may have landed under the sequences that this batch would begin with.
-        finish(options, cluster, ledger, earlier, committed, look_first=True)
+        # A part of it may have landed, and what follows it must not go before the rest.
+        before = replace(asked, batch=earlier.batch, origin=replace(origin, planned=""))
+        admit(before, committed, earlier)
+        finish(options, cluster, ledger, earlier, committed, before, look_first=True)
         committed = ledger.committed()
-    manifest = ledger.manifest(number)
-    first_run = manifest is None
-    if manifest is None:
-        if not any(each.chunks for each in messages):
-            return 0
-        manifest = ledger.prepare(*plan(cluster, committed, messages, number))
-        done = ledger.committed().batch
-        if number <= done:
-            # Another driver has published it, and cleared its manifest, since this one looked.
-            ledger.clear(done)
-            return 0
     try:
-        return finish(options, cluster, ledger, manifest, committed, look_first=not first_run)
-    except (FileNotFoundError, StagingError):
+        return publish_next(options, cluster, ledger, committed, asked, messages)
+    except StagingError:
         if ledger.committed().batch < number:
             raise
         return 0  # another driver has published it, and cleared what this one was to read
+
+
+def publish_next(
+    options: SinkOptions,
+    cluster: ClusterClient,
+    ledger: CommitLog,
+    committed: CommitEntry,
+    asked: AskedBatch,
+    messages: Sequence[StagedTask],
+) -> int:
+    """Publish the batch that was asked for, all before it being published."""
+    manifest = ledger.manifest(asked.batch)
+    look_first = manifest is not None
+    if manifest is None:
+        if not any(each.chunks for each in messages):
+            if not committed.is_there:
+                ledger.begin(asked.origin.query)  # a later batch finds that this was the first
+            return 0
+        check_staged(ledger, messages, asked)
+        plan_of_batch, inline = plan(cluster, committed, messages, asked.batch, asked.origin)
+        manifest = ledger.prepare(plan_of_batch, inline)
+        done = ledger.committed().batch
+        if asked.batch <= done:
+            # Another driver has published it, and cleared its manifest, since this one looked.
+            ledger.clear(done)
+            return 0
+    return finish(options, cluster, ledger, manifest, committed, asked, look_first=look_first)
+
+
+def check_staged(ledger: CommitLog, messages: Sequence[StagedTask], asked: AskedBatch) -> None:
+    """Before a manifest names them: the driver can read the files of all tasks to their ends."""
+    for each in messages:
+        end = sum(chunk.size for chunk in each.chunks)
+        if each.file is None or not end:
+            continue
+        try:
+            is_whole = bool(ledger.store.read_at(each.file, end - 1, 1))
+        except FileNotFoundError:
+            is_whole = False
+        if not is_whole:
+            raise StagingError(missing_file(each.file, asked.staging, str(asked)))
+
+
+def missing_file(file: str, staging: str | None, what: str) -> str:
+    return (
+        f"{what}: a task has staged its rows in {file}, and the driver does not find them below {staging}."
+        " stagingLocation (by default checkpointLocation with /barnabas) must be a place that driver and"
+        " executors share, such as a mounted directory or s3://bucket/path"
+    )
 
 
 def finish(
@@ -175,34 +244,66 @@ def finish(
     ledger: CommitLog,
     manifest: Manifest,
     committed: CommitEntry,
+    asked: AskedBatch,
     *,
     look_first: bool,
 ) -> int:
     """Publish a manifest, and say so. Returns how many record batches this run sent."""
     patience: Patience | None = None
-    while True:
-        try:
-            sent = send(options, cluster, ledger, manifest, look_first=look_first)
-            break
-        except IdentityLostError as error:
-            outgoing = list(manifest.outgoing(ledger.store))
-            there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
-            look_first = error.refused <= there
-            if look_first:
-                patience = None  # another driver has sent what was refused here: this went forward
-            else:
-                patience = patience or Patience(cluster.patience_ms)
-                patience.wait(error)
-                manifest = renew(cluster, ledger, manifest, outgoing, there)
+    try:
+        while True:
+            try:
+                sent = send(options, cluster, ledger, manifest, look_first=look_first)
+                break
+            except BatchTooLargeError:
+                left = not_landed(options, cluster, ledger, manifest)
+                manifest = renew(cluster, ledger, manifest, *smaller(options, left))
+                look_first, patience = False, None
+            except IdentityLostError as error:
+                outgoing = list(manifest.outgoing(ledger.store))
+                there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
+                look_first = error.refused <= there
+                if look_first:
+                    patience = (
+                        None  # another driver has sent what was refused here: this went forward
+                    )
+                else:
+                    patience = patience or Patience(cluster.patience_ms)
+                    patience.wait(error)
+                    left = [
+                        each for each in outgoing if (each.partition, each.sequence) not in there
+                    ]
+                    manifest = renew(cluster, ledger, manifest, *as_they_are(left))
+    except (WriteRefusedError, ClusterUnreachableError, StagingError) as error:
+        raise type(error)(f"{asked}: {error}. {way_out(asked)}") from error
     ledger.commit(manifest, committed)
     return sent
 
 
+def way_out(asked: AskedBatch) -> str:
+    """For a batch that cannot be published as things are, and so keeps back all that follow it."""
+    skip = asked.command("skip", "--batch", str(asked.batch))
+    forget = asked.command("forget", "--from", str(asked.batch))
+    return (
+        "The query goes on with this batch when the cause is removed and it is started again."
+        f" Otherwise {skip} leaves out what of the batch is not in the topic, and {forget} has the batch"
+        " computed and written again as a whole"
+    )
+
+
 def plan(
-    cluster: ClusterClient, committed: CommitEntry, messages: Sequence[StagedTask], number: int
+    cluster: ClusterClient,
+    committed: CommitEntry,
+    messages: Sequence[StagedTask],
+    number: int,
+    origin: Origin,
 ) -> tuple[Manifest, list[bytes]]:
-    """The manifest of a batch that is run for the first time, and the contents it carries."""
-    identity = committed.identity or ProducerIdentity(*cluster.init_producer_id())
+    """The manifest of a batch that is run for the first time, and the contents it carries. Sequences go
+    on within a run. Those of another run may have been used since, where its ledger was restored
+    or copied: brokers would take rows under them for duplicates."""
+    identity, known = committed.identity, committed.sequences
+    if identity is None or not origin.run or origin.run != committed.origin.run:
+        identity, known = ProducerIdentity(*cluster.init_producer_id()), {}
     sources, inline, position = [], [], 0
     for each in messages:
         sources.append(ManifestSource(each.file or "", 0 if each.file else position, each.chunks))
@@ -213,9 +314,10 @@ def plan(
     manifest = Manifest(
         batch=number,
         identity=identity,
-        sequences={each: committed.sequences.get(each, 0) for each in partitions},
+        sequences={each: known.get(each, 0) for each in partitions},
         log_ends=log_ends(cluster, partitions),
         sources=tuple(sources),
+        origin=origin,
     )
     return manifest, inline
 
@@ -244,24 +346,61 @@ def send(
     return len(outgoing)
 
 
+def not_landed(
+    options: SinkOptions, cluster: ClusterClient, ledger: CommitLog, manifest: Manifest
+) -> list[Outgoing]:
+    outgoing = list(manifest.outgoing(ledger.store))
+    there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
+    return [each for each in outgoing if (each.partition, each.sequence) not in there]
+
+
+def as_they_are(left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
+    chunks = [Chunk(each.partition, each.records, each.size) for each in left]
+    return chunks, [bytes(each.load()) for each in left]
+
+
+def smaller(options: SinkOptions, left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
+    """Batches that a topic found too large, cut by the ``kafka.batch.size`` of now, which a manifest
+    may be older than. Raises `WriteRefusedError` where that changes nothing."""
+    from barnabas.pipeline.recut import recut
+
+    chunks: list[Chunk] = []
+    data: list[bytes] = []
+    stuck: set[TopicPartition] = {each.partition for each in left}
+    for each in left:
+        for piece in recut(options, each):
+            chunks.append(Chunk(piece.partition, piece.records, len(piece.data)))
+            data.append(bytes(piece.data))
+            if len(piece.data) < each.size:
+                stuck.discard(each.partition)
+    if stuck:
+        largest = max(
+            (each for each in left if each.partition in stuck), key=lambda each: each.size
+        )
+        raise WriteRefusedError(
+            f"{largest.partition}: MESSAGE_TOO_LARGE: a batch has {largest.size} bytes, max.message.bytes"
+            f" of the topic is less. Set kafka.batch.size (now {options.batch_bytes_max}) below it, or"
+            " raise it"
+        )
+    return chunks, data
+
+
 def renew(
     cluster: ClusterClient,
     ledger: CommitLog,
     manifest: Manifest,
-    outgoing: Sequence[Outgoing],
-    there: set[tuple[TopicPartition, int]],
+    chunks: Sequence[Chunk],
+    data: Sequence[bytes],
 ) -> Manifest:
-    """Brokers have forgotten the identity: what of `outgoing` is not `there` goes out under a new one."""
-    left = [each for each in outgoing if (each.partition, each.sequence) not in there]
-    data = [bytes(each.load()) for each in left]
-    chunks = tuple(Chunk(each.partition, each.records, each.size) for each in left)
-    partitions = sorted({each.partition for each in left})
+    """What has not landed of a manifest goes out under a new identity, as brokers have forgotten the one
+    it has, or in other batches than it had."""
+    partitions = sorted({each.partition for each in chunks})
     fresh = replace(
         manifest,
         identity=ProducerIdentity(*cluster.init_producer_id()),
         sequences=dict.fromkeys(partitions, 0),
         log_ends=log_ends(cluster, partitions),
-        sources=(ManifestSource("", 0, chunks),),
+        sources=(ManifestSource("", 0, tuple(chunks)),),
     )
     return ledger.replace(fresh, data)
 
@@ -281,7 +420,11 @@ def publish_plainly(options: SinkOptions, messages: Sequence[StagedTask]) -> int
                 if message.file is None:
                     return bytearray(message.data[at:after])
                 assert store is not None
-                return bytearray(store.read_at(message.file, at, after - at))
+                try:
+                    return bytearray(store.read_at(message.file, at, after - at))
+                except FileNotFoundError as error:
+                    what = missing_file(message.file, options.staging, "a batch write")
+                    raise StagingError(what) from error
 
             sequence = sequences.get(chunk.partition, 0)
             outgoing.append(Outgoing(chunk.partition, sequence, chunk.records, chunk.size, load))

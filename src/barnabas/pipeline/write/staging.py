@@ -43,7 +43,8 @@ class StagingStore(Protocol):
     def read_at(self, name: str, position: int, size: int) -> bytes: ...
 
     def names(self, directory: str) -> list[str]:
-        """Names of the files in a directory below the root, sorted; none where it is missing."""
+        """Names of the files in a directory below the root, or in the root itself where it has no name;
+        sorted, none where it is missing."""
 
     def delete(self, name: str) -> None:
         """No error where it is gone."""
@@ -142,7 +143,7 @@ class ArrowStore:
         return f"ArrowStore({self._files.type_name}:{self.root})"
 
     def _path(self, name: str) -> str:
-        return f"{self.root}/{name}"
+        return f"{self.root}/{name}" if name else self.root
 
     def write(self, name: str, parts: Sequence[Buffer]) -> None:
         path = self._path(name)

@@ -1,0 +1,351 @@
+"""``barnabas groups reset-offsets | delete | delete-offsets``: what ``kafka-consumer-groups`` changes.
+
+A plan is made first and shown: resetting is done only with `--execute`, as with Kafka's tool; deleting asks.
+Offsets of a group can be set and groups deleted only while they have no members: a refusal names those.
+Source: KIP-122, KIP-229, KIP-496; Kafka's ConsumerGroupCommand.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from barnabas.cli.confirming import DryRun, Yes, confirm
+from barnabas.cli.connection.connect import (
+    USAGE,
+    AsJson,
+    Bootstrap,
+    Data,
+    cluster,
+    sentence,
+    show,
+    table_of,
+)
+from barnabas.cli.failure import Failure
+from barnabas.cli.moments import parse_date, parse_duration
+from barnabas.client.admin import GroupDescription
+from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity, commit
+from barnabas.client.operations import delete_group, delete_offsets
+from barnabas.host.client import Connected
+from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+NAMED_MAX = 5
+"""Members that a refusal names."""
+_TOPIC = typer.Option(
+    [], "--topic", "-t", metavar="NAME[:0,1]", help="All of it, or these partitions; repeatable."
+)
+
+
+class Target(NamedTuple):
+    """Where a partition goes to, and what there is to say of it."""
+
+    offset: int
+    note: str = ""
+
+
+class Wish(NamedTuple):
+    """The one way that the options choose: its name and what is given with it."""
+
+    way: str
+    value: Any
+
+
+def reset_offsets(
+    group: str = typer.Argument(...),
+    topic: list[str] = _TOPIC,
+    all_topics: bool = typer.Option(False, help="All partitions that the group has committed."),
+    to_earliest: bool = typer.Option(False, "--to-earliest", help="Where the log begins."),
+    to_latest: bool = typer.Option(False, "--to-latest", help="Where the log ends."),
+    to_current: bool = typer.Option(False, "--to-current", help="What is committed."),
+    to_datetime: str | None = typer.Option(
+        None, "--to-datetime", metavar="2026-11-24T17:00:00", help="UTC where no zone is given."
+    ),
+    by_duration: str | None = typer.Option(
+        None, "--by-duration", metavar="PT1H|1h", help="So long before now."
+    ),
+    shift_by: int | None = typer.Option(None, "--shift-by", metavar="N", help="Negative: back."),
+    to_offset: int | None = typer.Option(None, "--to-offset", min=0),
+    from_file: Path | None = typer.Option(
+        None, "--from-file", help="Lines of topic,partition,offset, as --export writes them."
+    ),
+    execute: bool = typer.Option(False, "--execute", help="Do it; else it is only shown."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Only show it: what holds by itself."),
+    export: bool = typer.Option(False, "--export", help="Print topic,partition,offset lines."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move a group without members to other offsets."""
+    if execute and dry_run:
+        raise Failure("say --execute or --dry-run, not both", USAGE)
+    wish = wish_of(
+        to_earliest=to_earliest or None, to_latest=to_latest or None, to_current=to_current or None,
+        to_datetime=to_datetime, by_duration=by_duration, shift_by=shift_by, to_offset=to_offset,
+        from_file=from_file,
+    )  # fmt: skip
+    if bool(topic) + all_topics + (wish.way == "from_file") != 1:
+        raise Failure("say which partitions: --topic NAME[:0,1] or --all-topics", USAGE)
+    with cluster(bootstrap, data) as connected:
+        described = _group(connected, group)
+        committed = connected.committed(group)
+        if wish.way == "from_file":
+            partitions = sorted(wish.value)
+        else:
+            partitions = _partitions(connected, topic) if topic else sorted(committed)
+        if not partitions:
+            raise Failure(f"group {group} has committed nothing: name a --topic")
+        targets = _targets(connected, wish, partitions, committed)
+        _require_empty(described, group, "cannot be moved", ignore=not execute)
+        if execute:
+            offsets = {tp: CommittedOffset(target.offset) for tp, target in targets.items()}
+            connected.call(commit(connected.client, GroupIdentity(group), offsets))
+    if export:
+        for tp, target in targets.items():
+            typer.echo(f"{tp.topic},{tp.partition},{target.offset}")
+        return
+    _show_reset(as_json, group, targets, committed, execute)
+
+
+def delete(
+    groups: list[str] = typer.Argument(..., metavar="GROUP..."),
+    yes: bool = Yes,
+    dry_run: bool = DryRun,
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete groups without members, with all that they have committed."""
+    rows: list[dict[str, Any]] = []
+    with cluster(bootstrap, data) as connected:
+        found = {group: _group(connected, group) for group in groups}
+        for group, described in found.items():
+            if described is None:
+                raise Failure(f"there is no group {group}")
+            _require_empty(described, group, "cannot be deleted")
+        counts = {group: len(connected.committed(group)) for group in groups}
+        if not dry_run:
+            confirm(f"Delete {', '.join(groups)} with {sum(counts.values())} offsets?", yes)
+        for group in found:
+            outcome = "would be deleted"
+            if not dry_run:
+                connected.call(delete_group(connected.client, group))
+                outcome = "deleted"
+            rows.append({"group": group, "offsets": counts[group], "outcome": outcome})
+    table = table_of(None, "group", "offsets", "outcome", right=("offsets",))
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    show(as_json, rows, table)
+
+
+def forget_offsets(
+    group: str = typer.Argument(...),
+    topic: list[str] = _TOPIC,
+    yes: bool = Yes,
+    dry_run: bool = DryRun,
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forget what a group has committed for topics that none of its members subscribes to."""
+    if not topic:
+        raise Failure("say which: --topic NAME[:0,1]", USAGE)
+    with cluster(bootstrap, data) as connected:
+        described = _group(connected, group)
+        if described is None:
+            raise Failure(f"there is no group {group}")
+        committed = connected.committed(group)
+        partitions = [tp for tp in _partitions(connected, topic) if tp in committed]
+        if not partitions:
+            raise Failure(f"group {group} has committed nothing there")
+        outcomes = dict.fromkeys(partitions, "would be forgotten")
+        refused = False
+        if not dry_run:
+            confirm(f"Forget {len(partitions)} offsets of {group}?", yes)
+            told = connected.call(delete_offsets(connected.client, group, partitions))
+            for tp, error in told.items():
+                outcomes[tp] = "forgotten" if error is None else _why_kept(error, described)
+                refused = refused or error is not None
+    table = table_of(None, "topic", "partition", "committed", "outcome", right=("partition",))
+    rows = []
+    for tp, outcome in outcomes.items():
+        at = committed[tp].offset
+        rows.append(
+            {"topic": tp.topic, "partition": tp.partition, "committed": at, "outcome": outcome}
+        )
+        table.add_row(tp.topic, str(tp.partition), str(at), outcome)
+    show(as_json, rows, table)
+    if refused:
+        raise typer.Exit(1)
+
+
+def wish_of(**given: Any) -> Wish:
+    """The one of these that is given, read. Raises `Failure`."""
+    chosen = [Wish(way, value) for way, value in given.items() if value is not None]
+    if len(chosen) != 1:
+        ways = ", ".join("--" + way.replace("_", "-") for way in given)
+        raise Failure(f"say where to: one of {ways}", USAGE)
+    way, value = chosen[0]
+    try:
+        if way == "to_datetime":
+            value = parse_date(value)
+        elif way == "by_duration":
+            value = time.time_ns() // 1_000_000 - parse_duration(value)
+        elif way == "from_file":
+            value = _offsets_in(value)
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from error
+    return Wish(way, value)
+
+
+def _offsets_in(file: Path) -> dict[TopicPartition, int]:
+    """Raises `Failure`, ``ValueError``."""
+    try:
+        lines = [line.strip() for line in file.read_text().splitlines() if line.strip()]
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
+    found = {}
+    for line in lines:
+        parts = [part.strip().strip('"') for part in line.split(",")]
+        if len(parts) != 3 or not parts[1].isdigit() or not parts[2].isdigit():
+            raise ValueError(f"{file}: a line is topic,partition,offset, not {line!r}")
+        found[TopicPartition(parts[0], int(parts[1]))] = int(parts[2])
+    return found
+
+
+def _targets(
+    connected: Connected,
+    wish: Wish,
+    partitions: Sequence[TopicPartition],
+    committed: dict[TopicPartition, CommittedOffset],
+) -> dict[TopicPartition, Target]:
+    """By partition, within its log. Raises `KafkaError` for a partition that is not there."""
+    first = {tp: at.offset for tp, at in connected.offsets(partitions, EARLIEST).items()}
+    last = {tp: at.offset for tp, at in connected.offsets(partitions, LATEST).items()}
+    wanted: dict[TopicPartition, int | None]
+    if wish.way in ("to_datetime", "by_duration"):
+        found = connected.offsets(partitions, wish.value)
+        wanted = {tp: found[tp].offset for tp in partitions}
+        return {
+            tp: Target(last[tp], "no record is that young: the end") if at < 0 else Target(at)
+            for tp, at in wanted.items()
+            if at is not None
+        }
+    at_now = {tp: committed[tp].offset if tp in committed else None for tp in partitions}
+    if wish.way == "from_file":
+        wanted = {tp: wish.value[tp] for tp in partitions}
+    elif wish.way == "to_earliest":
+        wanted = dict(first)
+    elif wish.way == "to_latest":
+        wanted = dict(last)
+    elif wish.way == "to_current":
+        wanted = at_now
+    elif wish.way == "shift_by":
+        wanted = {tp: None if at is None else at + wish.value for tp, at in at_now.items()}
+    else:
+        wanted = dict.fromkeys(partitions, wish.value)
+    return {tp: _within(wanted[tp], first[tp], last[tp]) for tp in partitions}
+
+
+def _within(wanted: int | None, first: int, last: int) -> Target:
+    """As Kafka's tool: nothing committed means the end, and what is outside of the log its nearer end."""
+    if wanted is None:
+        return Target(last, "nothing is committed: the end")
+    if wanted < first:
+        return Target(first, f"{wanted} is before the log's begin")
+    if wanted > last:
+        return Target(last, f"{wanted} is beyond the log's end")
+    return Target(wanted)
+
+
+def _partitions(connected: Connected, topics: Sequence[str]) -> list[TopicPartition]:
+    """Of ``NAME`` or ``NAME:0,1`` items. Raises `Failure`, `KafkaError`."""
+    chosen: list[TopicPartition] = []
+    for item in topics:
+        name, colon, indexes = item.partition(":")
+        known = connected.partitions_of([name])
+        if not colon:
+            chosen += known
+            continue
+        for index in indexes.split(","):
+            at = TopicPartition(name, int(index) if index.isdigit() else -1)
+            if at not in known:
+                raise Failure(f"there is no partition {index} of {name}")
+            chosen.append(at)
+    return sorted(set(chosen))
+
+
+def _group(connected: Connected, group: str) -> GroupDescription | None:
+    """None where there is none."""
+    try:
+        described = connected.call(connected.admin.describe_group(group))
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return None
+        raise
+    return None if described.state == "Dead" else described
+
+
+def _require_empty(
+    described: GroupDescription | None, group: str, what: str, *, ignore: bool = False
+) -> None:
+    """Raises `Failure` with the members; `ignore` only says it."""
+    if described is None or not described.members:
+        return
+    told = f"group {group} {what}: it is {described.state} with {members_of(described)}"
+    if not ignore:
+        raise Failure(f"{told}; stop what reads in it first")
+    typer.echo(f"as it is now it would be refused: {told}", err=True)
+
+
+def members_of(described: GroupDescription) -> str:
+    """The members by name and place, the first few of many."""
+    names = [
+        f"{m.instance_id or m.member_id} ({m.client_id} at {m.client_host.lstrip('/')})"
+        for m in described.members
+    ]
+    more = len(names) - NAMED_MAX
+    rest = f" and {more} more" if more > 0 else ""
+    count = f"{len(names)} member{'s' if len(names) != 1 else ''}"
+    return f"{count}: {', '.join(names[:NAMED_MAX])}{rest}"
+
+
+def _why_kept(error: KafkaError, described: GroupDescription) -> str:
+    if error.code in (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NON_EMPTY_GROUP):
+        return f"{error.code.name}: the group reads it, with {members_of(described)}"
+    return sentence(error)
+
+
+def _show_reset(
+    as_json: bool,
+    group: str,
+    targets: dict[TopicPartition, Target],
+    committed: dict[TopicPartition, CommittedOffset],
+    executed: bool,
+) -> None:
+    verb = "moved" if executed else "would move (--execute does it)"
+    table = table_of(
+        f"{group}: {verb}", "topic", "partition", "from", "to", "note",
+        right=("partition", "from", "to"),
+    )  # fmt: skip
+    rows = []
+    for tp, target in targets.items():
+        now = committed[tp].offset if tp in committed else None
+        rows.append(
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "from": now,
+                "to": target.offset,
+                "note": target.note,
+            }
+        )
+        table.add_row(
+            tp.topic, str(tp.partition), "-" if now is None else str(now), str(target.offset),
+            target.note,
+        )  # fmt: skip
+    show(as_json, {"group": group, "executed": executed, "partitions": rows}, table)

@@ -1,0 +1,155 @@
+"""``barnabas pipeline``: what is kept beside a Spark query's checkpoint, and the ways out where it is stuck.
+
+``ledger show`` reads. ``ledger skip`` and ``ledger forget`` change what a query takes for written; they
+cannot be taken back, so they ask, or want ``--yes`` where standard input is no terminal. Stop the query
+before: a driver that publishes does not look again.
+
+Needs the extra ``[spark]``; the modules that need it are loaded by the command, not by the help.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
+from barnabas.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.write.commit_log import CommitLog
+
+app = typer.Typer(help="Spark queries and what is kept beside them.", no_args_is_help=True)
+ledger_app = typer.Typer(
+    help="What queries have written: `show` it, `skip` a batch, `forget` batches.",
+    no_args_is_help=True,
+)
+app.add_typer(ledger_app, name="ledger")
+
+Staging = Annotated[
+    str,
+    typer.Option(
+        "--staging",
+        "-s",
+        metavar="PATH|URI",
+        help="The query's stagingLocation: checkpointLocation/barnabas where it has none.",
+    ),
+]
+Application = Annotated[
+    str, typer.Argument(help="The query id, or txnAppId where the query has one.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@ledger_app.command("show")
+def show_ledger(
+    staging: Staging,
+    application: Annotated[str | None, typer.Argument(help="One application only.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The last batch that each application has published, and batches that were begun since."""
+    names = [application] if application else _applications(staging)
+    found = [_described(_ledger(staging, each)) for each in names]
+    if application and not found[0]["is_there"] and not found[0]["begun"]:
+        raise Failure(f"there is no ledger of {application} below {staging}")
+    table = table_of(None, "application", "query", "published up to", "begun")
+    for each in found:
+        begun = ", ".join(f"{one['batch']} ({one['rows']} rows)" for one in each["begun"])
+        last = str(each["batch"]) if each["batch"] >= 0 else "none"
+        table.add_row(each["application"], each["query"] or "unknown", last, begun or "none")
+    show(as_json, found, table)
+
+
+@ledger_app.command()
+def skip(
+    application: Application,
+    staging: Staging,
+    batch: Annotated[int, typer.Option("--batch", min=0, help="The batch to leave out.")],
+    yes: Yes = False,
+) -> None:
+    """Take a batch for published: what of it is not in its topics is left out for good, and the query
+    goes on behind it."""
+    ledger = _ledger(staging, application)
+    known = _described(ledger)
+    if batch <= known["batch"]:
+        raise Failure(f"batch {batch} of {application} is published already")
+    begun = {each["batch"]: each for each in known["begun"]}
+    rows = f"up to {begun[batch]['rows']} rows are" if batch in begun else "all its rows are"
+    _confirm(f"Batch {batch} of {application} is left out: {rows} not written. Go on?", yes)
+    ledger.skip(batch)
+    typer.echo(f"{application} goes on with batch {batch + 1}")
+
+
+@ledger_app.command()
+def forget(
+    application: Application,
+    staging: Staging,
+    first: Annotated[
+        int, typer.Option("--from", min=0, help="The first batch to forget; all without it.")
+    ] = 0,
+    yes: Yes = False,
+) -> None:
+    """Take batches for not written: the query, or another one under this name, writes them when it asks
+    for them. What is in topics stays, so rows may be there twice."""
+    ledger = _ledger(staging, application)
+    known = _described(ledger)
+    published = (
+        f"batches up to {known['batch']} are published" if known["batch"] >= 0 else "none is"
+    )
+    question = (
+        f"{application} forgets its batches from {first} on ({published}): those that its query asks for"
+        " again are written again. Go on?"
+    )
+    _confirm(question, yes)
+    ledger.forget(first)
+    typer.echo(f"{application} may write batch {first} and those behind it")
+
+
+def _applications(staging: str) -> list[str]:
+    _check_installed()
+    from barnabas.pipeline.write.staging import HALF_WRITTEN, open_store
+
+    names = open_store(staging).names("")
+    found = [each for each in names if not each.startswith(".") and not each.endswith(HALF_WRITTEN)]
+    if not found:
+        raise Failure(f"there is no ledger below {staging}")
+    return found
+
+
+def _ledger(staging: str, application: str) -> CommitLog:
+    _check_installed()
+    from barnabas.pipeline.errors import PipelineError
+    from barnabas.pipeline.write.commit_log import CommitLog
+    from barnabas.pipeline.write.staging import open_store
+
+    try:
+        return CommitLog(open_store(staging), application)
+    except PipelineError as error:
+        raise Failure(str(error), USAGE) from error
+
+
+def _check_installed() -> None:
+    missing = [each for each in ("numpy", "pyarrow") if find_spec(each) is None]
+    if missing:
+        needed = "pip install 'barnabas[spark]'"
+        raise Failure(f"this command needs {' and '.join(missing)}: {needed}", USAGE)
+
+
+def _described(ledger: CommitLog) -> dict[str, Any]:
+    from barnabas.pipeline.errors import PipelineError
+
+    try:
+        return ledger.describe()
+    except PipelineError as error:
+        raise Failure(str(error)) from error
+
+
+def _confirm(question: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Failure("this cannot be taken back: say --yes where no terminal can be asked", USAGE)
+    if not typer.confirm(question):
+        raise Failure("nothing was changed")

@@ -1,0 +1,27 @@
+"""What cannot be taken back is asked first; where no terminal can answer, ``--yes`` must be given."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from barnabas.cli.failure import Failure
+
+USAGE = 2
+Yes = typer.Option(False, "--yes", "-y", help="Do not ask.")
+DryRun = typer.Option(False, "--dry-run", help="Say what would be done, and do nothing.")
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Return where the answer is yes. Raises `Failure`."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Failure(
+            f"{question} It cannot be taken back, and there is no terminal to ask:"
+            " give --yes to do it, or --dry-run to see what would be done",
+            USAGE,
+        )
+    if not typer.confirm(f"{question} It cannot be taken back.", err=True):
+        raise Failure("nothing was changed")

@@ -1,0 +1,26 @@
+"""A folder below the machine's temporary one that belongs to this user alone, for machine code.
+
+numba's machine code is pickled: who can write into the folder runs code in every process that reads
+from it. So a folder of that name that another user has made, or could fill, is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+
+NAME = "barnabas-numba"
+
+
+def own_folder() -> str | None:
+    """The folder, made where it is missing, or None where there cannot be one."""
+    user = os.getuid()
+    folder = os.path.join(tempfile.gettempdir(), f"{NAME}-{user}")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        found = os.lstat(folder)
+    except OSError:
+        return None
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == user
+    return folder if is_own and not found.st_mode & 0o022 else None

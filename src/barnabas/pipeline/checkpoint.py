@@ -1,0 +1,43 @@
+"""What a Spark checkpoint says about one micro-batch: a digest of the entry that planned it.
+
+Spark writes ``offsets/<n>`` before batch n runs: the offsets of every source and the time of planning.
+It never writes the entry again; a batch that is repeated is repeated from it. A checkpoint that was
+rolled back plans batch n once more, at another time. So the digest tells a repeated batch from
+another one of the same number, however alike their rows are.
+
+Nothing is promised where the checkpoint cannot be read from Python (``s3a:``, Hadoop's default file
+system) or is another query's: then there is no digest, and callers go by what else they know.
+
+Source: Spark's ``OffsetSeqLog`` and ``StreamMetadata`` (the file ``metadata``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from barnabas.pipeline.errors import StagingError
+from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.write.staging import open_store
+
+METADATA = "metadata"
+OFFSETS = "offsets"
+DIGEST_CHARACTERS = 32
+
+
+def planned(options: SinkOptions, query: str, batch: int) -> str:
+    """Digest of what `query` has planned as `batch`, or nothing where that cannot be read. Without
+    ``checkpointLocation`` the checkpoint is looked for around the staging location."""
+    location = options.checkpoint
+    if location is None and options.staging is not None:
+        location = options.staging.rstrip("/").rpartition("/")[0]
+    if not location or not query:
+        return ""
+    try:
+        store = open_store(location)
+        if json.loads(store.read(METADATA))["id"] != query:
+            return ""
+        entry = store.read(f"{OFFSETS}/{batch}")
+    except (OSError, ValueError, KeyError, TypeError, StagingError):
+        return ""
+    return hashlib.sha256(entry).hexdigest()[:DIGEST_CHARACTERS]

@@ -1,0 +1,319 @@
+"""Producers, members and admin clients of confluent-kafka, kafka-python and aiokafka that stay connected.
+
+Each is configured as its authors ship it, but for the time that one request of an admin client may take. An
+admin client that raises is asked again, as an application does: aiokafka's sends to a random broker of those
+that it knows, dead or alive, and waits for a dead controller until its request times out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import aiokafka
+import aiokafka.admin
+import confluent_kafka
+import confluent_kafka.admin
+import kafka
+import kafka.admin
+
+from tests.clients.checks import fresh
+from tests.clients.connected import PARTITIONS, PATIENCE_S, Client, Member
+
+R = TypeVar("R")
+REQUEST_S = 2.0
+AIOKAFKA_REQUEST_S = 0.5
+RETRY_S = 0.05
+
+
+def until_done(act: Callable[[], object]) -> None:
+    """Ask again while it raises."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            act()
+        except Exception:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_S)
+        else:
+            return
+
+
+class ConfluentProducer:
+    name = "confluent producer"
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._client = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+
+    def act(self, number: int) -> None:
+        failures: list[object] = []
+
+        def note(error: Any, message: Any) -> None:
+            if error is not None:
+                failures.append(error)
+
+        for partition in range(PARTITIONS):
+            self._client.produce(self._topic, b"%d" % number, partition=partition, on_delivery=note)
+        assert self._client.flush(PATIENCE_S) == 0
+        assert not failures, failures
+
+    def close(self) -> None:
+        self._client.flush(1)
+
+
+class ConfluentAdmin:
+    """It creates topics only. While any of its connections is up, librdkafka looks for no other controller
+    than the one it knows, against Apache Kafka too: connected to a group's coordinator as well it would wait
+    for a dead controller for minutes (docs/divergence.md)."""
+
+    name = "confluent admin"
+
+    def __init__(self, bootstrap: str) -> None:
+        self._client = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
+
+    def act(self, number: int) -> None:
+        until_done(self._create)
+
+    def _create(self) -> None:
+        name = fresh("by-confluent")
+        topic = confluent_kafka.admin.NewTopic(name, 1, 2)
+        self._client.create_topics([topic], request_timeout=REQUEST_S)[name].result(PATIENCE_S)
+
+    def close(self) -> None:
+        """It ends with its last reference."""
+
+
+class ConfluentGroups:
+    """An admin client that asks for a group's offsets only."""
+
+    name = "confluent groups"
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        self._group = group
+        self._client = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap})
+
+    def act(self, number: int) -> None:
+        until_done(self._ask)
+
+    def _ask(self) -> None:
+        asked = [confluent_kafka.ConsumerGroupTopicPartitions(self._group)]
+        found = self._client.list_consumer_group_offsets(asked, request_timeout=REQUEST_S)
+        found[self._group].result(PATIENCE_S)
+
+    def close(self) -> None:
+        """It ends with its last reference."""
+
+
+class ConfluentMember(Member):
+    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        self._client = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        self._client.subscribe([topic])
+        super().__init__("confluent member", self._read, self._write)
+
+    def _read(self) -> list[tuple[int, int]]:
+        messages = self._client.consume(100, timeout=0.02)
+        return [(m.partition(), int(m.value())) for m in messages if m.error() is None]
+
+    def _write(self) -> object:
+        return self._client.commit(asynchronous=False)
+
+    def close(self) -> None:
+        super().close()
+        self._client.close()
+
+
+class KafkaPythonProducer:
+    name = "kafka-python producer"
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._client = kafka.KafkaProducer(bootstrap_servers=bootstrap.split(","), acks="all")
+
+    def act(self, number: int) -> None:
+        futures = [
+            self._client.send(self._topic, b"%d" % number, partition=partition)
+            for partition in range(PARTITIONS)
+        ]
+        for future in futures:
+            future.get(PATIENCE_S)
+
+    def close(self) -> None:
+        self._client.close(1)
+
+
+class KafkaPythonAdmin:
+    name = "kafka-python admin"
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        self._group = group
+        self._client = kafka.admin.KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+
+    def act(self, number: int) -> None:
+        until_done(self._create)
+        until_done(self._ask)
+
+    def _create(self) -> None:
+        topic = kafka.admin.NewTopic(fresh("by-kafka-python"), 1, 2)
+        self._client.create_topics([topic], timeout_ms=int(REQUEST_S * 1000))
+
+    def _ask(self) -> None:
+        self._client.list_group_offsets({self._group: None})
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class KafkaPythonMember(Member):
+    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        self._client = kafka.KafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap.split(","),
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        super().__init__("kafka-python member", self._read, self._client.commit)
+
+    def _read(self) -> list[tuple[int, int]]:
+        found = self._client.poll(timeout_ms=20)
+        return [(r.partition, int(r.value)) for records in found.values() for r in records]
+
+    def close(self) -> None:
+        super().close()
+        self._client.close()
+
+
+class Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_S)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(PATIENCE_S)
+        self.loop.close()
+
+
+class AiokafkaProducer:
+    name = "aiokafka producer"
+
+    def __init__(self, loop: Loop, bootstrap: str, topic: str) -> None:
+        self._loop = loop
+        self._topic = topic
+        self._client = loop.run(self._start(bootstrap))
+
+    async def _start(self, bootstrap: str) -> Any:
+        client = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all")
+        await client.start()
+        return client
+
+    def act(self, number: int) -> None:
+        self._loop.run(self._act(number))
+
+    async def _act(self, number: int) -> None:
+        await asyncio.gather(
+            *(
+                self._client.send_and_wait(self._topic, b"%d" % number, partition=partition)
+                for partition in range(PARTITIONS)
+            )
+        )
+
+    def close(self) -> None:
+        self._loop.run(self._client.stop())
+
+
+class AiokafkaAdmin:
+    name = "aiokafka admin"
+
+    def __init__(self, loop: Loop, bootstrap: str, group: str) -> None:
+        self._loop = loop
+        self._group = group
+        self._client = loop.run(self._start(bootstrap))
+
+    async def _start(self, bootstrap: str) -> Any:
+        client = aiokafka.admin.AIOKafkaAdminClient(
+            bootstrap_servers=bootstrap, request_timeout_ms=int(AIOKAFKA_REQUEST_S * 1000)
+        )
+        await client.start()
+        return client
+
+    def act(self, number: int) -> None:
+        until_done(lambda: self._loop.run(self._create()))
+        until_done(lambda: self._loop.run(self._ask()))
+
+    async def _create(self) -> None:
+        topic = aiokafka.admin.NewTopic(fresh("by-aiokafka"), 1, 2)
+        answer = await self._client.create_topics([topic])
+        failures = [error for _, error, *_ in answer.topic_errors if error]
+        if failures:
+            raise RuntimeError(f"create_topics: {failures}")
+
+    async def _ask(self) -> None:
+        await self._client.list_consumer_group_offsets(self._group)
+
+    def close(self) -> None:
+        self._loop.run(self._client.close())
+
+
+class AiokafkaMember(Member):
+    def __init__(self, loop: Loop, bootstrap: str, topic: str, group: str) -> None:
+        self._loop = loop
+        self._client = loop.run(self._start(bootstrap, topic, group))
+        super().__init__("aiokafka member", self._read, self._write)
+
+    async def _start(self, bootstrap: str, topic: str, group: str) -> Any:
+        client = aiokafka.AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        await client.start()
+        return client
+
+    def _read(self) -> list[tuple[int, int]]:
+        found = self._loop.run(self._client.getmany(timeout_ms=20))
+        return [(r.partition, int(r.value)) for records in found.values() for r in records]
+
+    def _write(self) -> object:
+        return self._loop.run(self._client.commit())
+
+    def close(self) -> None:
+        super().close()
+        self._loop.run(self._client.stop())
+
+
+def all_clients(loop: Loop, bootstrap: str, topic: str, groups: list[str]) -> list[Client]:
+    """Producer, member and admin client of each library; the members' groups are `groups`."""
+    first, second, third = groups
+    return [
+        ConfluentProducer(bootstrap, topic),
+        ConfluentMember(bootstrap, topic, first),
+        ConfluentAdmin(bootstrap),
+        ConfluentGroups(bootstrap, first),
+        KafkaPythonProducer(bootstrap, topic),
+        KafkaPythonMember(bootstrap, topic, second),
+        KafkaPythonAdmin(bootstrap, second),
+        AiokafkaProducer(loop, bootstrap, topic),
+        AiokafkaMember(loop, bootstrap, topic, third),
+        AiokafkaAdmin(loop, bootstrap, third),
+    ]

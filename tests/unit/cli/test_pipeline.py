@@ -1,0 +1,75 @@
+"""``barnabas pipeline ledger`` shows what a query has written, and frees one that is stuck."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.main import main
+from barnabas.pipeline.cluster_client import ClusterClient
+from barnabas.pipeline.errors import WriteRefusedError
+from tests.unit.pipeline.fake_cluster import FakeCluster
+from tests.unit.pipeline.streaming_query import Query
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[FakeCluster, Query]:
+    """A query that has written batch 0, and whose batch 1 no topic takes."""
+    cluster = FakeCluster()
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: cluster)
+    query = Query(tmp_path / "checkpoint")
+    query.start("old", 30)
+    cluster.batch_bytes_max = dict.fromkeys(cluster.logs, 50)
+    with pytest.raises(WriteRefusedError):
+        query.start("old", 60)
+    cluster.batch_bytes_max = {}
+    return cluster, query
+
+
+def test_a_ledger_is_shown_with_what_was_begun(
+    stuck: tuple[FakeCluster, Query], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, query = stuck
+    assert main(["pipeline", "ledger", "show", "-s", str(query.options.staging), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert (shown["application"], shown["query"], shown["batch"]) == (query.id, query.id, 0)
+    assert [(each["batch"], each["rows"]) for each in shown["begun"]] == [(1, 30)]
+    assert main(["pipeline", "ledger", "show", "-s", str(query.options.staging)]) == 0
+    assert "1 (30 rows)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "landed"), [("skip", "--batch", 60), ("forget", "--from", 90)]
+)
+def test_a_stuck_batch_is_freed_once_that_is_confirmed(
+    stuck: tuple[FakeCluster, Query],
+    capsys: pytest.CaptureFixture[str],
+    verb: str,
+    option: str,
+    landed: int,
+) -> None:
+    cluster, query = stuck
+    words = ["pipeline", "ledger", verb, "--staging", str(query.options.staging), option, "1"]
+    assert main([*words, query.id]) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert main([*words, query.id, "--yes"]) == 0
+    query.start("new", 90)
+    assert sum(cluster.ends.values()) == landed
+
+
+def test_what_cannot_be_is_one_sentence(
+    stuck: tuple[FakeCluster, Query], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, query = stuck
+    staging = str(query.options.staging)
+    verbs = ["pipeline", "ledger"]
+    assert main([*verbs, "skip", "-s", staging, "--batch", "0", "--yes", query.id]) == 1
+    assert "published already" in capsys.readouterr().err
+    assert main([*verbs, "show", "-s", f"{staging}/none"]) == 1
+    assert "there is no ledger below" in capsys.readouterr().err
+    assert main([*verbs, "show", "-s", staging, "another"]) == 1
+    assert "there is no ledger of another" in capsys.readouterr().err
+    assert main([*verbs, "skip", "-s", "no-such:x", "--batch", "0", "app"]) == 2
+    assert "cannot be opened" in capsys.readouterr().err
