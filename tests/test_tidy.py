@@ -47,7 +47,6 @@ SAME_CONCEPT = {
     "Caller": "who calls a coordinator: of a group, and of the quorum's recipes",
     "NewTopic": "a topic that an administrator asks for, in the client and in a policy",
     "FeatureLevels": "the client's view of them, and the checker that watches it",
-    "BatchTooLargeError": "above a limit: of the quorum's log, and of the topic that a pipeline writes",
     "Run": "consecutive batches as arrays; a seed's run in the simulator",
 }
 """Public classes of one name in two modules: why."""

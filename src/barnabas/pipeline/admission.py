@@ -1,7 +1,7 @@
 """Whether a batch that a query asks for is new, published already, or cannot be what the ledger has.
 
 Owns the comparison of a query's checkpoint with the ledger beside it. Spark repeats at most the last
-batch that it planned, so that a query that goes on from its own checkpoint asks for the ledger's last
+batch that it planned, so that a query that continues from its own checkpoint asks for the ledger's last
 batch or a later one. Whatever else it asks for shows that checkpoint and ledger have parted: the one
 was rolled back, begun again, copied or lost without the other. To skip would lose rows then and to
 write could write them twice, so the query ends with a sentence that says which it is and what to do.
@@ -20,7 +20,7 @@ from barnabas.pipeline.write.commit_log import CommitEntry, Manifest, Origin
 
 
 @dataclass(frozen=True, slots=True)
-class AskedBatch:
+class AdmissionRequest:
     """One batch as a query's driver asks for it."""
 
     batch: int
@@ -49,7 +49,7 @@ class Admission(NamedTuple):
     warning: str = ""
 
 
-def admit(asked: AskedBatch, committed: CommitEntry, manifest: Manifest | None) -> Admission:
+def admit(asked: AdmissionRequest, committed: CommitEntry, manifest: Manifest | None) -> Admission:
     """What to do with a batch, given the ledger's last one and the manifest of its number, if there is
     one. Raises `LedgerError`."""
     if not committed.is_there and manifest is None:
@@ -80,7 +80,7 @@ def admit(asked: AskedBatch, committed: CommitEntry, manifest: Manifest | None) 
     )
 
 
-def _check_new(asked: AskedBatch) -> None:
+def _check_new(asked: AdmissionRequest) -> None:
     """A query beyond its first batch has a ledger, unless it wrote elsewhere until now."""
     if asked.batch == 0 or not asked.origin.query or asked.new_ledger == asked.batch:
         return
@@ -92,7 +92,7 @@ def _check_new(asked: AskedBatch) -> None:
     )
 
 
-def _check_query(asked: AskedBatch, owner: Origin) -> None:
+def _check_query(asked: AdmissionRequest, owner: Origin) -> None:
     mine = asked.origin.query
     if mine and owner.query and mine != owner.query:
         raise LedgerError(
@@ -103,13 +103,13 @@ def _check_query(asked: AskedBatch, owner: Origin) -> None:
         )
 
 
-def _check_planned(asked: AskedBatch, known: Origin, done: str) -> None:
+def _check_planned(asked: AdmissionRequest, known: Origin, done: str) -> None:
     """The checkpoint keeps what it planned; what is planned once more under the number is another batch."""
     if asked.origin.planned and known.planned and asked.origin.planned != known.planned:
         raise LedgerError(_rolled_back(asked, f"has {done} another batch {asked.batch}"))
 
 
-def _twice(asked: AskedBatch) -> str:
+def _twice(asked: AdmissionRequest) -> str:
     return (
         f"{asked} was written before in this run of the query, and Spark asks for a batch once in a run. If"
         " foreachBatch writes more than once, each write needs an application (txnAppId) of its own; if it"
@@ -117,7 +117,7 @@ def _twice(asked: AskedBatch) -> str:
     )
 
 
-def _rolled_back(asked: AskedBatch, what: str) -> str:
+def _rolled_back(asked: AdmissionRequest, what: str) -> str:
     forget = asked.command("forget", "--from", str(asked.batch))
     return (
         f"{asked} is not written: the ledger below {asked.staging} {what}. The checkpoint was rolled back"
