@@ -15,9 +15,7 @@ SOURCES = Path(__file__).parent.parent / "src"
 GENERATED = ("messages", "records")
 
 TYPED: Mapping[str, str] = {
-    "barnabas.broker.broker": "handlers name the role that they serve; the role is composed of what they use",
     "barnabas.broker.replicas.log_repairs": "a repair names the table that it mends for",
-    "barnabas.controller.active.broker_fencing": "services of the active controller name what they serve",
     "barnabas.log.directories.future_logs": "part and whole: future logs of the log directories",
     "barnabas.log.partition.flush_jobs": "functions by subject over one PartitionLog",
     "barnabas.log.partition.segmented_log": "functions by subject over one SegmentedLog",

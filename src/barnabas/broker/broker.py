@@ -59,7 +59,6 @@ from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.registrations import whereabouts
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
-from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.messages.produce_response import ProduceResponse
 
 
@@ -178,12 +177,6 @@ class Broker:
     def _offsets_partitions(self) -> int:
         topic = self.image.topics_by_name.get(OFFSETS_TOPIC)
         return len(topic) if topic is not None else self.config.offsets.topic_partitions
-
-    def add_to(self, table: ApiTable) -> ApiTable:
-        """Serve all of a broker's APIs on a listener."""
-        from barnabas.broker import handlers  # they import this module's class
-
-        return handlers.add_to(table, self)
 
     # -- start -----------------------------------------------------------------------------------
 

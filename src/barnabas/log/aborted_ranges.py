@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.log.file_cache import SNAPSHOT, file_name
+from barnabas.log.file_names import SNAPSHOT, file_name
 from barnabas.log.segments import transaction_index
 from barnabas.log.segments.segment import Segment
 from barnabas.log.state.producer_state import ProducerStates, snapshot_offsets

@@ -11,10 +11,12 @@ from barnabas.group.offset_table import OffsetTable
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.state.producer_state import ProducerStates
 from barnabas.transaction import machine
+from barnabas.transaction.ending import decide_end
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome, SendMarkers
 from barnabas.transaction.overdue import OpenTransactions
 from barnabas.transaction.states import TransactionState
+from barnabas.transaction.transaction import with_next_epoch
 from barnabas.wire.errors import ErrorCode
 from tests.sim.mutants.planting import Mutant, Patch
 
@@ -80,14 +82,15 @@ def aborts_become_commits() -> list[Patch]:
         (record,) = outcome.records
         assert record.transaction is not None
         ending = record.transaction._replace(state=TransactionState.PREPARE_COMMIT)
-        return self._prepare(record.transactional_id, ending, outcome.reply)
+        prepared: Outcome = self._prepare(record.transactional_id, ending, outcome.reply)
+        return prepared
 
     return [(TransactionMachine, "_fence", commits)]
 
 
 def fenced_without_an_epoch() -> list[Patch]:
     """Who takes a transactional id over gets the epoch of the one before."""
-    honest = machine.with_next_epoch
+    honest = with_next_epoch
 
     def same_again(before: Any, *arguments: Any, **named: Any) -> Any:
         after = honest(before, *arguments, **named)
@@ -117,7 +120,7 @@ def time_never_over() -> list[Patch]:
 
 def ends_known_by_name_only() -> list[Patch]:
     """EndTxn takes any epoch of the producer id."""
-    honest = machine.decide_end
+    honest = decide_end
 
     def any_epoch(now: Any, wish: Any, wall_ms: int) -> Any:
         return honest(now, wish._replace(producer_epoch=now.producer_epoch), wall_ms)

@@ -20,7 +20,7 @@ from barnabas.wire.messages.describe_producers_response import (
 from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import HasReplicas
 
 
 def error_response(
@@ -46,7 +46,7 @@ API = Api(ApiKey.DESCRIBE_PRODUCERS, DescribeProducersRequest, error_response, "
 
 
 def handle(
-    request: DescribeProducersRequest, ctx: RequestContext, broker: Broker
+    request: DescribeProducersRequest, ctx: RequestContext, broker: HasReplicas
 ) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
@@ -61,7 +61,7 @@ def handle(
     )
 
 
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _describe(broker: HasReplicas, topic: str, index: int) -> PartitionResponse:
     try:
         partition, code = broker.replicas.find((topic, index))
         if partition is None:

@@ -26,7 +26,7 @@ from barnabas.wire.messages.find_coordinator_response import Coordinator, FindCo
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import FindCoordinatorRole
 
 GROUP = 0
 TRANSACTION = 1
@@ -54,7 +54,7 @@ API = Api(
 
 
 def handle(
-    request: FindCoordinatorRequest, ctx: RequestContext, broker: Broker
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
 ) -> FindCoordinatorResponse | Parked:
     def answer(parked: Working) -> None:
         parked.complete(respond(request, ctx, broker))
@@ -64,7 +64,9 @@ def handle(
     return respond(request, ctx, broker) if waiting is None else waiting
 
 
-def _asked(request: FindCoordinatorRequest, ctx: RequestContext, broker: Broker) -> Iterator[Led]:
+def _asked(
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
+) -> Iterator[Led]:
     """The partitions whose leaders are asked for."""
     topic = broker.image.topics_by_name.get(TOPICS.get(request.key_type, ""))
     if topic is not None:
@@ -74,7 +76,7 @@ def _asked(request: FindCoordinatorRequest, ctx: RequestContext, broker: Broker)
 
 
 def respond(
-    request: FindCoordinatorRequest, ctx: RequestContext, broker: Broker
+    request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
 ) -> FindCoordinatorResponse:
     """What the image says now."""
     if ctx.api_version >= MANY_KEYS_SINCE:
@@ -93,7 +95,7 @@ def respond(
     )
 
 
-def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: str) -> Coordinator:
     name = TOPICS.get(key_type)
     if name is None:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")

@@ -25,7 +25,7 @@ from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import ProducerIdRole
 
 FENCED_SINCE = 4
 
@@ -45,7 +45,7 @@ API = Api(
 )
 
 
-def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: Broker) -> Parked:
+def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: ProducerIdRole) -> Parked:
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id without epoch, or the reverse")
     if request.transactional_id is None:
@@ -59,7 +59,7 @@ def handle(request: InitProducerIdRequest, ctx: RequestContext, broker: Broker) 
     return _transactional(request, ctx, broker)
 
 
-def _idempotent(request: InitProducerIdRequest, broker: Broker) -> Parked:
+def _idempotent(request: InitProducerIdRequest, broker: ProducerIdRole) -> Parked:
     parked = Parked()
 
     def on_id(given: int | KafkaError) -> None:
@@ -72,7 +72,9 @@ def _idempotent(request: InitProducerIdRequest, broker: Broker) -> Parked:
     return parked
 
 
-def _transactional(request: InitProducerIdRequest, ctx: RequestContext, broker: Broker) -> Parked:
+def _transactional(
+    request: InitProducerIdRequest, ctx: RequestContext, broker: ProducerIdRole
+) -> Parked:
     parked = Parked()
 
     def init(machine: TransactionMachine, fresh_id: int | None, at: Instant) -> Outcome:

@@ -41,7 +41,7 @@ from barnabas.wire.messages.produce_response import (
 from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import ProduceRole
 
 IDS_SINCE = 13
 LEADERS_SINCE = 10
@@ -82,7 +82,7 @@ API = Api(ApiKey.PRODUCE, ProduceRequest, error_response, "topic", "write")
 
 
 def handle(
-    request: ProduceRequest, ctx: RequestContext, broker: Broker
+    request: ProduceRequest, ctx: RequestContext, broker: ProduceRole
 ) -> ProduceResponse | Parked | None:
     if request.acks not in (-1, 0, 1):
         return error_response(request, ErrorCode.INVALID_REQUIRED_ACKS, "")
@@ -100,7 +100,7 @@ def handle(
 
 
 def _append_request(
-    request: ProduceRequest, ctx: RequestContext, broker: Broker, proofs: Proofs | None
+    request: ProduceRequest, ctx: RequestContext, broker: ProduceRole, proofs: Proofs | None
 ) -> ProduceResponse | Parked | None:
     """`proofs` is None where the request is of no transaction."""
     topics = request.topic_data
@@ -116,7 +116,7 @@ def _append_request(
 def _append_in_slices(
     request: ProduceRequest,
     ctx: RequestContext,
-    broker: Broker,
+    broker: ProduceRole,
     proofs: Proofs | None,
     parked: Working,
 ) -> None:
@@ -171,7 +171,7 @@ def _append_all(
     topics: Iterable[TopicProduceData],
     acks: int,
     ctx: RequestContext,
-    broker: Broker,
+    broker: ProduceRole,
     response: ProduceResponse,
     waiting: DelayedProduce | None,
     proofs: Proofs | None,
@@ -217,7 +217,7 @@ def _append_all(
 def _outcome(
     request: ProduceRequest,
     ctx: RequestContext,
-    broker: Broker,
+    broker: ProduceRole,
     response: ProduceResponse,
     waiting: DelayedProduce | None,
     refused: bool,
@@ -236,7 +236,7 @@ def _outcome(
     return response
 
 
-def _find(broker: Broker, key: str | Uuid, index: int, ctx: RequestContext) -> Partition:
+def _find(broker: ProduceRole, key: str | Uuid, index: int, ctx: RequestContext) -> Partition:
     partition, code = broker.replicas.find((key, index))
     if partition is None:
         raise KafkaError(code, f"no replica of partition {index} here")

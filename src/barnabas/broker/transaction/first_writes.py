@@ -23,7 +23,7 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.produce_request import ProduceRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.roles import TransactionalWriteRole
 
 ENABLE = "transaction.partition.verification.enable"
 ABORTABLE_SINCE = 11
@@ -63,13 +63,13 @@ class Question(NamedTuple):
     knows_abortable: bool
 
 
-def is_verifying(broker: Broker, question: Question) -> bool:
+def is_verifying(broker: TransactionalWriteRole, question: Question) -> bool:
     """``transaction.partition.verification.enable``; what adds partitions has to ask anyway."""
     return question.adds or broker.broker_texts().get(ENABLE, "true").lower() != "false"
 
 
 def ask_coordinator(
-    broker: Broker,
+    broker: TransactionalWriteRole,
     question: Question,
     places: Sequence[Place],
     on_done: Callable[[Answers], None],
@@ -113,7 +113,7 @@ def _for_producers(error: KafkaError | None) -> KafkaError | None:
 def verify_produce(
     request: ProduceRequest,
     version: int,
-    broker: Broker,
+    broker: TransactionalWriteRole,
     find: Callable[[str | Uuid, int], Partition],
     proceed: Callable[[Proofs], None],
 ) -> Proofs | None:
@@ -163,7 +163,7 @@ def verify_produce(
 
 
 def _begin(
-    broker: Broker, partition: Partition, question: Question, sequence: int
+    broker: TransactionalWriteRole, partition: Partition, question: Question, sequence: int
 ) -> Verification | None:
     """None where the transaction is open in the partition. Raises ``KafkaError`` where this broker does not
     lead it."""
@@ -200,7 +200,7 @@ def _is_transactional(records: object) -> TypeGuard[Buffer]:
 
 
 def begin_group_verification(
-    broker: Broker,
+    broker: TransactionalWriteRole,
     question: Question,
     partition: Partition,
     on_done: Proceed,

@@ -136,9 +136,7 @@ def _members_table(described: GroupDescription) -> Table:
 
 
 def _offsets_table(described: GroupDescription, rows: list[dict[str, Any]]) -> Table:
-    title = (
-        f"{described.group_id}  {described.state}  {described.protocol}  {count_of(described)}"
-    )
+    title = f"{described.group_id}  {described.state}  {described.protocol}  {count_of(described)}"
     table = table_of(
         title, "topic", "partition", "committed", "end", "lag", "member", "client",
         right=("partition", "committed", "end", "lag"),

@@ -18,14 +18,14 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.file_cache import (
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_names import (
     DELETED,
     INDEX,
     LOG,
     SEGMENT_SUFFIXES,
     TIME_INDEX,
     TXN_INDEX,
-    FileCache,
     file_name,
 )
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex

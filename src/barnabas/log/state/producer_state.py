@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.log.file_cache import SNAPSHOT, file_name, offset_of
+from barnabas.log.file_names import SNAPSHOT, file_name, offset_of
 from barnabas.ports import Disk
 from barnabas.record.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from barnabas.types import Buffer, new_tuple
