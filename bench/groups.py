@@ -20,7 +20,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
 
-from barnabas.client.consumer_member import ConsumerMember
+from barnabas.client.consumers.consumer_protocol_member import ConsumerProtocolMember
 from barnabas.client.consumers.group_member import CONSUMER, GroupMemberSettings
 from barnabas.host.client import connect
 from barnabas.metadata.image.image import MetadataImage
@@ -77,7 +77,7 @@ def rebalance(system: System, members: int) -> tuple[float, float]:
 
         def join(number: int) -> None:
             mine = owned.setdefault(number, set())
-            ConsumerMember(
+            ConsumerProtocolMember(
                 connected.client,
                 "large",
                 [topic],

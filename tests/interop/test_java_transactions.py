@@ -13,8 +13,8 @@ import pytest
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.consumers.fetch_requests import FetchSettings
 from barnabas.client.offsets import EARLIEST
+from barnabas.client.producers.transactional_producer import TransactionalProducer
 from barnabas.client.records import ConsumerRecord, ProducerRecord
-from barnabas.client.transactional_producer import TransactionalProducer
 from barnabas.host.client import Connected, connect
 from barnabas.record.builder import build_batch
 from barnabas.testing.cluster import Cluster

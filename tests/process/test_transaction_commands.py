@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from barnabas.client.offsets import CommittedOffset, GroupIdentity
+from barnabas.client.producers.transactional_producer import TransactionalProducer
 from barnabas.client.records import ProducerRecord
-from barnabas.client.transactional_producer import TransactionalProducer
 from barnabas.host.client import Connected, connect
 from barnabas.record.builder import build_batch
 from barnabas.testing.cluster import Cluster

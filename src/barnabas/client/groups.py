@@ -27,7 +27,7 @@ class GroupListing:
 
 
 @dataclass(slots=True)
-class GroupMember:
+class DescribedMember:
     member_id: str
     instance_id: str | None
     client_id: str
@@ -49,7 +49,7 @@ class GroupDescription:
     protocol_type: str
     protocol: str
     """Of a consumer group its assignor."""
-    members: list[GroupMember]
+    members: list[DescribedMember]
     type: str = "classic"
     epoch: int = -1
     """Of a consumer group."""
@@ -78,7 +78,7 @@ async def _describe_classic(client: Client, group_id: str) -> GroupDescription:
     )
     g = response.groups[0]
     members = [
-        GroupMember(
+        DescribedMember(
             m.member_id, m.group_instance_id, m.client_id, m.client_host,
             m.member_metadata, m.member_assignment,
         )
@@ -93,7 +93,7 @@ async def _describe_consumer(client: Client, group_id: str) -> GroupDescription:
     )
     g = response.groups[0]
     members = [
-        GroupMember(
+        DescribedMember(
             m.member_id,
             m.instance_id,
             m.client_id,

@@ -16,7 +16,7 @@ PRODUCE_BEFORE_IMPLICIT = 11
 """The last version of Produce in which a batch adds no partition."""
 
 
-class Transaction:
+class ClientTransaction:
     """Of one transactional id, one after the other."""
 
     __slots__ = (
@@ -50,7 +50,9 @@ class Transaction:
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else "none"
-        return f"Transaction({self.transactional_id} {state}, {len(self.partitions)} partitions)"
+        return (
+            f"ClientTransaction({self.transactional_id} {state}, {len(self.partitions)} partitions)"
+        )
 
     @property
     def is_empty(self) -> bool:

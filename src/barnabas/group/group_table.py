@@ -96,6 +96,11 @@ class GroupTable:
     def __repr__(self) -> str:
         return f"GroupTable({len(self.groups)} groups, {len(self.timers)} deadlines)"
 
+    def take_replies(self) -> list[tuple[Parked, Message]]:
+        """The replies that came up since the last call."""
+        replies, self.replies = self.replies, []
+        return replies
+
     def group(self, group_id: str) -> Group:
         """The group as it is now. Raises GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)

@@ -18,10 +18,10 @@ from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group import membership, offsets, queries, rebalance, sync
 from barnabas.group.classic_group import GroupState
 from barnabas.group.cluster_topics import ClusterTopics
-from barnabas.group.consumer import classic_members
 from barnabas.group.consumer import heartbeat as consumer_heartbeat
 from barnabas.group.consumer.change import begin_timers
 from barnabas.group.consumer.consumer_group import ConsumerGroup
+from barnabas.group.consumer.conversion import classic_members
 from barnabas.group.consumer.deadlines import CONSUMER_TIMERS, on_consumer_deadline
 from barnabas.group.consumer.records import group_tombstones
 from barnabas.group.group_table import GroupTable, GroupTimer, InitialDelay
@@ -30,7 +30,7 @@ from barnabas.group.offset_table import OffsetTable
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import GroupRecord, decode_record, encode_record
 from barnabas.group.replaying import replay_record
-from barnabas.log.state.producer_state import TransactionalProducer
+from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.ports import Rng
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -137,7 +137,7 @@ class GroupMachine:
     def commit_transactional_offsets(
         self,
         request: TxnOffsetCommitRequest,
-        producer: TransactionalProducer,
+        producer: TransactionalWriter,
         ids: Mapping[str, Uuid],
         at: Instant,
     ) -> Outcome:
@@ -238,7 +238,7 @@ class GroupMachine:
                 refusal = rebalance.join_refused(code, member.member_id)
                 table.answer_join(member, refusal)
                 table.answer_sync(member, rebalance.sync_refused(code))
-        return self._take_replies()
+        return self.table.take_replies()
 
     def deadline_ms(self) -> float:
         return self.table.timers.deadline_ms()
@@ -267,13 +267,8 @@ class GroupMachine:
 
     def _finish(self, outcome: Outcome) -> Outcome:
         """Put the replies that came up into the outcome, and into what follows it."""
-        outcome.replies = self._take_replies() + outcome.replies
+        outcome.replies = self.table.take_replies() + outcome.replies
         settled = outcome.on_settled
         if settled is not None:
             outcome.on_settled = lambda error, at: self._finish(settled(error, at))
         return outcome
-
-    def _take_replies(self) -> list[tuple[Parked, Message]]:
-        replies = self.table.replies
-        self.table.replies = []
-        return replies

@@ -26,7 +26,7 @@ from barnabas.group.record_codec import (
     offset_record,
     offset_tombstone,
 )
-from barnabas.log.state.producer_state import TransactionalProducer
+from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import offset_commit_request as commit_in
@@ -100,7 +100,7 @@ def commit_offsets(
 def commit_transactional_offsets(
     table: GroupTable,
     request: txn_in.TxnOffsetCommitRequest,
-    producer: TransactionalProducer,
+    producer: TransactionalWriter,
     ids: Mapping[str, Uuid],
     at: Instant,
 ) -> Outcome:

@@ -137,7 +137,7 @@ class TransactionMachine:
         else:
             following = with_next_epoch(known, timeout_ms, expected, at.wall_ms)
         return Outcome(
-            [self._record(transactional_id, following)],
+            [record_of(self._level(), transactional_id, following)],
             InitProducerIdResponse(
                 producer_id=following.producer_id, producer_epoch=following.producer_epoch
             ),
@@ -161,7 +161,7 @@ class TransactionMachine:
         if is_open and all(place in known.partitions for place in partitions):
             return Outcome()
         following = with_partitions(known, partitions, client_version, at.wall_ms)
-        return Outcome([self._record(transactional_id, following)])
+        return Outcome([record_of(self._level(), transactional_id, following)])
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Partitions
@@ -251,10 +251,6 @@ class TransactionMachine:
             raise _busy()
         return known
 
-    def _record(self, transactional_id: str, transaction: Transaction | None) -> TransactionRecord:
-        version = min(self._level(), TAGS_SINCE)
-        return TransactionRecord(transactional_id, transaction, version)
-
     def _fence(
         self,
         transactional_id: str,
@@ -272,7 +268,7 @@ class TransactionMachine:
         self, transactional_id: str, ending: Transaction, reply: Message | KafkaError | None
     ) -> Outcome:
         return Outcome(
-            [self._record(transactional_id, ending)],
+            [record_of(self._level(), transactional_id, ending)],
             reply,
             partial(self._on_prepared, transactional_id, ending),
         )
@@ -285,16 +281,16 @@ class TransactionMachine:
         if code:  # it may still be committed: not replicated in time, and not undone
             again = partial(self._on_prepared, transactional_id, ending)
             return Outcome(on_settled=again)
-        return self._go_on(transactional_id, ending, at)
+        return self._continue_ending(transactional_id, ending, at)
 
-    def _go_on(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
-        """The decision is committed: on with it."""
+    def _continue_ending(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
+        """The decision is committed: ask for the markers, or complete what needs none."""
         if not ending.partitions:
             return self._complete(transactional_id, ending, at)
         return Outcome(effects=[SendMarkers(transactional_id, ending)])
 
     def _complete(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
-        record = self._record(transactional_id, completed(ending, at.wall_ms))
+        record = record_of(self._level(), transactional_id, completed(ending, at.wall_ms))
         return Outcome([record], effects=[Completed(transactional_id)])
 
     # Records
@@ -329,7 +325,11 @@ class TransactionMachine:
         """Go on with every end that was decided."""
         self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
         self._expire_ms = at.now_ms + self.settings.expire_check_interval_ms
-        return [self._go_on(name, known, at) for name, known in self.ids.items() if known.is_ending]
+        return [
+            self._continue_ending(name, known, at)
+            for name, known in self.ids.items()
+            if known.is_ending
+        ]
 
     def on_unloaded(self) -> Sequence[tuple[Parked, Message]]:
         """Nothing waits within this machine."""
@@ -354,7 +354,7 @@ class TransactionMachine:
         until_ms = at.wall_ms - self.settings.transactional_id_expiration_ms
         return Outcome(
             [
-                self._record(name, None)
+                record_of(self._level(), name, None)
                 for name, known in self.ids.items()
                 if known.state in AT_REST and known.update_ms <= until_ms
             ],
@@ -400,3 +400,10 @@ def _ended(producer: tuple[int, int] | None) -> EndTxnResponse:
     if producer is None:
         return EndTxnResponse()
     return EndTxnResponse(producer_id=producer[0], producer_epoch=producer[1])
+
+
+def record_of(
+    level: int, transactional_id: str, transaction: Transaction | None
+) -> TransactionRecord:
+    """The record of `transaction` (None: a tombstone) in the form of feature level `level`."""
+    return TransactionRecord(transactional_id, transaction, min(level, TAGS_SINCE))

@@ -7,8 +7,9 @@ from typing import Any
 
 from barnabas.group import machine, offsets
 from barnabas.group.classic_group import ClassicGroup
-from barnabas.group.consumer import change, deadlines, downgrade
+from barnabas.group.consumer import change, deadlines
 from barnabas.group.consumer.consumer_group import ConsumerGroup
+from barnabas.group.consumer.conversion import downgrade
 from barnabas.group.group_table import GroupTimer
 from barnabas.group.outcome import Outcome
 from tests.sim.mutants.planting import Mutant, Patch

@@ -12,8 +12,8 @@ from barnabas.client.consumers.fetch_requests import FetchSettings, fetch
 from barnabas.client.feature_levels import SAFE_DOWNGRADE, UPGRADE, update_features
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import CommittedOffset, GroupIdentity, committed_offsets, list_offsets
+from barnabas.client.producers.transactional_producer import TransactionalProducer
 from barnabas.client.records import ProducerRecord
-from barnabas.client.transactional_producer import TransactionalProducer
 from barnabas.metadata.features import TRANSACTION_VERSION
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.group.consumer.embedded import read_assignment
+from barnabas.group.consumer.conversion.embedded import read_assignment
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode
 

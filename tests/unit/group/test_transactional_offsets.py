@@ -10,7 +10,7 @@ import pytest
 from barnabas.broker.coordinator.coordinators import Marker
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
-from barnabas.log.state.producer_state import TransactionalProducer
+from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.record.batch import iterate
 from barnabas.types import Uuid
@@ -54,7 +54,7 @@ class Group:
         part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
         topic = TxnOffsetCommitRequestTopic(name="t", partitions=[part])
         request = TxnOffsetCommitRequest(group_id="g", topics=[topic], **who)
-        writes = TransactionalProducer(producer, 0)
+        writes = TransactionalWriter(producer, 0)
 
         def decide(machine: GroupMachine, at: Any) -> Outcome:
             return machine.commit_transactional_offsets(request, writes, {"t": self.topic_id}, at)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from barnabas.log.state.producer_state import TRUSTED, TransactionalProducer, Verification
+from barnabas.log.state.producer_state import TRUSTED, TransactionalWriter, Verification
 from barnabas.ports import call_all
 from barnabas.record.batch import HEADER_SIZE
 from barnabas.record.builder import build_batch, end_transaction_marker
@@ -67,7 +67,7 @@ class _Told(NamedTuple):
     records: Sequence[Any] = ()
     replay: bool = True
     atomic: bool = True
-    producer: TransactionalProducer | None = None
+    producer: TransactionalWriter | None = None
     reply: Message | KafkaError | None = None
     effects: Sequence[Any] = ()
     on_settled: None = None
@@ -94,7 +94,7 @@ class Outcome(Protocol):
         """False where the records may be spread over several batches."""
 
     @property
-    def producer(self) -> TransactionalProducer | None:
+    def producer(self) -> TransactionalWriter | None:
         """Whose transaction the records belong to: they are a batch of their own then, and what they say
         holds once its marker comes."""
 
@@ -509,7 +509,7 @@ class CoordinatorShard(Generic[M]):
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
     def _write_transactional(
-        self, producer: TransactionalProducer, outcome: Outcome, at: Instant
+        self, producer: TransactionalWriter, outcome: Outcome, at: Instant
     ) -> None:
         """A batch of its own, appended at once: others' records do not wait for the marker."""
         if self._batch:

@@ -24,7 +24,7 @@ from barnabas.broker.transaction.first_writes import (
 )
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import Outcome
-from barnabas.log.state.producer_state import TransactionalProducer
+from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import OFFSETS_TOPIC, Uuid
 from barnabas.wire.api_table import ApiKey
@@ -92,7 +92,7 @@ def handle(
         if isinstance(proof, KafkaError):
             refuse(proof)
             return
-        producer = TransactionalProducer(request.producer_id, request.producer_epoch, proof)
+        producer = TransactionalWriter(request.producer_id, request.producer_epoch, proof)
 
         def decide(machine: GroupMachine, at: Instant) -> Outcome:
             return machine.commit_transactional_offsets(request, producer, ids, at)

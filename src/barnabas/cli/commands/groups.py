@@ -11,7 +11,7 @@ from rich.table import Table
 from barnabas.cli.commands import group_changes
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.client.consumers.assignors import PROTOCOL_TYPE, read_assignment
-from barnabas.client.groups import GroupDescription, GroupMember
+from barnabas.client.groups import DescribedMember, GroupDescription
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.codec import MalformedError
@@ -158,7 +158,7 @@ def _places(partitions: list[TopicPartition]) -> str:
     return " ".join(f"{t}:{','.join(map(str, parts))}" for t, parts in by_topic.items()) or "-"
 
 
-def _assigned(described: GroupDescription, member: GroupMember) -> list[TopicPartition]:
+def _assigned(described: GroupDescription, member: DescribedMember) -> list[TopicPartition]:
     """What a member has; nothing where its assignment is in words of its own."""
     if described.type == "consumer":
         return member.assigned

@@ -19,13 +19,13 @@ from functools import partial
 
 from barnabas.client import offsets
 from barnabas.client.client import Client
-from barnabas.client.consumer_member import ConsumerMember
 from barnabas.client.consumers.consumer_positions import (
     ConsumerPosition,
     check_positions,
     epoch_before,
     passes,
 )
+from barnabas.client.consumers.consumer_protocol_member import ConsumerProtocolMember
 from barnabas.client.consumers.fetch_requests import (
     FetchedRun,
     FetchPosition,
@@ -86,7 +86,7 @@ class Consumer:
         self._on_data = on_data
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._member: GroupMember | ConsumerMember | None = None
+        self._member: GroupMember | ConsumerProtocolMember | None = None
         self._reading: dict[TopicPartition, ConsumerPosition] = {}
         self._asked: set[int] = set()
         self._turn = 0
@@ -117,7 +117,7 @@ class Consumer:
             self._member.subscribe(topics)
             return
         if self.settings.group.protocol == CONSUMER:
-            self._member = ConsumerMember(
+            self._member = ConsumerProtocolMember(
                 self._client, self._group_id, topics, self.settings.group,
                 on_assigned=partial(self._assigned, beside=True), on_revoked=self._revoked,
                 on_failed=self._fail,

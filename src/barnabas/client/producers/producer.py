@@ -7,8 +7,8 @@ sequence when it is sent again, fails, and the producer takes a new id for what 
 ever sent twice under two identities by this class. One that is out of sequence when it is first sent
 is not in the log, and goes under a new id (KIP-360).
 
-With a :class:`~barnabas.client.transactions.Transaction` the id and epoch come from its coordinator, and
-batches belong to it; a batch that fails spoils the transaction instead of the identity.
+With a :class:`~barnabas.client.transactions.ClientTransaction` the id and epoch come from its coordinator,
+and batches belong to it; a batch that fails spoils the transaction instead of the identity.
 
 Retries what may succeed later until `delivery_timeout_ms`; learns new leaders from the refusal
 itself (KIP-951) and from Metadata. While a batch is under way, the next one fills.
@@ -31,7 +31,7 @@ from barnabas.client.producers.record_accumulator import (
     RecordAccumulator,
 )
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.transactions import Transaction
+from barnabas.client.transactions import ClientTransaction
 from barnabas.ports import Wakeup
 from barnabas.record.builder import build_batch
 from barnabas.types import Endpoint, TopicPartition, new_tuple
@@ -67,7 +67,7 @@ class Producer:
         self,
         client: Client,
         settings: ProducerSettings | None = None,
-        transaction: Transaction | None = None,
+        transaction: ClientTransaction | None = None,
     ) -> None:
         self.settings = settings = settings or ProducerSettings()
         self._client = client

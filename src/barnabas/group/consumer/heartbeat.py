@@ -10,6 +10,7 @@ from dataclasses import replace
 from barnabas.group.classic_group import ClassicGroup, GroupState
 from barnabas.group.consumer.change import GroupChange
 from barnabas.group.consumer.consumer_group import ConsumerGroup, detached
+from barnabas.group.consumer.conversion.upgrade import upgrade
 from barnabas.group.consumer.leaving import leave
 from barnabas.group.consumer.member import (
     JOIN_EPOCH,
@@ -26,7 +27,6 @@ from barnabas.group.consumer.records import (
     member_tombstones,
     target_record,
 )
-from barnabas.group.consumer.upgrade import upgrade
 from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import Caller, Instant, Outcome
 from barnabas.group.record_codec import GroupRecord, group_tombstone

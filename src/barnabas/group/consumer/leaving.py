@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from barnabas.group.consumer.change import GroupChange, schedule_assignment
 from barnabas.group.consumer.consumer_group import ConsumerGroup
-from barnabas.group.consumer.downgrade import can_downgrade, downgrade
+from barnabas.group.consumer.conversion.downgrade import can_downgrade, downgrade
 from barnabas.group.consumer.member import LEAVE_STATIC_EPOCH, ConsumerMember
 from barnabas.group.consumer.records import current_record, member_tombstones
 from barnabas.group.group_table import GroupTable, GroupTimer

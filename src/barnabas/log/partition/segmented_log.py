@@ -12,12 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from barnabas.log import aborted_ranges
 from barnabas.log.checkpoints import LEADER_EPOCH
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition import timestamp_lookup
+from barnabas.log.partition import aborted_ranges, timestamp_lookup
 from barnabas.log.partition.timestamp_lookup import Stamped
 from barnabas.log.segments.segment import SHORTER, Segment, check_run
 from barnabas.log.state.leader_epoch_cache import LeaderEpochCache

@@ -100,7 +100,7 @@ TRUSTED = Verification(-1, -1, False, -1)
 """Stands for every proof: of appends that nobody has to verify."""
 
 
-class TransactionalProducer(NamedTuple):
+class TransactionalWriter(NamedTuple):
     """Who writes a batch of a transaction by way of a coordinator of this broker."""
 
     id: int

@@ -20,7 +20,7 @@ from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import History, Violation
-from barnabas.sim.offset_commits import GONE, Attempt, Commits
+from barnabas.sim.offset_commits import GONE, CommitAttempt, Commits
 from barnabas.sim.world.world import World
 from barnabas.wire.errors import ErrorCode
 
@@ -72,7 +72,7 @@ def _judged(
 
         def take_due(self, at: Instant) -> Outcome | None:
             outcome = super().take_due(at)
-            made: list[Attempt] = []
+            made: list[CommitAttempt] = []
             for record in outcome.records if outcome is not None else ():
                 if isinstance(record.key, OffsetCommitKey) and record.value is None:
                     place = (record.key.topic, record.key.partition)
@@ -119,7 +119,7 @@ def _check(machine: GroupMachine, group_id: str, place: tuple[str, int], now: in
         raise Violation(f"{where} at {now}, not before {least} was it due: {known}")
 
 
-def _tell_end(outcome: Outcome, commits: Commits, made: list[Attempt]) -> None:
+def _tell_end(outcome: Outcome, commits: Commits, made: list[CommitAttempt]) -> None:
     settled = outcome.on_settled
 
     def on_settled(error: ErrorCode, at: Instant) -> Outcome:

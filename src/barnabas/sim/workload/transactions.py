@@ -15,8 +15,8 @@ from barnabas.client.consumers.fetch_requests import FetchSettings
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST, CommittedOffset, GroupIdentity
 from barnabas.client.producers.record_accumulator import ProducerSettings
+from barnabas.client.producers.transactional_producer import TransactionalProducer
 from barnabas.client.records import ProducerRecord
-from barnabas.client.transactional_producer import TransactionalProducer
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import Violation
 from barnabas.sim.ledger import LEDGER, Attempt, Ledger

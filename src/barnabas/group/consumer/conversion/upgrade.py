@@ -11,7 +11,7 @@ from __future__ import annotations
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer.consumer_group import ConsumerGroup, detached
-from barnabas.group.consumer.embedded import (
+from barnabas.group.consumer.conversion.embedded import (
     EmbeddedError,
     assigned_by,
     read_assignment,

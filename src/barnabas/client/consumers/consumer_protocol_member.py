@@ -39,7 +39,7 @@ PASSING = (ErrorCode.UNRELEASED_INSTANCE_ID,)
 """A static member whose predecessor has not left yet: its session ends by itself."""
 
 
-class ConsumerMember:
+class ConsumerProtocolMember:
     """One member of `group_id`, subscribed to `topics`."""
 
     def __init__(
@@ -81,7 +81,7 @@ class ConsumerMember:
         self._purpose = purpose or f"group {group_id}"
 
     def __repr__(self) -> str:
-        return f"ConsumerMember({self.identity} owned={len(self._owned)})"
+        return f"ConsumerProtocolMember({self.identity} owned={len(self._owned)})"
 
     def start(self) -> None:
         self._task = self._client.tasks.start(self._live())

@@ -13,8 +13,8 @@ from dataclasses import replace
 from barnabas.group.classic_group import CONSUMER_PROTOCOL_TYPE
 from barnabas.group.consumer.change import GroupChange
 from barnabas.group.consumer.consumer_group import ConsumerGroup, waits_for_release
-from barnabas.group.consumer.downgrade import downgrade, embedded_version
-from barnabas.group.consumer.embedded import (
+from barnabas.group.consumer.conversion.downgrade import downgrade, embedded_version
+from barnabas.group.consumer.conversion.embedded import (
     EmbeddedError,
     owned_in,
     read_subscription,

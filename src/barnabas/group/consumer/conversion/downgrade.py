@@ -17,7 +17,7 @@ from barnabas.group.classic_group import (
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer.change import begin_timers
 from barnabas.group.consumer.consumer_group import ConsumerGroup
-from barnabas.group.consumer.embedded import EmbeddedError, version_of, write_assignment
+from barnabas.group.consumer.conversion.embedded import EmbeddedError, version_of, write_assignment
 from barnabas.group.consumer.member import ConsumerMember
 from barnabas.group.consumer.records import group_tombstones
 from barnabas.group.group_table import GroupTable, GroupTimer

@@ -24,7 +24,7 @@ from barnabas.client.offsets import CommittedOffset, GroupIdentity
 from barnabas.client.producers.producer import Producer
 from barnabas.client.producers.record_accumulator import ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord
-from barnabas.client.transactions import Transaction
+from barnabas.client.transactions import ClientTransaction
 from barnabas.metadata.features import TRANSACTION_VERSION
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -78,7 +78,7 @@ class TransactionalProducer:
         """Why this producer can do nothing any more."""
         self._client = client
         self._timeout_ms = timeout_ms
-        self._transaction = Transaction(transactional_id, self._on_wanted)
+        self._transaction = ClientTransaction(transactional_id, self._on_wanted)
         self._producer = Producer(client, settings, self._transaction)
         self._producer_id = self._epoch = -1
         self._adding = False
