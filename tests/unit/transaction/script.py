@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from barnabas.transaction.machine import record_of
 from barnabas.transaction.outcome import Outcome
 from barnabas.transaction.record_codec import decode_record
 from barnabas.wire.errors import ErrorCode
@@ -172,7 +173,7 @@ class Commands(Requests):
         known = machine.ids.get(producer.transactional_id)
         assert known is not None
         changed = known._replace(producer_epoch=int(epoch))
-        record = machine._record(producer.transactional_id, changed)
+        record = record_of(machine._level(), producer.transactional_id, changed)
         outcome = Outcome([record])
         coordinators.write(producer.transactional_id, lambda machine, at: outcome)
         self.world.settle()
