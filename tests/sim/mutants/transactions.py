@@ -10,29 +10,14 @@ from barnabas.broker.transaction.partition_verifier import CoordinatorVerifier
 from barnabas.group.offset_table import OffsetTable
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.state.producer_state import ProducerStates
-from barnabas.transaction import machine
-from barnabas.transaction.ending import decide_end
+from barnabas.transaction import ending as endings
+from barnabas.transaction import machine, transaction
 from barnabas.transaction.machine import TransactionMachine
-from barnabas.transaction.outcome import Outcome, SendMarkers
+from barnabas.transaction.outcome import Outcome
 from barnabas.transaction.overdue import OpenTransactions
 from barnabas.transaction.states import TransactionState
-from barnabas.transaction.transaction import with_next_epoch
 from barnabas.wire.errors import ErrorCode
 from tests.sim.mutants.planting import Mutant, Patch
-
-
-def markers_before_the_decision() -> list[Patch]:
-    """They go out while the decision may still be lost."""
-    honest = TransactionMachine._prepare
-
-    def at_once(self: Any, transactional_id: str, ending: Any, reply: Any) -> Outcome:
-        outcome = honest(self, transactional_id, ending, reply)
-        if ending.partitions:
-            outcome.effects = [SendMarkers(transactional_id, ending)]
-            outcome.on_settled = None
-        return outcome
-
-    return [(TransactionMachine, "_prepare", at_once)]
 
 
 def markers_given_up() -> list[Patch]:
@@ -77,7 +62,7 @@ def aborts_become_commits() -> list[Patch]:
     """What a new coordinator finds undone is committed, whatever was decided."""
     honest = TransactionMachine._fence
 
-    def commits(self: Any, *arguments: Any, **named: Any) -> Outcome:
+    def commits(self: TransactionMachine, *arguments: Any, **named: Any) -> Outcome:
         outcome = honest(self, *arguments, **named)
         (record,) = outcome.records
         assert record.transaction is not None
@@ -90,7 +75,7 @@ def aborts_become_commits() -> list[Patch]:
 
 def fenced_without_an_epoch() -> list[Patch]:
     """Who takes a transactional id over gets the epoch of the one before."""
-    honest = with_next_epoch
+    honest = transaction.with_next_epoch
 
     def same_again(before: Any, *arguments: Any, **named: Any) -> Any:
         after = honest(before, *arguments, **named)
@@ -120,7 +105,7 @@ def time_never_over() -> list[Patch]:
 
 def ends_known_by_name_only() -> list[Patch]:
     """EndTxn takes any epoch of the producer id."""
-    honest = decide_end
+    honest = endings.decide_end
 
     def any_epoch(now: Any, wish: Any, wall_ms: int) -> Any:
         return honest(now, wish._replace(producer_epoch=now.producer_epoch), wall_ms)
@@ -139,7 +124,7 @@ def writes_unasked() -> list[Patch]:
 
 def aborted_not_named() -> list[Patch]:
     """Fetch answers leave out which transactions were aborted."""
-    return [(fetch_read, "_aborted", lambda partition, start, end: [])]
+    return [(fetch_read, "_aborted", lambda *arguments: [])]
 
 
 def open_ones_readable() -> list[Patch]:
@@ -187,8 +172,6 @@ def open_ones_forgotten() -> list[Patch]:
 
 
 MUTANTS = (
-    Mutant("markers-before-decision", "markers go out before the end is committed to the coordinator's log",
-           markers_before_the_decision),
     Mutant("markers-given-up", "a marker that a leader did not take is not sent again", markers_given_up),
     Mutant("decisions-forgotten", "a new coordinator does not go on with ends that were decided",
            decisions_forgotten),
