@@ -25,14 +25,8 @@ def make(segment_bytes: int = 1 << 20) -> tuple[SimDisk, PartitionLog]:
     device = SimDisk(Random(1))
     disk = device.open_for_process()
     disk.make_dirs("/data")
-    log = open_log(
-        disk,
-        OpenFiles(disk),
-        "/data/t-0",
-        TopicPartition("t", 0),
-        LogConfig(segment_bytes=segment_bytes),
-        clean=False,
-    ).log
+    partition, config = TopicPartition("t", 0), LogConfig(segment_bytes=segment_bytes)
+    log = open_log(disk, OpenFiles(disk), "/data/t-0", partition, config, clean=False).log
     for producer, commit in ((1, False), (2, False), (3, True), (1, False)):
         begin(log, producer)
         if producer == 1 and log.log_end_offset == 1:
