@@ -223,7 +223,8 @@ class TransactionMachine:
         also where the next transaction of the same producer is being ended by now."""
         if self.ids.get(transactional_id) is not ending:
             return Outcome()
-        return self._complete(transactional_id, ending, at)
+        record = self._record(transactional_id, completed(ending, at.wall_ms))
+        return Outcome([record], effects=[Completed(transactional_id)])
 
     # What operations have in common
 
@@ -290,12 +291,8 @@ class TransactionMachine:
     def _go_on(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
         """The decision is committed: on with it."""
         if not ending.partitions:
-            return self._complete(transactional_id, ending, at)
+            return self.complete(transactional_id, ending, at)
         return Outcome(effects=[SendMarkers(transactional_id, ending)])
-
-    def _complete(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
-        record = self._record(transactional_id, completed(ending, at.wall_ms))
-        return Outcome([record], effects=[Completed(transactional_id)])
 
     # Records
 

@@ -10,7 +10,8 @@ from barnabas.broker.transaction.partition_verifier import CoordinatorVerifier
 from barnabas.group.offset_table import OffsetTable
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.producer_state import ProducerStates
-from barnabas.transaction import machine
+from barnabas.transaction import ending as endings
+from barnabas.transaction import machine, transaction
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome, SendMarkers
 from barnabas.transaction.overdue import OpenTransactions
@@ -75,7 +76,7 @@ def aborts_become_commits() -> list[Patch]:
     """What a new coordinator finds undone is committed, whatever was decided."""
     honest = TransactionMachine._fence
 
-    def commits(self: Any, *arguments: Any, **named: Any) -> Outcome:
+    def commits(self: TransactionMachine, *arguments: Any, **named: Any) -> Outcome:
         outcome = honest(self, *arguments, **named)
         (record,) = outcome.records
         assert record.transaction is not None
@@ -87,7 +88,7 @@ def aborts_become_commits() -> list[Patch]:
 
 def fenced_without_an_epoch() -> list[Patch]:
     """Who takes a transactional id over gets the epoch of the one before."""
-    honest = machine.with_next_epoch
+    honest = transaction.with_next_epoch
 
     def same_again(before: Any, *arguments: Any, **named: Any) -> Any:
         after = honest(before, *arguments, **named)
@@ -117,7 +118,7 @@ def time_never_over() -> list[Patch]:
 
 def ends_known_by_name_only() -> list[Patch]:
     """EndTxn takes any epoch of the producer id."""
-    honest = machine.decide_end
+    honest = endings.decide_end
 
     def any_epoch(now: Any, wish: Any, wall_ms: int) -> Any:
         return honest(now, wish._replace(producer_epoch=now.producer_epoch), wall_ms)

@@ -31,10 +31,10 @@ class World:
         self.waiting: list[tuple[int, AddPartitionsToTxnRequest, Callable[[Any], None]]] = []
         self.answers: list[tuple[str, Verdicts]] = []
         self.verifier = CoordinatorVerifier(
-            self.ports,
-            self,
+            self.ports,  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
             lambda name: self.coordinators.get(name, 1),
-            Backoff(20, 100),  # type: ignore[arg-type]
+            Backoff(20, 100),
         )
 
     def send(

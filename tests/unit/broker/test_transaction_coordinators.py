@@ -29,11 +29,10 @@ READ_COMMITTED = 1
 class Transactions:
     """One transactional id in a cluster."""
 
-    def __init__(self, transactional_id: str = "app", **settings: str) -> None:
+    def __init__(self, transactional_id: str = "app") -> None:
         self.cluster = Cluster(
             3,
             transaction_abort_timed_out_transaction_cleanup_interval_ms="500",
-            **settings,
         )
         self.transactional_id = transactional_id
         self.cluster.create_topic("t", 3, 3)

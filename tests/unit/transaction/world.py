@@ -145,10 +145,10 @@ class World:
         self.producer_ids = SimpleNamespace(allocate=self._allocate)
         coordinators = TransactionCoordinators(
             self.config,
-            self.ports,
+            self.ports,  # type: ignore[arg-type]
             lambda: partitions,
             lambda: self.level,
-            self._allocate,  # type: ignore[arg-type]
+            self._allocate,
         )
         self.markers = Markers(self.ports, self.leaders, self.image, coordinators)  # type: ignore[arg-type]
         coordinators.markers = self.markers
