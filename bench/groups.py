@@ -77,12 +77,18 @@ def rebalance(system: System, members: int) -> tuple[float, float]:
 
         def join(number: int) -> None:
             mine = owned.setdefault(number, set())
+
+            def receive(parts: list[TopicPartition]) -> None:
+                mine.update(parts)
+                if balanced():
+                    connected.nudge()
+
             ConsumerProtocolMember(
                 connected.client,
                 "large",
                 [topic],
                 GroupMemberSettings(protocol=CONSUMER),
-                on_assigned=mine.update,
+                on_assigned=receive,
                 on_revoked=mine.difference_update,
                 purpose=f"members {number % 8}",
             ).start()

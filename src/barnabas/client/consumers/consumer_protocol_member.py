@@ -144,16 +144,27 @@ class ConsumerProtocolMember:
             return
         self._become(answer.member_epoch)
         self._interval_ms = float(answer.heartbeat_interval_ms)
+        shrank = False
         if answer.assignment is not None:
-            self._assigned = {
-                part.topic_id: list(part.partitions) for part in answer.assignment.topic_partitions
-            }
-        if not await self._reconcile():
+            before, self._assigned = (
+                self._assigned,
+                {
+                    part.topic_id: list(part.partitions)
+                    for part in answer.assignment.topic_partitions
+                },
+            )
+            shrank = any(
+                index not in self._assigned.get(topic_id, ())
+                for topic_id, parts in before.items()
+                for index in parts
+            )
+            self._told = None  # the coordinator waits to hear what is owned by now
+        await self._reconcile()
+        if not shrank:
             await self._client.tasks.sleep(self._interval_ms)
 
-    async def _reconcile(self) -> bool:
-        """Give up what it has no longer, take what it received; whether the coordinator is to hear of it
-        at once."""
+    async def _reconcile(self) -> None:
+        """Give up what it has no longer, take what it received."""
         await self._learn_names()
         wanted = [
             TopicPartition(self._names[topic_id], index)
@@ -169,7 +180,6 @@ class ConsumerProtocolMember:
             self._owned += new
             self._on_assigned(new)
         self.is_stable = all(topic_id in self._names for topic_id in self._assigned)
-        return bool(gone)
 
     async def _learn_names(self) -> None:
         """Of the topics that it was given; one that is unknown is looked for with the next heartbeat."""
