@@ -8,6 +8,8 @@ wait that long for its first one: a new topic, or a partition whose leader just 
 nothing. So it begins on an *express* fetcher beside the busy one, which takes it over with its next
 answer. After a death the metadata come in many waves, more than there are express fetchers: until it is
 relieved, an express fetcher asks the leader for `EXPRESS_WAIT_MS` at a time, and takes the next wave then.
+
+Source: Kafka's ``ReplicaFetcherManager``.
 """
 
 from __future__ import annotations
