@@ -279,8 +279,10 @@ def connected_before(system: System, index: int) -> Figures:
         act_at_once(clients, 0)
         node = dies_as(system.bootstrap, kind, topic, group)
         system.kill(node)
-        took = act_at_once(clients, 1)
-        system.restart(node)
+        try:
+            took = act_at_once(clients, 1)
+        finally:
+            system.restart(node)
     finally:
         for client in clients:
             client.close()
