@@ -25,8 +25,8 @@ from tests.clients.connected import (
 )
 from tests.clients.connected_python import (
     ConfluentAdmin,
-    ConfluentGroups,
     ConfluentMember,
+    ConfluentOffsets,
     ConfluentProducer,
 )
 
@@ -319,7 +319,7 @@ def controller_failover(system: System, index: int) -> Figures:
 def connected_before(system: System, index: int) -> Figures:
     """kill -9 of a leader, a coordinator and the active controller in turn → what clients that were connected
     before do next: a producer's record is acknowledged in every partition, a group's member reads it and
-    commits, one admin client creates a topic and another one asks for the group's offsets."""
+    commits, an admin client creates a topic, and another consumer asks for the group's offsets."""
     wait_whole(system, "first")
     topic, kind = f"connected-{index}", KINDS[index % len(KINDS)]
     (group,) = groups_of_one_coordinator(1)
@@ -329,14 +329,16 @@ def connected_before(system: System, index: int) -> Figures:
         ConfluentProducer(system.bootstrap, topic),
         ConfluentMember(system.bootstrap, topic, group),
         ConfluentAdmin(system.bootstrap),
-        ConfluentGroups(system.bootstrap, group),
+        ConfluentOffsets(system.bootstrap, topic, group),
     ]
     try:
         act_at_once(clients, 0)
         node = dies_as(system.bootstrap, kind, topic, group)
         system.kill(node)
-        took = act_at_once(clients, 1)
-        system.restart(node)
+        try:
+            took = act_at_once(clients, 1)
+        finally:
+            system.restart(node)
     finally:
         for client in clients:
             client.close()
