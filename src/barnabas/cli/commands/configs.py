@@ -97,7 +97,7 @@ def describe(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keys with their values, where each value comes from, and what it stands over."""
+    """Keys with their values, the source of each value, and the values it overrides."""
     resource = resource_of(
         topic, broker, broker_defaults, group, client_metrics, broker_logger,
         entity_type, entity_name, entity_default,
@@ -114,7 +114,7 @@ def describe(
         for found in sorted(keys, key=lambda found: found.name)
         if (found.name in key if key else every or found.source != DEFAULT)
     ]
-    columns = ["key", "value", "source", "read only", "stands over"] + ["documentation"] * docs
+    columns = ["key", "value", "source", "read only", "overrides"] + ["documentation"] * docs
     table = table_of(f"{resource}: {len(chosen)} of {len(keys)} keys", *columns)
     for found in chosen:
         table.add_row(*_cells(found), *[found.documentation] * docs)
