@@ -1,7 +1,7 @@
 """Reads the fenced blocks of a page of the documentation, and runs them.
 
-A fence's first word is its language, the others say where the block belongs: ``not-run`` for what a test
-cannot do, ``up`` for the command that a test's own cluster takes the place of; a page may have words of its own.
+A fence's first word is its language, the others say where the block belongs: ``not-run`` for what a
+test cannot do, ``up`` for the command that a test's own cluster replaces; a page may have words of its own.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def blocks(page: str) -> list[Block]:
 
 
 class Reader:
-    """Does what a page says, in a directory of its own, against one cluster that is in ``./cluster`` there."""
+    """Does what a page says, in a directory of its own, against the cluster in ``./cluster`` there."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""The programs of docs/spark.md and README.md, one after the other in one session, and the ledger's commands."""
+"""The programs of docs/spark.md and README.md, in one session, and the ledger's commands."""
 
 from __future__ import annotations
 

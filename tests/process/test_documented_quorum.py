@@ -1,4 +1,4 @@
-"""The program in docs/quorum-library.md is a quorum: three of it elect a leader, and another when that is killed."""
+"""The program in docs/quorum-library.md is a quorum: three of it elect a leader, and another one after a kill."""
 
 from __future__ import annotations
 
