@@ -48,7 +48,7 @@ def test_spark_jobs_of_the_pages_land_their_records(tmp_path: Path) -> None:
 def wait_for(reader: Reader, job: subprocess.Popen[bytes], topic: str, lines: list[str]) -> None:
     """The job writes `lines` to `topic`: none is missing, none is there twice."""
     keys = " --keys" if "\t" in lines[0] else ""
-    consume = f"barnabas consume {topic} -n {len(lines)} --timeout {WAIT_S}{keys}"
+    consume = f"barnabas consume {topic} --from-beginning -n {len(lines)} --timeout {WAIT_S}{keys}"
     said = sorted(reader.shell(consume).splitlines())
     assert said == lines, (job.poll(), (reader.home / "program.log").read_text()[-4000:])
     assert sorted(reader.shell(f"barnabas consume {topic} --exit{keys}").splitlines()) == lines
