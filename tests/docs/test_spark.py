@@ -22,7 +22,7 @@ WAIT_S = 90.0
 SESSION = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false --conf "
-    "spark.sql.shuffle.partitions=2 pyspark-shell",
+    "spark.sql.shuffle.partitions=1 --driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell",
 }
 
 

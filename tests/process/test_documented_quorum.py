@@ -1,4 +1,4 @@
-"""The program in docs/quorum-library.md is a quorum: three of it elect a leader, and another one after a kill."""
+"""The program in docs/quorum-library.md is a quorum: its three replicas elect leaders, also after kills."""
 
 from __future__ import annotations
 
