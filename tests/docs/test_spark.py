@@ -31,8 +31,7 @@ def test_spark_jobs_of_the_pages_land_their_records(tmp_path: Path) -> None:
     with Cluster(nodes=3, directory=tmp_path) as cluster:
         reader = Reader(cluster)
         reader.environment.update(SESSION)
-        for topic in ("flights", "loud-flights", "delays"):
-            reader.shell(f"barnabas topics create {topic} -p 1 -r 3")
+        reader.shell("barnabas topics create flights loud-flights delays -p 1 -r 3")
         reader.shell("printf 'a:on time\\nb:late\\n' | barnabas produce flights -k :")
         pages = [*blocks("README.md"), *blocks("docs/spark.md")]
         programs = [block.text for block in pages if block.language == "python"]
