@@ -1,4 +1,4 @@
-"""The program in docs/quorum.md is a quorum: three of it elect a leader, and another when that is killed."""
+"""The program in docs/quorum-library.md is a quorum: its three replicas elect leaders, also after kills."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 from barnabas.cli.local.free_ports import FreePorts
+from tests.docs.blocks import blocks
 
-PAGE = Path(__file__).parents[2] / "docs" / "quorum.md"
+PAGE = "docs/quorum-library.md"
 PATIENCE_S = 60.0
 
 
@@ -26,7 +27,7 @@ def leader_of(logs: list[Path]) -> int:
 
 
 def test_the_documented_program_is_a_quorum(tmp_path: Path) -> None:
-    [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    [program] = [block.text for block in blocks(PAGE) if block.language == "python"]
     (tmp_path / "elections.py").write_text(program)
     ports = [str(port) for port in FreePorts().take(3)]
     outputs = {node: tmp_path / f"{node}.out" for node in (1, 2, 3)}

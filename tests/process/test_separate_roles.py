@@ -13,20 +13,18 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.local.free_ports import HOST, FreePorts
+from tests.docs.blocks import ROOT, blocks
 from tests.process.launch import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-PAGE = (Path(__file__).parents[2] / "docs" / "separate-roles.md").read_text()
+PAGE = (ROOT / "docs" / "separate-roles.md").read_text()
 MACHINES = {
     name: (node, role)
     for name, node, role in re.findall(
         r"^\| (\S+\.example) \| (\d+) \| (\w+) \|$", PAGE, re.MULTILINE
     )
 }
-BLOCKS = [
-    (frozenset(where.split()), text)
-    for where, text in re.findall(r"^```sh ([^\n]+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-]
+BLOCKS = [(block.words, block.text) for block in blocks("docs/separate-roles.md") if block.words]
 QUORUMS = {"static", "dynamic"}
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.free_ports import FreePorts, require_free
+from tests.docs.blocks import blocks
 from tests.process.launch import Up, barnabas, has_ended, wait_until
 from tests.process.small_disks import memory_disk
 
@@ -251,9 +252,8 @@ def test_wrong_settings_are_one_sentence(
 
 def test_the_readmes_example_works_as_it_is_printed(tmp_path: Path, start: Start) -> None:
     """But for the directory and the ports, which others may have."""
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    block = text.partition("```sh\n")[2].partition("```")[0]
-    lines = [line.partition("#")[0].strip() for line in block.splitlines()]
+    block = next(block for block in blocks("README.md") if block.language == "sh")
+    lines = [line.partition("#")[0].strip() for line in block.text.splitlines()]
     activate, started, export, *commands = lines
     assert activate == ". .venv/bin/activate" and export.startswith("export BARNABAS_BOOTSTRAP=")
     words = started.split()

@@ -32,7 +32,7 @@ def command(
     timeout_s: float | None = typer.Option(
         None, "--timeout", help="End when nothing came for so many seconds."
     ),
-    read_committed: bool = typer.Option(False, help="Nothing of open or aborted transactions."),
+    read_committed: bool = typer.Option(False, help="Only committed records."),
     show_keys: bool = typer.Option(False, "--keys", "-k", help="Key, tab, value."),
     bootstrap: Bootstrap = None,
     data: Data = None,

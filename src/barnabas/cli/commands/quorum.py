@@ -47,7 +47,7 @@ def describe(
     data: Data = None,
     as_json: AsJson = False,
     dry_run: bool = typer.Option(
-        False, "--dry-run", help="Say what would be asked of whom, and ask nobody."
+        False, "--dry-run", help="Say what would be asked, and of which nodes; send nothing."
     ),
 ) -> None:
     """The quorum as its leader sees it, with the figures of kafka-metadata-quorum: its status and how far

@@ -73,7 +73,7 @@ log.cleanup.policy | list | delete | list of compact/delete | cluster-wide | med
 log.index.size.max.bytes | int | 10485760 | 4.. | cluster-wide | medium
     Size of an offset index.
 log.index.interval.bytes | int | 4096 | 0.. | cluster-wide | medium
-    How many bytes of a log stand behind one entry of its index.
+    How many bytes of a log one entry of its index covers.
 log.flush.interval.messages | long | 9223372036854775807 | 1.. | cluster-wide | high
     After how many records a log is forced to disk.
 log.segment.delete.delay.ms | long | 60000 | 0.. | cluster-wide | high
@@ -91,7 +91,7 @@ log.preallocate | boolean | false | any | cluster-wide | medium
 num.recovery.threads.per.data.dir | int | 2 | 1.. | cluster-wide | high
     Accepted for Kafka's sake: logs are recovered one after the other.
 auto.create.topics.enable | boolean | true | any | read-only | high
-    Whether a topic that somebody asks for is created.
+    Whether a request for an unknown topic creates it.
 min.insync.replicas | int | 1 | 1.. | cluster-wide | high
     How many replicas must have a record before acks=all is answered.
 log.message.timestamp.type | string | CreateTime | CreateTime/LogAppendTime | cluster-wide | medium
@@ -105,7 +105,7 @@ create.topic.policy.class.name | class | null | any | read-only | low
 alter.config.policy.class.name | class | null | any | read-only | low
     Python class (module:Class) that a controller asks about changed configurations; see barnabas.policy.
 log.dir.failure.timeout.ms | long | 30000 | 1.. | read-only | low
-    Accepted for Kafka's sake: a broker that cannot report a failed directory goes on trying.
+    Accepted for Kafka's sake: a broker that cannot report a failed directory keeps trying.
 log.initial.task.delay.ms | long | 30000 | 0.. | read-only | low internal
     How long after the start the care of logs begins.
 """

@@ -47,9 +47,9 @@ leader.imbalance.check.interval.seconds | long | 300 | 1.. | read-only | high
 leader.imbalance.per.broker.percentage | int | 10 | 0.. | read-only | high
     A broker that lacks more percent of the leaderships it is preferred for gets them back.
 unclean.leader.election.enable | boolean | false | any | cluster-wide | high
-    Whether a replica outside the ISR may lead when nobody else can; loses data.
+    Whether a replica outside the ISR may lead when no other can; loses data.
 unclean.recovery.strategy | string | null | ~none/balanced/aggressive | cluster-wide | high
-    Who leads where nobody in sync is left; unset, unclean.leader.election.enable says it.
+    Which replica leads where none in sync is left; unset, unclean.leader.election.enable decides.
 security.inter.broker.protocol | string | PLAINTEXT | PLAINTEXT/SSL/SASL_PLAINTEXT/SASL_SSL | read-only | medium
     Protocol between brokers where inter.broker.listener.name is not given.
 inter.broker.listener.name | string | null | any | read-only | medium

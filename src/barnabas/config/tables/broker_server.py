@@ -23,7 +23,7 @@ authorizer.class.name | string | "" | any | read-only | low
 early.start.listeners | list | null | list | read-only | high
     Accepted for Kafka's sake: there is no authorization that a listener would wait for.
 broker.rack | string | null | any | read-only | medium
-    Where this broker stands; replicas are spread over racks.
+    The rack of this broker; replicas are spread over racks.
 max.incremental.fetch.session.cache.slots | int | 1000 | 0.. | read-only | medium
     How many fetch sessions are kept (KIP-227).
 fetch.max.bytes | int | 57671680 | 1024.. | read-only | medium

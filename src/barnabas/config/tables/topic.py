@@ -23,7 +23,7 @@ retention.ms | long | 604800000 | -1.. | cluster-wide | medium
 max.message.bytes | int | 1048588 | 0.. | cluster-wide | medium
     The largest batch that is taken from a producer.
 index.interval.bytes | int | 4096 | 0.. | cluster-wide | medium
-    How many bytes of the log stand behind one entry of its index.
+    How many bytes of the log one entry of its index covers.
 delete.retention.ms | long | 86400000 | 0.. | cluster-wide | medium
     How long the mark of a deleted key stays in a compacted log.
 min.compaction.lag.ms | long | 0 | 0.. | cluster-wide | medium
@@ -37,7 +37,7 @@ min.cleanable.dirty.ratio | double | 0.5 | 0..1 | cluster-wide | medium
 cleanup.policy | list | delete | list of compact/delete | cluster-wide | medium
     What happens to old records: deleted, compacted by key, or both.
 unclean.leader.election.enable | boolean | false | any | cluster-wide | medium
-    Whether a replica outside the ISR may lead when nobody else can; loses data.
+    Whether a replica outside the ISR may lead when no other can; loses data.
 min.insync.replicas | int | 1 | 1.. | cluster-wide | medium
     How many replicas must have a record before acks=all is answered.
 compression.type | string | producer | uncompressed/zstd/lz4/snappy/gzip/producer | cluster-wide | medium

@@ -1,0 +1,1 @@
+"""The documentation's programs and commands are run, and its paths and links exist."""
