@@ -44,8 +44,16 @@ def configuration() -> str:
     for title, table, text in (
         ("Nodes", BROKER, "Keys of a `server.properties`."),
         ("Throttles of a broker", BROKER_THROTTLES, "Dynamic configuration only."),
-        ("Topics", TOPIC, "*Default from* names the node's keys that are the defaults of a topic's."),
-        ("Groups", GROUP, "The node's key `group.<key>` is the default of each, where there is one."),
+        (
+            "Topics",
+            TOPIC,
+            "*Default from* names the node's keys that are the defaults of a topic's.",
+        ),
+        (
+            "Groups",
+            GROUP,
+            "The node's key `group.<key>` is the default of each, where there is one.",
+        ),
         ("Client metrics", SUBSCRIPTION, "For subscriptions to clients' metrics (KIP-714)."),
         ("Client quotas", CLIENT_QUOTAS, "For users and client ids."),
         ("Address quotas", ADDRESS_QUOTAS, "For addresses."),
