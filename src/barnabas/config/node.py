@@ -142,7 +142,7 @@ def _role_names(is_broker: bool, is_controller: bool) -> list[str]:
 
 
 _ABSENT = {
-    "authorizer.class.name": "there are no ACLs: everybody may do everything",
+
     "client.quota.callback.class": "there are no client quotas",
     "config.providers": "there are no plug-ins that resolve variables in values",
     "delegation.token.secret.key": "there are no delegation tokens",
