@@ -9,7 +9,7 @@ Topics may go by id: an id that no topic has passes, and is the handler's to ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -17,7 +17,8 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.security.acls import CLUSTER_NAME, Operation, ResourceType
 from barnabas.security.authorizer import Authorizer
 from barnabas.types import Uuid
-from barnabas.wire.dispatch import ApiEntry, Handler
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.dispatch import ApiEntry, ApiTable, Handler
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
@@ -204,6 +205,10 @@ def adding(field: str, more: Iterable[Any]) -> Amend:
     return amend
 
 
+ACTION_WITHOUT_RULE = whole(Operation.CLUSTER_ACTION)
+"""An API that nobody has thought about is for the cluster's own nodes."""
+
+
 def both(*rules: Rule) -> Rule:
     """All of `rules`, one after the other."""
 
@@ -225,6 +230,29 @@ def amended(response: Message, amends: Iterable[Amend]) -> Message:
     for amend in amends:
         response = amend(response)
     return response
+
+
+def guard(
+    table: ApiTable,
+    rules: Mapping[ApiKey, Rule],
+    authorizer: Authorizer | None,
+    judged_elsewhere: Iterable[ApiKey] = (),
+) -> None:
+    """Put each API of a listener behind its rule, where there is an authorizer. An API that has none is
+    refused, unless another node judges it."""
+    if authorizer is None:
+        return
+    passed = frozenset(judged_elsewhere)
+
+    def guarded_entry(entry: ApiEntry) -> Handler:
+        rule = rules.get(entry.api.key)
+        if rule is None:
+            if entry.api.key in passed:
+                return entry.handle
+            rule = ACTION_WITHOUT_RULE
+        return guarded(entry, rule, authorizer)
+
+    table.guard(guarded_entry)
 
 
 def guarded(entry: ApiEntry, rule: Rule, authorizer: Authorizer) -> Handler:

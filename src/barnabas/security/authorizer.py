@@ -13,7 +13,7 @@ Source: Kafka's StandardAuthorizer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
@@ -30,7 +30,6 @@ from barnabas.types import Uuid
 from barnabas.wire.api_table import API_SCHEMAS
 from barnabas.wire.request import RequestContext
 
-STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SUPER_USERS = "super.users"
 ALLOW_IF_NO_ACL = "allow.everyone.if.no.acl.found"
 REMEMBERED_MAX = 20_000
@@ -40,7 +39,7 @@ SECOND_MS = 1000.0
 
 
 class AuditLog(Protocol):
-    def __call__(self, level: str, event: str, /, **details: Any) -> None: ...
+    def __call__(self, level: str, event: str, **fields: object) -> None: ...
 
 
 class DenialAudit:
@@ -53,9 +52,7 @@ class DenialAudit:
         self._logged = 0
         self._left_out = 0
 
-    def note(
-        self, ctx: RequestContext, operation: int, resource_type: int, name: str
-    ) -> None:
+    def note(self, ctx: RequestContext, operation: int, resource_type: int, name: str) -> None:
         now_ms = self._now_ms()
         if now_ms - self._began_ms >= SECOND_MS:
             if self._left_out:

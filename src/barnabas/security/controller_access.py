@@ -31,7 +31,8 @@ def _check_create_topics(question: Question) -> Answer:
     is not told of it."""
     request = question.request
     whole_cluster = question.may_cluster(Operation.CREATE, audited=False)
-    allowed, left = [], []
+    allowed: list[Any] = []
+    left: list[Any] = []
     for topic in request.topics:
         may = whole_cluster or question.may(Operation.CREATE, TOPIC, topic.name)
         (allowed if may else left).append(topic)

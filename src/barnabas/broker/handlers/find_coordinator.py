@@ -102,7 +102,7 @@ def _find(broker: Broker, ctx: RequestContext, key_type: int, key: str) -> Coord
         return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")
     topic = broker.image.topics_by_name.get(OFFSETS_TOPIC)
     if topic is None:
-        broker.auto_topics.create([OFFSETS_TOPIC], ctx)
+        broker.auto_topics.create_own([OFFSETS_TOPIC])
         return _not_available(key)
     index = partition_of(key, len(topic))
     leader = topic.leader[index]
