@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "produce": "barnabas.cli.commands.produce",
     "consume": "barnabas.cli.commands.consume",
     "groups": "barnabas.cli.commands.groups",
+    "acls": "barnabas.cli.commands.acls",
     "leaders": "barnabas.cli.commands.leaders",
     "reassign": "barnabas.cli.commands.reassign",
     "cluster": "barnabas.cli.commands.cluster",

@@ -150,6 +150,8 @@ _ABSENT = {
 
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
+"""Keys that Apache Kafka leaves to the authorizer: they stand in no table of a node's keys."""
 
 
 def _check_plug_ins(properties: Mapping[str, str]) -> None:
@@ -191,7 +193,11 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         properties=properties,
         dynamic=dynamic,
         values=values,
-        unknown=tuple(name for name in properties if broker_key(name) is None),
+        unknown=tuple(
+            name
+            for name in properties
+            if broker_key(name) is None and name not in OF_THE_AUTHORIZER
+        ),
         node_id=node_id,
         is_broker=is_broker,
         is_controller=is_controller,

@@ -53,11 +53,11 @@ def model(
     if not named:
         return None
     mine = [
-        acl
-        for acl in named
-        if acl.principal in (principal, "User:*") and acl.host in (host, "*")
+        acl for acl in named if acl.principal in (principal, "User:*") and acl.host in (host, "*")
     ]
-    if any(a.permission_type == Permission.DENY and a.operation in (op, Operation.ALL) for a in mine):
+    if any(
+        a.permission_type == Permission.DENY and a.operation in (op, Operation.ALL) for a in mine
+    ):
         return False
     allowing = {op.name, "ALL"} | implied.get(op, set())
     return any(
@@ -111,4 +111,9 @@ def test_a_match_filter_names_all_that_decides_about_a_resource() -> None:
         for name in ("ab", "a", "*", "abc")
         for pattern in (3, 4)
     }
-    assert [key for key, named in found.items() if named] == [("ab", 3), ("ab", 4), ("a", 4), ("*", 3)]
+    assert [key for key, named in found.items() if named] == [
+        ("ab", 3),
+        ("ab", 4),
+        ("a", 4),
+        ("*", 3),
+    ]

@@ -113,7 +113,7 @@ class Secured(Cluster):
     def __init__(self, **settings: str) -> None:
         self.principal = "User:admin"
         named = {"super_users": "User:ANONYMOUS;User:admin", **settings}
-        super().__init__(1, **{"authorizer_class_name": STANDARD_AUTHORIZER, **named})
+        super().__init__(1, 1, 1, None, 0, **{"authorizer_class_name": STANDARD_AUTHORIZER, **named})
         node = self.sim.nodes[1].node
         assert node is not None
         for server in node.listeners.servers.values():
@@ -279,7 +279,10 @@ def test_an_api_is_refused_without_its_permission_only(
 
 def test_a_producer_is_refused_topic_by_topic(cluster: Secured) -> None:
     request = cluster.produce_request([b"v"])
-    request.topic_data = [*request.topic_data, *cluster.produce_request([b"v"], topic="other").topic_data]
+    request.topic_data = [
+        *request.topic_data,
+        *cluster.produce_request([b"v"], topic="other").topic_data,
+    ]
     cluster.grant(On.TOPIC, "t", Op.WRITE)
     response = cluster.ask_as("User:alice", request)
     told = {
@@ -312,7 +315,9 @@ def test_names_are_hidden_from_whom_may_not_describe_them(cluster: Secured) -> N
     assert [topic.name for topic in told.topics] == ["t"]
     other = cluster.broker().image.topics_by_name["other"].id
     asked = [MetadataRequestTopic(name=n) for n in ("t", "other", "absent")]
-    told = cluster.ask_as("User:alice", MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+    told = cluster.ask_as(
+        "User:alice", MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    )
     assert {t.name: ErrorCode(t.error_code).name for t in told.topics} == {
         "t": "NONE", "other": TOPIC_CODE, "absent": TOPIC_CODE,
     }  # fmt: skip
@@ -320,7 +325,9 @@ def test_names_are_hidden_from_whom_may_not_describe_them(cluster: Secured) -> N
     by_id = [MetadataRequestTopic(name=None, topic_id=other)]
     told = cluster.ask_as("User:alice", MetadataRequest(topics=by_id))
     assert [(t.name, ErrorCode(t.error_code).name) for t in told.topics] == [(None, TOPIC_CODE)]
-    gone = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=other)], timeout_ms=1000)
+    gone = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=None, topic_id=other)], timeout_ms=1000
+    )
     told = cluster.ask_as("User:alice", gone)
     assert [(t.name, ErrorCode(t.error_code).name) for t in told.responses] == [(None, TOPIC_CODE)]
 
@@ -348,7 +355,9 @@ def test_offsets_are_told_of_topics_that_may_be_described(cluster: Secured) -> N
             commit.OffsetCommitRequestTopic(
                 name=name,
                 topic_id=topic_id,
-                partitions=[commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=0)],
+                partitions=[
+                    commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=0)
+                ],
             )
             for name, topic_id in ids.items()
         ],
