@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib import import_module
@@ -19,12 +19,14 @@ import pytest
 
 from barnabas.cli.local.free_ports import FreePorts
 from barnabas.config.node import STANDARD_AUTHORIZER
-from barnabas.security.acls import Operation, ResourceType
+from barnabas.security.acls import SUPPORTED_OPERATIONS, Operation, ResourceType
 from barnabas.wire.api_table import API_SCHEMAS
 from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
 from barnabas.wire.schema import Message
 from bench.wire import ask
 from tests.peers import CLASS_PATH
@@ -35,6 +37,8 @@ pytestmark = [
     pytest.mark.peers("kafka"), pytest.mark.java, pytest.mark.slow, pytest.mark.process,
     pytest.mark.timeout(240),
 ]  # fmt: skip
+ALLOWED_OTHERWISE = (InitProducerIdRequest, OffsetForLeaderEpochRequest)
+"""By a topic that no entry names, and by ClusterAction, which the nodes themselves need."""
 EVERYBODY = "User:ANONYMOUS"
 CLUSTER_ID = "bWl4ZWQtcXVvcnVtLXRlcw"
 JVM = ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", CLASS_PATH]
@@ -82,11 +86,17 @@ class OneNode:
             return False
 
     def set_acl(self, kind: int, name: str, operation: int, permission: int) -> None:
-        entry = AclCreation(
-            resource_type=kind, resource_name=name, principal=EVERYBODY, host="*",
-            operation=operation, permission_type=permission,
-        )  # fmt: skip
-        assert codes(self.ask(CreateAclsRequest(creations=[entry]))) == set()
+        self.set_acls(kind, name, [operation], permission)
+
+    def set_acls(self, kind: int, name: str, operations: Sequence[int], permission: int) -> None:
+        entries = [
+            AclCreation(
+                resource_type=kind, resource_name=name, principal=EVERYBODY, host="*",
+                operation=operation, permission_type=permission,
+            )
+            for operation in operations
+        ]  # fmt: skip
+        assert codes(self.ask(CreateAclsRequest(creations=entries))) == set()
 
     def unset_acl(self, kind: int, name: str, operation: int, permission: int) -> None:
         wanted = DeleteAclsFilter(
@@ -113,7 +123,10 @@ def both(directory: Path) -> Iterator[tuple[OneNode, OneNode]]:
                 for name in ("t", "other")
             ]
             assert not codes(node.ask(CreateTopicsRequest(topics=made, timeout_ms=10_000)))
-            node.set_acl(ResourceType.CLUSTER, CLUSTER, Operation.ALL, 3)
+            # Together: the first that names the cluster closes it to all that is not allowed.
+            node.set_acls(
+                ResourceType.CLUSTER, CLUSTER, SUPPORTED_OPERATIONS[ResourceType.CLUSTER], 3
+            )
         yield nodes
     finally:
         for node in nodes:
@@ -147,11 +160,13 @@ def test_a_missing_permission_is_answered_as_apache_kafka_does(tmp_path: Path) -
                 for grant in denied:
                     node.unset_acl(*grant, 2)
             closed = closed or last in grants
+            if type(request) in ALLOWED_OTHERWISE:  # whatever a coordinator that loads says
+                answers = [{c for c in found if "AUTHORIZATION" in c} for found in answers]
             if answers[0] != answers[1]:
                 differ[f"{number} {type(request).__name__}"] = (answers[0], answers[1])
-            elif code not in answers[0] and "InitProducerId" not in type(request).__name__:
+            elif code not in answers[0] and type(request) not in ALLOWED_OTHERWISE:
                 differ[f"{number} {type(request).__name__} lacks {code}"] = (answers[0], answers[1])
-    assert not differ
+    assert differ == {}
 
 
 def seen(node: OneNode) -> set[str]:
