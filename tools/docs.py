@@ -17,6 +17,7 @@ from barnabas.config.topic import BROKER_SYNONYMS, TOPIC
 from tools.docs_authorization import authorization
 from tools.docs_cli import command_line
 from tools.docs_events import log_events
+from tools.docs_kafka_map import kafka_map
 from tools.docs_protocol import protocol
 
 ROOT = Path(__file__).parent.parent
@@ -59,6 +60,7 @@ def generated() -> dict[str, str]:
     return {
         "docs/configuration.md": configuration(),
         "docs/authorization.md": authorization(),
+        "docs/kafka-map.md": kafka_map(),
         "docs/protocol.md": protocol(),
         "docs/cli.md": command_line(),
         "docs/log-events.md": log_events(),

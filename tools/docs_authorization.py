@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.security.access_rules import Rule
+from barnabas.security.access_rules import AccessRule
 from barnabas.security.acls import SUPPORTED_OPERATIONS
 from barnabas.security.broker_access import BROKER_RULES
 from barnabas.security.controller_access import CONTROLLER_RULES
@@ -27,12 +27,12 @@ allow.everyone.if.no.acl.found=false
 * **Super users** (separated by semicolons) may do everything. The principals with which brokers and
   controllers connect to each other belong there: a controller that has no metadata yet can ask no ACL, and
   allows nothing to others. Otherwise a quorum of several voters never elects a leader.
-* **An entry** allows or denies a principal (`User:*` is everybody) one operation (`All` is each of them) from one
-  address (`*` is any; there are no address ranges in Kafka 4.3) on the resources of a pattern: a literal
+* **An entry** allows or denies a principal (`User:*` is everybody) one operation (`All` is each of them)
+  from one address (`*` is any; there are no address ranges in Kafka 4.3) on the resources of a pattern: a literal
   name, a prefix, or `*`.
 * **The decision**: an entry that denies wins over every one that allows. Read, Write, Delete and Alter allow
-  Describe too; AlterConfigs allows DescribeConfigs. A resource that no entry names at all is nobody's, or
-  with `allow.everyone.if.no.acl.found` everybody's: the first entry that names it ends that.
+  Describe too; AlterConfigs allows DescribeConfigs. A resource that no entry names at all is denied, or
+  with `allow.everyone.if.no.acl.found` allowed to everybody: the first entry that names it ends that.
 * **Changes act at once**, on open connections as well. A fetch that waits is judged when it is answered.
 * **Denials** are log events (`authorization.denied`), 20 a second at most; what is above that is counted
   (`authorization.denials_left_out`). Each change is one too (`acl.created`, `acl.deleted`).
@@ -54,6 +54,14 @@ authentication is `User:ANONYMOUS`.
 """
 
 
+_OF_BROKERS = """
+## What the APIs of a broker's listener ask
+
+All others are forwarded, and judged by the controller for the principal that asked the broker.
+
+"""
+
+
 def authorization() -> str:
     """The whole page."""
     parts = [
@@ -63,8 +71,7 @@ def authorization() -> str:
             f"| {_title(kind.name)} | {', '.join(_title(o.name) for o in operations)} |\n"
             for kind, operations in SUPPORTED_OPERATIONS.items()
         ),
-        "\n## What the APIs of a broker's listener ask\n\nAll others are forwarded, and judged by the"
-        " controller for the principal that asked the broker.\n\n",
+        _OF_BROKERS,
         _table(BROKER_RULES),
         "\n## What the APIs of a controller's listener ask\n\n",
         _table(CONTROLLER_RULES),
@@ -76,7 +83,7 @@ def _title(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def _table(rules: dict[ApiKey, Rule]) -> str:
+def _table(rules: dict[ApiKey, AccessRule]) -> str:
     lines = ["| API | operation | resource | a denial answers |", "|---|---|---|---|"]
     for key in sorted(rules):
         name = API_SCHEMAS[key].name

@@ -19,7 +19,7 @@ import pytest
 
 from barnabas.cli.local.free_ports import FreePorts
 from barnabas.config.node import STANDARD_AUTHORIZER
-from barnabas.security.acls import SUPPORTED_OPERATIONS, Operation, ResourceType
+from barnabas.security.acls import SUPPORTED_OPERATIONS, AclResourceType, Operation
 from barnabas.wire.api_table import API_SCHEMAS
 from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -125,7 +125,7 @@ def both(directory: Path) -> Iterator[tuple[OneNode, OneNode]]:
             assert not codes(node.ask(CreateTopicsRequest(topics=made, timeout_ms=10_000)))
             # Together: the first that names the cluster closes it to all that is not allowed.
             node.set_acls(
-                ResourceType.CLUSTER, CLUSTER, SUPPORTED_OPERATIONS[ResourceType.CLUSTER], 3
+                AclResourceType.CLUSTER, CLUSTER, SUPPORTED_OPERATIONS[AclResourceType.CLUSTER], 3
             )
         yield nodes
     finally:
@@ -135,7 +135,7 @@ def both(directory: Path) -> Iterator[tuple[OneNode, OneNode]]:
 
 def test_a_missing_permission_is_answered_as_apache_kafka_does(tmp_path: Path) -> None:
     # Without Alter on the cluster nothing can be given back: those rows come last, after one DENY.
-    last = (ResourceType.CLUSTER, CLUSTER, Operation.ALTER)
+    last = (AclResourceType.CLUSTER, CLUSTER, Operation.ALTER)
     rows = sorted(TABLE, key=lambda row: last in row[1])
     differ: dict[str, tuple[set[str], set[str]]] = {}
     with both(tmp_path) as (kafka, ours):

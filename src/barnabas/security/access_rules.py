@@ -14,7 +14,7 @@ from copy import copy
 from typing import Any, NamedTuple
 
 from barnabas.metadata.image.image import MetadataImage
-from barnabas.security.acls import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.security.authorizer import Authorizer
 from barnabas.types import Uuid
 from barnabas.wire.api_table import ApiKey
@@ -24,20 +24,20 @@ from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 DENIED_CODE = {
-    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    AclResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    AclResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    AclResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    AclResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    AclResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 DENIED_MESSAGE = {
-    ResourceType.TOPIC: "Topic authorization failed.",
-    ResourceType.GROUP: "Group authorization failed.",
-    ResourceType.CLUSTER: "Cluster authorization failed.",
-    ResourceType.TRANSACTIONAL_ID: "Transactional Id authorization failed.",
-    ResourceType.DELEGATION_TOKEN: "Delegation Token authorization failed.",
-    ResourceType.USER: "Delegation Token authorization failed.",
+    AclResourceType.TOPIC: "Topic authorization failed.",
+    AclResourceType.GROUP: "Group authorization failed.",
+    AclResourceType.CLUSTER: "Cluster authorization failed.",
+    AclResourceType.TRANSACTIONAL_ID: "Transactional Id authorization failed.",
+    AclResourceType.DELEGATION_TOKEN: "Delegation Token authorization failed.",
+    AclResourceType.USER: "Delegation Token authorization failed.",
 }
 Amend = Callable[[Message], Message]
 
@@ -55,14 +55,14 @@ class Question(NamedTuple):
         return self.authorizer.image
 
     def may(
-        self, operation: Operation, kind: ResourceType, name: str, *, audited: bool = True
+        self, operation: Operation, kind: AclResourceType, name: str, *, audited: bool = True
     ) -> bool:
         return self.authorizer.may(self.ctx, operation, kind, name, audited=audited)
 
     def may_cluster(self, operation: Operation, *, audited: bool = True) -> bool:
-        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, audited=audited)
+        return self.may(operation, AclResourceType.CLUSTER, CLUSTER_NAME, audited=audited)
 
-    def require(self, operation: Operation, kind: ResourceType, name: str) -> None:
+    def require(self, operation: Operation, kind: AclResourceType, name: str) -> None:
         """Raises the resource type's error where the principal may not do it."""
         if not self.may(operation, kind, name):
             raise denied(kind)
@@ -84,7 +84,7 @@ Answer = Message | Amend | None
 """What a check says: the answer, what is made of the handler's response, or nothing."""
 
 
-class Rule(NamedTuple):
+class AccessRule(NamedTuple):
     """`asks` says in words, for the documentation, what `check` does."""
 
     asks: tuple[tuple[str, str, str], ...]
@@ -92,7 +92,7 @@ class Rule(NamedTuple):
     check: Callable[[Question], Answer] | None
 
 
-def denied(kind: ResourceType) -> KafkaError:
+def denied(kind: AclResourceType) -> KafkaError:
     return KafkaError(DENIED_CODE[kind], DENIED_MESSAGE[kind])
 
 
@@ -109,15 +109,15 @@ def title(code: Any) -> str:
     return "".join(part.capitalize() for part in code.name.split("_"))
 
 
-NOTHING = Rule((), None)
+NOTHING = AccessRule((), None)
 """The API is everybody's."""
 
 
 def whole(
     operation: Operation,
-    kind: ResourceType = ResourceType.CLUSTER,
+    kind: AclResourceType = AclResourceType.CLUSTER,
     field: str | None = None,
-) -> Rule:
+) -> AccessRule:
     """The request is refused unless the principal may do `operation` on what `field` names."""
 
     def check(question: Question) -> None:
@@ -125,18 +125,18 @@ def whole(
         question.require(operation, kind, name)
 
     code = DENIED_CODE[kind].name
-    return Rule(((title(operation), title(kind), code),), check)
+    return AccessRule(((title(operation), title(kind), code),), check)
 
 
 def each(
     operation: Operation,
-    kind: ResourceType,
+    kind: AclResourceType,
     items: str,
     name: str | None,
     answers: str,
     *,
     unless: Operation | None = None,
-) -> Rule:
+) -> AccessRule:
     """Items of the list `items` are refused one by one; `name` is the field that names one (None: the item
     is its name). `unless` is an operation on the cluster that allows all of them."""
 
@@ -146,7 +146,7 @@ def each(
 
         def name_of(item: Any) -> str | None:
             said = item if name is None else getattr(item, name)
-            return question.topic_name(item, said) if kind is ResourceType.TOPIC else str(said)
+            return question.topic_name(item, said) if kind is AclResourceType.TOPIC else str(said)
 
         return split(question, operation, kind, items, name_of, answers)
 
@@ -154,13 +154,13 @@ def each(
     asks = [(title(operation), title(kind), code)]
     if unless is not None:
         asks.append((title(unless), "Cluster", "(instead of the above)"))
-    return Rule(tuple(asks), check)
+    return AccessRule(tuple(asks), check)
 
 
 def split(
     question: Question,
     operation: Operation,
-    kind: ResourceType,
+    kind: AclResourceType,
     items: str,
     name_of: Callable[[Any], str | None],
     answers: str,
@@ -206,10 +206,10 @@ def adding(field: str, more: Iterable[Any]) -> Amend:
 
 
 ACTION_WITHOUT_RULE = whole(Operation.CLUSTER_ACTION)
-"""An API that nobody has thought about is for the cluster's own nodes."""
+"""An API without a rule is for the cluster's own nodes."""
 
 
-def both(*rules: Rule) -> Rule:
+def both(*rules: AccessRule) -> AccessRule:
     """All of `rules`, one after the other."""
 
     def check(question: Question) -> Answer:
@@ -223,7 +223,7 @@ def both(*rules: Rule) -> Rule:
                 amends.append(answer)
         return (lambda response: amended(response, amends)) if amends else None
 
-    return Rule(tuple(ask for rule in rules for ask in rule.asks), check)
+    return AccessRule(tuple(ask for rule in rules for ask in rule.asks), check)
 
 
 def amended(response: Message, amends: Iterable[Amend]) -> Message:
@@ -234,7 +234,7 @@ def amended(response: Message, amends: Iterable[Amend]) -> Message:
 
 def guard(
     table: ApiTable,
-    rules: Mapping[ApiKey, Rule],
+    rules: Mapping[ApiKey, AccessRule],
     authorizer: Authorizer | None,
     judged_elsewhere: Iterable[ApiKey] = (),
 ) -> None:
@@ -255,7 +255,7 @@ def guard(
     table.guard(guarded_entry)
 
 
-def guarded(entry: ApiEntry, rule: Rule, authorizer: Authorizer) -> Handler:
+def guarded(entry: ApiEntry, rule: AccessRule, authorizer: Authorizer) -> Handler:
     """The handler of `entry` behind its rule."""
     inner, api, check = entry.handle, entry.api, rule.check
     if check is None:

@@ -17,7 +17,7 @@ WILDCARD = "*"
 WILDCARD_PRINCIPAL = "User:*"
 
 
-class ResourceType(IntEnum):
+class AclResourceType(IntEnum):
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -62,24 +62,24 @@ class Permission(IntEnum):
     ALLOW = 3
 
 
-SUPPORTED_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
-    ResourceType.TOPIC: (
+SUPPORTED_OPERATIONS: dict[AclResourceType, tuple[Operation, ...]] = {
+    AclResourceType.TOPIC: (
         Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER,
         Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
     ),
-    ResourceType.GROUP: (
+    AclResourceType.GROUP: (
         Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS,
         Operation.ALTER_CONFIGS,
     ),
-    ResourceType.CLUSTER: (
+    AclResourceType.CLUSTER: (
         Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION,
         Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE,
     ),
-    ResourceType.TRANSACTIONAL_ID: (
+    AclResourceType.TRANSACTIONAL_ID: (
         Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT,
     ),
-    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+    AclResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    AclResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }  # fmt: skip
 """What can be done with a resource of each type."""
 
@@ -99,14 +99,14 @@ class Acl(NamedTuple):
         return (
             f"{name_of(Permission, self.permission_type)} {self.principal} from {self.host} to"
             f" {name_of(Operation, self.operation)}"
-            f" {name_of(ResourceType, self.resource_type)}:"
+            f" {name_of(AclResourceType, self.resource_type)}:"
             f"{name_of(PatternType, self.pattern_type)}:{self.resource_name}"
         )
 
 
 def name_of(kind: type[IntEnum], code: int) -> str:
     """The protocol's name of a code; codes of later versions are UNKNOWN."""
-    return kind(code).name if code in kind._value2member_map_ else "UNKNOWN"
+    return next((member.name for member in kind if member == code), "UNKNOWN")
 
 
 def acl_of(record: AccessControlEntryRecord) -> Acl:
@@ -136,7 +136,7 @@ class AclFilter(Protocol):
 def matches(wanted: AclFilter, acl: Acl) -> bool:
     """Whether a filter names an entry."""
     return (
-        wanted.resource_type_filter in (ResourceType.ANY, acl.resource_type)
+        wanted.resource_type_filter in (AclResourceType.ANY, acl.resource_type)
         and _names_match(wanted.pattern_type_filter, wanted.resource_name_filter, acl)
         and wanted.principal_filter in (None, acl.principal)
         and wanted.host_filter in (None, acl.host)

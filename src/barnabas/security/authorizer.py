@@ -21,8 +21,8 @@ from barnabas.security.acl_index import AclIndex
 from barnabas.security.acls import (
     SUPPORTED_OPERATIONS,
     Acl,
+    AclResourceType,
     Operation,
-    ResourceType,
     acl_of,
     name_of,
 )
@@ -68,7 +68,7 @@ class DenialAudit:
             principal=ctx.principal,
             host=ctx.peer.host,
             operation=name_of(Operation, operation),
-            resource=f"{name_of(ResourceType, resource_type)}:{name}",
+            resource=f"{name_of(AclResourceType, resource_type)}:{name}",
             api=API_SCHEMAS[ctx.api_key].name,
         )
 
@@ -128,7 +128,7 @@ class Authorizer:
             allowed = self._decide(*key)
         return allowed
 
-    def operations(self, ctx: RequestContext, resource_type: ResourceType, name: str) -> int:
+    def operations(self, ctx: RequestContext, resource_type: AclResourceType, name: str) -> int:
         """The operations that the principal may do, a bit for each code (KIP-430)."""
         return sum(
             1 << operation

@@ -6,8 +6,8 @@ they have no rule here. Source: Kafka's KafkaApis and AuthHelper.
 
 from __future__ import annotations
 
-from barnabas.security.access_rules import NOTHING, Rule, both, denied, each, title, whole
-from barnabas.security.acls import Operation, ResourceType
+from barnabas.security.access_rules import NOTHING, AccessRule, both, denied, each, title, whole
+from barnabas.security.acls import AclResourceType, Operation
 from barnabas.security.config_access import ALTER_LOGGERS, DESCRIBE_CONFIGS
 from barnabas.security.group_access import (
     check_find_coordinator,
@@ -34,12 +34,12 @@ from barnabas.security.transaction_access import (
 )
 from barnabas.wire.api_table import ApiKey
 
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
-TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
 
 
 def _asks(
-    operation: Operation, kind: ResourceType, answer: str | None = None
+    operation: Operation, kind: AclResourceType, answer: str | None = None
 ) -> tuple[str, str, str]:
     return title(operation), title(kind), answer or denied(kind).code.name
 
@@ -47,15 +47,15 @@ def _asks(
 READ_GROUP = whole(Operation.READ, GROUP, "group_id")
 _EACH_TOPIC = (Operation.DESCRIBE, TOPIC)
 
-BROKER_RULES: dict[ApiKey, Rule] = {
-    ApiKey.PRODUCE: Rule(
+BROKER_RULES: dict[ApiKey, AccessRule] = {
+    ApiKey.PRODUCE: AccessRule(
         (
             _asks(Operation.WRITE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
             _asks(Operation.WRITE, TRANSACTIONAL_ID),
         ),
         check_produce,
     ),
-    ApiKey.FETCH: Rule(
+    ApiKey.FETCH: AccessRule(
         (
             _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
             _asks(Operation.CLUSTER_ACTION, CLUSTER, "TOPIC_AUTHORIZATION_FAILED (followers)"),
@@ -63,7 +63,7 @@ BROKER_RULES: dict[ApiKey, Rule] = {
         check_fetch,
     ),
     ApiKey.LIST_OFFSETS: each(*_EACH_TOPIC, "topics", "name", "topics"),
-    ApiKey.METADATA: Rule(
+    ApiKey.METADATA: AccessRule(
         (
             _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or not told of"),
             ("Create", "Cluster or Topic", "TOPIC_AUTHORIZATION_FAILED (to create it)"),
@@ -71,14 +71,14 @@ BROKER_RULES: dict[ApiKey, Rule] = {
         check_metadata,
     ),
     ApiKey.OFFSET_COMMIT: both(READ_GROUP, each(Operation.READ, TOPIC, "topics", "name", "topics")),
-    ApiKey.OFFSET_FETCH: Rule(
+    ApiKey.OFFSET_FETCH: AccessRule(
         (
             _asks(Operation.DESCRIBE, GROUP),
             _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or not told of"),
         ),
         check_offset_fetch,
     ),
-    ApiKey.FIND_COORDINATOR: Rule(
+    ApiKey.FIND_COORDINATOR: AccessRule(
         (
             _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
             _asks(
@@ -94,10 +94,10 @@ BROKER_RULES: dict[ApiKey, Rule] = {
     ApiKey.LEAVE_GROUP: READ_GROUP,
     ApiKey.SYNC_GROUP: READ_GROUP,
     ApiKey.DESCRIBE_GROUPS: both(
-        Rule((), check_group_operations),
+        AccessRule((), check_group_operations),
         each(Operation.DESCRIBE, GROUP, "groups", None, "groups"),
     ),
-    ApiKey.LIST_GROUPS: Rule(
+    ApiKey.LIST_GROUPS: AccessRule(
         (
             ("Describe", "Cluster", "as below"),
             _asks(Operation.DESCRIBE, GROUP, "others are not told of"),
@@ -105,7 +105,7 @@ BROKER_RULES: dict[ApiKey, Rule] = {
         check_list_groups,
     ),
     ApiKey.DELETE_RECORDS: each(Operation.DELETE, TOPIC, "topics", "name", "topics"),
-    ApiKey.INIT_PRODUCER_ID: Rule(
+    ApiKey.INIT_PRODUCER_ID: AccessRule(
         (
             _asks(Operation.WRITE, TRANSACTIONAL_ID),
             ("TwoPhaseCommit", "TransactionalId", "the same, for a two-phase commit"),
@@ -117,7 +117,7 @@ BROKER_RULES: dict[ApiKey, Rule] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: each(
         *_EACH_TOPIC, "topics", "topic", "topics", unless=Operation.CLUSTER_ACTION
     ),
-    ApiKey.ADD_PARTITIONS_TO_TXN: Rule(
+    ApiKey.ADD_PARTITIONS_TO_TXN: AccessRule(
         (
             _asks(Operation.WRITE, TRANSACTIONAL_ID),
             _asks(Operation.WRITE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
@@ -129,7 +129,7 @@ BROKER_RULES: dict[ApiKey, Rule] = {
         whole(Operation.WRITE, TRANSACTIONAL_ID, "transactional_id"), READ_GROUP
     ),
     ApiKey.END_TXN: whole(Operation.WRITE, TRANSACTIONAL_ID, "transactional_id"),
-    ApiKey.WRITE_TXN_MARKERS: Rule(
+    ApiKey.WRITE_TXN_MARKERS: AccessRule(
         (
             _asks(Operation.ALTER, CLUSTER),
             _asks(Operation.CLUSTER_ACTION, CLUSTER, "(instead of Alter)"),
@@ -147,16 +147,16 @@ BROKER_RULES: dict[ApiKey, Rule] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: whole(Operation.ALTER),
     ApiKey.DESCRIBE_LOG_DIRS: whole(Operation.DESCRIBE),
     ApiKey.DELETE_GROUPS: each(Operation.DELETE, GROUP, "groups_names", None, "results"),
-    ApiKey.OFFSET_DELETE: Rule(
+    ApiKey.OFFSET_DELETE: AccessRule(
         (
             _asks(Operation.DELETE, GROUP),
             _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
         ),
         check_offset_delete,
     ),
-    ApiKey.DESCRIBE_CLUSTER: Rule((), check_describe_cluster),
+    ApiKey.DESCRIBE_CLUSTER: AccessRule((), check_describe_cluster),
     ApiKey.DESCRIBE_PRODUCERS: each(Operation.READ, TOPIC, "topics", "name", "topics"),
-    ApiKey.DESCRIBE_TRANSACTIONS: Rule(
+    ApiKey.DESCRIBE_TRANSACTIONS: AccessRule(
         (
             _asks(
                 Operation.DESCRIBE,
@@ -167,21 +167,21 @@ BROKER_RULES: dict[ApiKey, Rule] = {
         ),
         check_describe_transactions,
     ),
-    ApiKey.LIST_TRANSACTIONS: Rule(
+    ApiKey.LIST_TRANSACTIONS: AccessRule(
         (_asks(Operation.DESCRIBE, TRANSACTIONAL_ID, "others are not told of"),),
         check_list_transactions,
     ),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: AccessRule(
         (_asks(Operation.READ, GROUP), _asks(Operation.DESCRIBE, TOPIC)), check_group_heartbeat
     ),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: Rule(
+    ApiKey.CONSUMER_GROUP_DESCRIBE: AccessRule(
         (
             _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
             _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for the group"),
         ),
         check_group_describe,
     ),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Rule(
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: AccessRule(
         (_asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or not told of"),),
         check_describe_topic_partitions,
     ),

@@ -14,30 +14,30 @@ from barnabas.metadata.image.image import TOPIC as TOPIC_CONFIG
 from barnabas.security.access_rules import (
     DENIED_CODE,
     DENIED_MESSAGE,
+    AccessRule,
     Answer,
     Question,
-    Rule,
     adding,
     title,
 )
-from barnabas.security.acls import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.wire.schema import Message
 
 
-def _resource_of(resource: Any) -> tuple[ResourceType, str]:
+def _resource_of(resource: Any) -> tuple[AclResourceType, str]:
     if resource.resource_type == TOPIC_CONFIG:
-        return ResourceType.TOPIC, resource.resource_name
+        return AclResourceType.TOPIC, resource.resource_name
     if resource.resource_type == GROUP_CONFIG:
-        return ResourceType.GROUP, resource.resource_name
-    return ResourceType.CLUSTER, CLUSTER_NAME
+        return AclResourceType.GROUP, resource.resource_name
+    return AclResourceType.CLUSTER, CLUSTER_NAME
 
 
 def _by_type(
     operation: Operation, answers: str, judged: Callable[[Any], bool] = lambda resource: True
-) -> Rule:
+) -> AccessRule:
     def check(question: Question) -> Answer:
         allowed: list[Any] = []
-        left: dict[ResourceType, list[Any]] = {}
+        left: dict[AclResourceType, list[Any]] = {}
         for resource in question.request.resources:
             kind, name = _resource_of(resource)
             if not judged(resource) or question.may(operation, kind, name):
@@ -62,14 +62,14 @@ def _by_type(
 
     asks = tuple(
         (title(operation), title(kind), f"{DENIED_CODE[kind].name} for each")
-        for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
+        for kind in (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER)
     )
-    return Rule(asks, check)
+    return AccessRule(asks, check)
 
 
 DESCRIBE_CONFIGS = _by_type(Operation.DESCRIBE_CONFIGS, "results")
 ALTER_CONFIGS = _by_type(Operation.ALTER_CONFIGS, "responses")
-ALTER_LOGGERS = Rule(
+ALTER_LOGGERS = AccessRule(
     (("AlterConfigs", "Cluster", "CLUSTER_AUTHORIZATION_FAILED for each (the broker's loggers)"),),
     _by_type(
         Operation.ALTER_CONFIGS, "responses", lambda r: bool(r.resource_type == BROKER_LOGGER)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.security.access_rules import Answer, Question, Rule, adding, each, whole
-from barnabas.security.acls import Operation, ResourceType
+from barnabas.security.access_rules import AccessRule, Answer, Question, adding, each, whole
+from barnabas.security.acls import AclResourceType, Operation
 from barnabas.security.broker_access import BROKER_RULES
 from barnabas.security.config_access import ALTER_CONFIGS, DESCRIBE_CONFIGS
 from barnabas.types import ZERO_UUID, Uuid
@@ -21,7 +21,7 @@ from barnabas.wire.messages.delete_topics_response import (
 )
 from barnabas.wire.schema import Message
 
-TOPIC = ResourceType.TOPIC
+TOPIC = AclResourceType.TOPIC
 FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 MESSAGE = "Topic authorization failed."
 
@@ -100,7 +100,7 @@ ACTION = whole(Operation.CLUSTER_ACTION)
 ALTER = whole(Operation.ALTER)
 DESCRIBE = whole(Operation.DESCRIBE)
 
-CONTROLLER_RULES: dict[ApiKey, Rule] = {
+CONTROLLER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.FETCH: ACTION,
     ApiKey.FETCH_SNAPSHOT: ACTION,
     ApiKey.VOTE: ACTION,
@@ -111,7 +111,7 @@ CONTROLLER_RULES: dict[ApiKey, Rule] = {
     ApiKey.ADD_RAFT_VOTER: ALTER,
     ApiKey.REMOVE_RAFT_VOTER: ALTER,
     ApiKey.ENVELOPE: ACTION,
-    ApiKey.CREATE_TOPICS: Rule(
+    ApiKey.CREATE_TOPICS: AccessRule(
         (
             ("Create", "Cluster", "as below"),
             ("Create", "Topic", "TOPIC_AUTHORIZATION_FAILED for each"),
@@ -119,7 +119,7 @@ CONTROLLER_RULES: dict[ApiKey, Rule] = {
         ),
         _check_create_topics,
     ),
-    ApiKey.DELETE_TOPICS: Rule(
+    ApiKey.DELETE_TOPICS: AccessRule(
         (
             ("Delete", "Cluster", "as below"),
             ("Delete", "Topic", "TOPIC_AUTHORIZATION_FAILED for each"),

@@ -15,16 +15,16 @@ from barnabas.security.access_rules import (
     amended,
     split,
 )
-from barnabas.security.acls import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import offset_delete_response as deleted
 from barnabas.wire.messages import offset_fetch_response as fetched
 from barnabas.wire.schema import Message
 
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
-TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
 NOT_ASKED = -2147483648
-"""Authorized operations that nobody asked for."""
+"""The value of authorized operations that no request asks for."""
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -200,7 +200,7 @@ def check_group_heartbeat(question: Question) -> None:
 
 
 def check_group_describe(question: Question) -> Answer:
-    """A group whose members are assigned a topic that may not be described is told as an error."""
+    """A group whose members are assigned a topic that may not be described is answered with an error."""
     answer = split(question, Operation.DESCRIBE, GROUP, "group_ids", str, "groups")
     if isinstance(answer, Message):
         return answer

@@ -17,17 +17,17 @@ from barnabas.security.access_rules import (
     denied,
     split,
 )
-from barnabas.security.acls import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.types import ZERO_UUID
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_response import FetchResponse
 from barnabas.wire.messages.metadata_response import MetadataResponseTopic
 from barnabas.wire.schema import Message
 
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
-TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
 NOT_ASKED = -2147483648
-"""Authorized operations that nobody asked for."""
+"""The value of authorized operations that no request asks for."""
 _ATTRIBUTES_AT = 22
 """The byte of a batch that says whether it belongs to a transaction."""
 _TRANSACTIONAL = 0x10
@@ -89,7 +89,7 @@ def check_init_producer_id(question: Question) -> None:
 
 def check_metadata(question: Question) -> Answer:
     """Topics that may not be described are named in no answer but to who named them; that a topic does not
-    exist is told to those only who may describe it."""
+    exist only those learn who may describe it."""
     request, version = question.request, question.ctx.api_version
     if request.topics is None or (version == 0 and not request.topics):
         return lambda response: _visible(question, response)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.security.access_rules import denied
-from barnabas.security.acls import Operation, ResourceType
+from barnabas.security.acls import AclResourceType, Operation
 from barnabas.security.authorizer import Authorizer
 from barnabas.types import Uuid
 from barnabas.wire.request import RequestContext
@@ -32,5 +32,5 @@ class TopicReader:
             if known is None:
                 return
             topic = known.name
-        if not self._authorizer.may(self._ctx, Operation.READ, ResourceType.TOPIC, topic):
-            raise denied(ResourceType.TOPIC)
+        if not self._authorizer.may(self._ctx, Operation.READ, AclResourceType.TOPIC, topic):
+            raise denied(AclResourceType.TOPIC)

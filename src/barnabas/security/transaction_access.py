@@ -13,14 +13,14 @@ from barnabas.security.access_rules import (
     amended,
     split,
 )
-from barnabas.security.acls import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.schema import Message
 
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
-TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
 NOT_ASKED = -2147483648
-"""Authorized operations that nobody asked for."""
+"""The value of authorized operations that no request asks for."""
 
 
 def check_add_partitions(question: Question) -> Answer:

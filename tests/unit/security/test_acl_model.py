@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.security.acl_index import AclIndex
-from barnabas.security.acls import Acl, Operation, PatternType, Permission, ResourceType, matches
+from barnabas.security.acls import Acl, AclResourceType, Operation, PatternType, Permission, matches
 from barnabas.types import Uuid
 from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
 
@@ -16,7 +16,7 @@ PRINCIPALS = ("User:x", "User:y", "User:*")
 HOSTS = ("1.1.1.1", "2.2.2.2", "*")
 acls = st.builds(
     Acl,
-    st.sampled_from((ResourceType.TOPIC, ResourceType.GROUP)),
+    st.sampled_from((AclResourceType.TOPIC, AclResourceType.GROUP)),
     st.sampled_from(NAMES),
     st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
     st.sampled_from(PRINCIPALS),
@@ -82,8 +82,8 @@ def test_the_index_decides_as_the_model_after_any_change(
     index = AclIndex()
     index.follow(records({i: acl for i, acl in before.items() if i not in table}))
     index.follow(records(table))
-    expected = model(table, principal, host, operation, ResourceType.TOPIC, name)
-    found = index.decide(principal, host, operation, ResourceType.TOPIC, name, unnamed=unnamed)
+    expected = model(table, principal, host, operation, AclResourceType.TOPIC, name)
+    found = index.decide(principal, host, operation, AclResourceType.TOPIC, name, unnamed=unnamed)
     assert found is (unnamed if expected is None else expected)
     assert list(index) == sorted(table.values())
 
@@ -94,10 +94,10 @@ def test_a_literal_denial_does_not_hide_a_prefix_that_is_allowed() -> None:
     deny = allow._replace(pattern_type=PatternType.LITERAL, permission_type=Permission.DENY)
     ids = [Uuid(n.to_bytes(16, "big")) for n in (1, 2, 3)]
     index.follow(records({ids[0]: allow, ids[1]: deny}))
-    assert index.decide_any("User:x", "h", Operation.WRITE, ResourceType.TOPIC)
+    assert index.decide_any("User:x", "h", Operation.WRITE, AclResourceType.TOPIC)
     whole = deny._replace(pattern_type=PatternType.PREFIXED)
     index.follow(records({ids[0]: allow, ids[2]: whole}))
-    assert not index.decide_any("User:x", "h", Operation.WRITE, ResourceType.TOPIC)
+    assert not index.decide_any("User:x", "h", Operation.WRITE, AclResourceType.TOPIC)
 
 
 def test_a_match_filter_names_all_that_decides_about_a_resource() -> None:

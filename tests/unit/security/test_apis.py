@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from barnabas.config.node import STANDARD_AUTHORIZER
+from barnabas.security.acls import AclResourceType as On
 from barnabas.security.acls import Operation as Op
-from barnabas.security.acls import ResourceType as On
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import offset_commit_request as commit

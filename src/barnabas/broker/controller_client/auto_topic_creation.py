@@ -6,6 +6,8 @@ to ask again; the creation goes to the controller once, however many ask. How ma
 a client's topic has this broker's properties say, else the controller's.
 
 Behaviour: Kafka's DefaultAutoTopicCreationManager.
+
+Source: Kafka's ``AutoTopicCreationManager``.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class AutoTopicCreation:
         """Until when (ms) each topic is not asked for again."""
 
     def create_own(self, names: list[str]) -> None:
-        """As `create`, for the broker itself: topics of its coordinators, whoever needed one first. The
+        """As `create`, for the broker itself: topics of its coordinators, whichever client needs one first. The
         request goes as it is, so that the controller judges the broker and no client."""
         wanted, timeout_ms = self._not_under_way(names)
         if not wanted:

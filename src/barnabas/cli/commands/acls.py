@@ -16,15 +16,15 @@ from barnabas.security.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
     WILDCARD,
+    AclResourceType,
     Operation,
     PatternType,
     Permission,
-    ResourceType,
     name_of,
 )
 
 app = typer.Typer(help="List, add and remove access control entries (ACLs).", no_args_is_help=True)
-Resource = tuple[ResourceType, str]
+Resource = tuple[AclResourceType, str]
 
 _Topic = typer.Option([], "--topic", metavar="NAME", help="A topic; '*' is every topic.")
 _Group = typer.Option([], "--group", metavar="ID", help="A consumer group; '*' is every group.")
@@ -184,17 +184,17 @@ def _resources(
     topics: Iterable[str], groups: Iterable[str], transactional_ids: Iterable[str], on_cluster: bool
 ) -> list[Resource]:
     return [
-        *((ResourceType.TOPIC, name) for name in topics),
-        *((ResourceType.GROUP, name) for name in groups),
-        *((ResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids),
-        *([(ResourceType.CLUSTER, CLUSTER_NAME)] if on_cluster else []),
+        *((AclResourceType.TOPIC, name) for name in topics),
+        *((AclResourceType.GROUP, name) for name in groups),
+        *((AclResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids),
+        *([(AclResourceType.CLUSTER, CLUSTER_NAME)] if on_cluster else []),
     ]
 
 
 def _queries(resources: Sequence[Resource], pattern: str, people: Sequence[str]) -> list[AclQuery]:
     """One for each resource and principal; none of them is all of them."""
     code = _pattern(pattern or "any", tuple(PatternType)[1:])
-    named: list[tuple[ResourceType, str | None]] = [*resources] or [(ResourceType.ANY, None)]
+    named: list[tuple[AclResourceType, str | None]] = [*resources] or [(AclResourceType.ANY, None)]
     return [
         AclQuery(kind, name, code if name != CLUSTER_NAME else PatternType.ANY, who)
         for (kind, name), who in product(named, _or_any(people))
@@ -220,20 +220,20 @@ def _shortcut(
         on_topics += [Operation.WRITE, Operation.CREATE]
         for name in transactional_ids:
             for what in (Operation.WRITE, Operation.DESCRIBE):
-                rights[(ResourceType.TRANSACTIONAL_ID, name), what] = None
+                rights[(AclResourceType.TRANSACTIONAL_ID, name), what] = None
         if idempotent:
-            rights[(ResourceType.CLUSTER, CLUSTER_NAME), Operation.IDEMPOTENT_WRITE] = None
+            rights[(AclResourceType.CLUSTER, CLUSTER_NAME), Operation.IDEMPOTENT_WRITE] = None
     if consumer:
         on_topics.append(Operation.READ)
         for name in groups:
-            rights[(ResourceType.GROUP, name), Operation.READ] = None
+            rights[(AclResourceType.GROUP, name), Operation.READ] = None
     for name, what in product(topics, on_topics):
-        rights[(ResourceType.TOPIC, name), what] = None
+        rights[(AclResourceType.TOPIC, name), what] = None
     return list(rights)
 
 
-def _pattern_of(kind: ResourceType, code: PatternType) -> PatternType:
-    return PatternType.LITERAL if kind is ResourceType.CLUSTER else code
+def _pattern_of(kind: AclResourceType, code: PatternType) -> PatternType:
+    return PatternType.LITERAL if kind is AclResourceType.CLUSTER else code
 
 
 def _pattern(text: str, known: Sequence[PatternType]) -> PatternType:
@@ -266,7 +266,7 @@ def _line(entry: AclEntry) -> str:
 
 def _row(entry: AclEntry) -> dict[str, str]:
     return {
-        "resource": _title(ResourceType, entry.resource_type),
+        "resource": _title(AclResourceType, entry.resource_type),
         "name": entry.resource_name,
         "pattern": name_of(PatternType, entry.pattern_type).lower(),
         "principal": entry.principal,

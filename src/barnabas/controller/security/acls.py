@@ -21,10 +21,10 @@ from barnabas.security.acls import (
     CLUSTER_NAME,
     Acl,
     AclFilter,
+    AclResourceType,
     Operation,
     PatternType,
     Permission,
-    ResourceType,
     acl_of,
     matches,
 )
@@ -89,11 +89,11 @@ def check_known(codes: Iterable[tuple[int, int, int, int]]) -> None:
 def _checked(wanted: AclCreation) -> Acl:
     """The entry. Raises INVALID_REQUEST."""
     problem = ""
-    if wanted.resource_type == ResourceType.CLUSTER and wanted.resource_name != CLUSTER_NAME:
+    if wanted.resource_type == AclResourceType.CLUSTER and wanted.resource_name != CLUSTER_NAME:
         problem = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     elif not wanted.resource_name:
         problem = "Invalid empty resource name"
-    elif wanted.resource_type == ResourceType.ANY:
+    elif wanted.resource_type == AclResourceType.ANY:
         problem = "Invalid resourceType ANY"
     elif wanted.resource_pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
         problem = f"Invalid patternType {PatternType(wanted.resource_pattern_type).name}"
