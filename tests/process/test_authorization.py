@@ -1,4 +1,4 @@
-"""ACLs on a cluster of processes: made by confluent-kafka and the command line; they act on open connections."""
+"""ACLs on a cluster of processes, made by confluent-kafka and the command line, act on open connections."""
 
 from __future__ import annotations
 
