@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 ROOT = "root"
 AREAS = (
-    "acl", "authorization", "broker", "client", "config", "connection", "consumer", "controller", "decided", "fencing",
+    "acl", "authorization", "broker", "client", "config", "connection", "consumer", "controller",
+    "decided", "fencing",
     "fetcher", "forwarded", "isr", "listener", "log", "loop", "node", "producer", "quorum", "raft",
     "replica", "request", "topic",
 )  # fmt: skip
