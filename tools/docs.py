@@ -14,6 +14,7 @@ from barnabas.config.client_metrics import SUBSCRIPTION
 from barnabas.config.definition import ConfigDef, ConfigKey, UpdateMode
 from barnabas.config.group import ADDRESS_QUOTAS, CLIENT_QUOTAS, GROUP
 from barnabas.config.topic import BROKER_SYNONYMS, TOPIC
+from tools.docs_authorization import authorization
 from tools.docs_cli import command_line
 from tools.docs_events import log_events
 from tools.docs_kafka_map import kafka_map
@@ -66,6 +67,7 @@ def generated() -> dict[str, str]:
     """Path below the project's root to what must stand there."""
     return {
         "docs/configuration.md": configuration(),
+        "docs/authorization.md": authorization(),
         "docs/kafka-map.md": kafka_map(),
         "docs/protocol.md": protocol(),
         "docs/cli.md": command_line(),

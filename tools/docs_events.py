@@ -15,6 +15,7 @@ from typing import NamedTuple
 SOURCE = Path(__file__).parent.parent / "src" / "barnabas"
 LEVELS = ("debug", "info", "warning", "error")
 PLACES = (
+    "security",
     "raft",
     "controller",
     "broker",

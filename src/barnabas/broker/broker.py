@@ -58,6 +58,7 @@ from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.registrations import whereabouts
 from barnabas.ports import Ports, Wakeup
+from barnabas.security.authorizer import authorizer_of
 from barnabas.types import OFFSETS_TOPIC, Endpoint, TopicPartition, Uuid
 from barnabas.wire.messages.produce_response import ProduceResponse
 
@@ -83,6 +84,7 @@ class Broker:
         self.config = config
         self.cluster_id = cluster_id
         self.image = image
+        self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
         self.node_id = int(config.node_id)
         self.listeners = dict(listeners)
         self._controller_endpoint = controller_endpoint

@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "consume": "barnabas.cli.commands.consume",
     "groups": "barnabas.cli.commands.groups",
     "transactions": "barnabas.cli.commands.transactions",
+    "acls": "barnabas.cli.commands.acls",
     "leaders": "barnabas.cli.commands.leaders",
     "reassign": "barnabas.cli.commands.reassign",
     "cluster": "barnabas.cli.commands.cluster",

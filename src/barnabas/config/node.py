@@ -142,7 +142,6 @@ def _role_names(is_broker: bool, is_controller: bool) -> list[str]:
 
 
 _ABSENT = {
-    "authorizer.class.name": "there are no ACLs: everybody may do everything",
     "client.quota.callback.class": "there are no client quotas",
     "config.providers": "there are no plug-ins that resolve variables in values",
     "delegation.token.secret.key": "there are no delegation tokens",
@@ -150,7 +149,23 @@ _ABSENT = {
 """Keys that promise what would silently not be kept."""
 
 
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
+"""Keys that Apache Kafka leaves to the authorizer: they stand in no table of a node's keys."""
+
+
 def _check_plug_ins(properties: Mapping[str, str]) -> None:
+    authorizer = properties.get("authorizer.class.name", "").strip()
+    if authorizer not in ("", STANDARD_AUTHORIZER):
+        why = f"the only authorizer here is {STANDARD_AUTHORIZER}"
+        raise ConfigError("authorizer.class.name", authorizer, why)
+    for user in properties.get("super.users", "").split(";"):
+        if user.strip() and ":" not in user:
+            why = "each super user has a type and a name, as User:admin; semicolons separate them"
+            raise ConfigError("super.users", user.strip(), why)
+    for_all = properties.get("allow.everyone.if.no.acl.found", "false").strip().lower()
+    if for_all not in ("true", "false"):
+        raise ConfigError("allow.everyone.if.no.acl.found", for_all, "it is true or false")
     for name, why in _ABSENT.items():
         given = properties.get(name, "").strip()
         if given:
@@ -178,7 +193,11 @@ def _build(properties: Mapping[str, str], dynamic: Mapping[str, str]) -> NodeCon
         properties=properties,
         dynamic=dynamic,
         values=values,
-        unknown=tuple(name for name in properties if broker_key(name) is None),
+        unknown=tuple(
+            name
+            for name in properties
+            if broker_key(name) is None and name not in OF_THE_AUTHORIZER
+        ),
         node_id=node_id,
         is_broker=is_broker,
         is_controller=is_controller,

@@ -15,6 +15,7 @@ from functools import partial
 
 from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
+from barnabas.broker.handlers import FORWARDED_KEYS
 from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
 from barnabas.config.meta_properties import (
@@ -36,6 +37,9 @@ from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
 from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.settings import settings_from_node
+from barnabas.security.access_rules import guard
+from barnabas.security.broker_access import BROKER_RULES
+from barnabas.security.controller_access import CONTROLLER_RULES
 from barnabas.types import Endpoint
 from barnabas.wire.api_versions import Features
 
@@ -137,8 +141,10 @@ class Node:
             controller_handlers.add_to(table, controller)
             raft_handlers.add_to(table, self.quorum)
             self._own_loggers.serve(table)
+            guard(table, CONTROLLER_RULES, controller.authorizer)
         for module in raft_handlers.FORWARDED:
             controller.forwarded.add(module, self.quorum)
+        guard(controller.forwarded, CONTROLLER_RULES, controller.authorizer)
 
     def _add_broker(self, meta: MetaProperties, identities: Mapping[str, MetaProperties]) -> None:
         config = self.config
@@ -162,6 +168,7 @@ class Node:
         for table in self.listeners.tables(config.broker_listeners):
             broker_handlers.add_to(table, broker)
             self._own_loggers.serve(table)
+            guard(table, BROKER_RULES, broker.authorizer, judged_elsewhere=FORWARDED_KEYS)
 
     def _features(self) -> Features:
         """A controller alone has no image but its own; kraft.version is the quorum's to know."""

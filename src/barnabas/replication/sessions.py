@@ -86,6 +86,7 @@ class FetchSession(Generic[P]):
     """One session, or (with id 0) the partitions of one full fetch."""
 
     __slots__ = (
+        "access_version",
         "broker_epoch",
         "created_ms",
         "dirty",
@@ -102,6 +103,8 @@ class FetchSession(Generic[P]):
 
     def __init__(self, follower_id: int, *, uses_ids: bool, now_ms: float) -> None:
         self.id = NO_SESSION
+        self.access_version = -1
+        """Of the access control entries by which the last fetch was judged."""
         self.epoch = INITIAL_EPOCH
         self.follower_id = follower_id
         """The broker that fetches; -1 for a consumer."""

@@ -100,6 +100,11 @@ class ApiTable:
         """Another handler for an API that is served, with the same role."""
         self._entries[key] = self._entries[key]._replace(handle=handle)
 
+    def guard(self, guarded: Callable[[ApiEntry], Handler]) -> None:
+        """Put what `guarded` makes of each entry in the place of its handler."""
+        for key, entry in list(self._entries.items()):
+            self.replace(key, guarded(entry))
+
     def __iter__(self) -> Iterator[ApiEntry]:
         """Entries by ascending key."""
         return iter(sorted(self._entries.values(), key=lambda entry: entry.api.key))

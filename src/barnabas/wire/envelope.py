@@ -17,6 +17,7 @@ from importlib import import_module
 from ipaddress import ip_address
 from struct import Struct
 
+from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import (
     MalformedError,
@@ -111,7 +112,7 @@ def open_envelope(
             client_id=None if header.client_id is None else header.client_id.decode(),
             listener=ctx.listener,
             principal=principal_of(envelope.request_principal),
-            peer=ctx.peer,
+            peer=Endpoint(host_of(envelope.client_host_address), 0),
             connection_id=ctx.connection_id,
             software=ctx.software,
         )
@@ -182,6 +183,14 @@ def principal_of(data: bytes | None) -> str:
     except (MalformedError, UnsupportedFieldError) as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
     return f"{decoded.type}:{decoded.name}"
+
+
+def host_of(address: bytes) -> str:
+    """Inverse of `address_bytes`. Raises `KafkaError` INVALID_REQUEST."""
+    try:
+        return str(ip_address(bytes(address)))
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "no address of a client") from error
 
 
 def address_bytes(host: str) -> bytes:

@@ -23,14 +23,19 @@ class Parked:
     The answer may come before the connection has attached itself: it is then kept.
     """
 
-    __slots__ = ("_reply", "_response", "done")
+    __slots__ = ("_change", "_reply", "_response", "done")
     holds = False
     """Whether nothing else of its connection is served."""
 
     def __init__(self) -> None:
         self._reply: Callable[[Message | None], None] | None = None
         self._response: Message | None = None
+        self._change: Callable[[Message], Message] | None = None
         self.done = False
+
+    def amend(self, change: Callable[[Message], Message]) -> None:
+        """Before `attach`: what goes out is `change` of the response."""
+        self._change = change
 
     def complete(self, response: Message | None) -> bool:
         """Answer. False where it was answered before or its connection is gone."""
@@ -45,6 +50,13 @@ class Parked:
 
     def attach(self, reply: Callable[[Message | None], None]) -> None:
         """By the connection, once: where the answer goes."""
+        change = self._change
+        if change is not None:
+            plain = reply
+
+            def reply(response: Message | None) -> None:
+                plain(None if response is None else change(response))
+
         if self.done:
             reply(self._response)
         else:

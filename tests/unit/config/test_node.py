@@ -115,8 +115,8 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"node.id": None}, "node.id: None is not allowed; it must be given"),
         ({"broker.id": "2"}, "it must equal node.id (1)"),
         (
-            {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
-            "StandardAuthorizer' is not allowed; there are no ACLs",
+            {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.Other"},
+            "the only authorizer here is org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         ),
         (
             {"client.quota.callback.class": "a.B"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def test_acls_are_refused_with_the_bytes_of_apache_kafka(
 ) -> None:
     ctx = RequestContext(api_key=module.API.key, api_version=version)
     with pytest.raises(KafkaError) as refused:
-        module.handle(request_, ctx, None)
+        module.handle(request_, ctx, SimpleNamespace(authorizer=None))
     answer = module.API.error_response(request_, refused.value.code, refused.value.message)
     assert encode_bytes(answer, version) == expected
 

@@ -29,6 +29,7 @@ from barnabas.wire.messages.create_topics_request import (
 from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
 from barnabas.wire.messages.envelope_response import EnvelopeResponse
 from barnabas.wire.request import RequestContext
+from barnabas.wire.schema import Message
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 MIN_ISR = "min.insync.replicas"
@@ -53,16 +54,39 @@ class AutoTopicCreation:
         self._creating: dict[str, float] = {}
         """Until when (ms) each topic is not asked for again."""
 
-    def create(self, names: list[str], ctx: RequestContext) -> None:
-        """Have the controller create those of `names` that are not under way."""
+    def create_own(self, names: list[str]) -> None:
+        """As `create`, for the broker itself: topics of its coordinators. The
+        request goes as it is, so that the controller judges the broker and no client."""
+        wanted, timeout_ms = self._not_under_way(names)
+        if not wanted:
+            return
+
+        def on_answer(response: Message | KafkaError) -> None:
+            self._settle(wanted, response)
+
+        self._controller.send(
+            self._request(wanted, timeout_ms), on_answer, timeout_ms=timeout_ms, purpose=FORWARD
+        )
+
+    def _not_under_way(self, names: list[str]) -> tuple[list[str], int]:
         now_ms = self._ports.clock.now_ms()
         timeout_ms = self._config.broker.request_timeout_ms
         self._creating = {n: until for n, until in self._creating.items() if until > now_ms}
         wanted = [name for name in names if name not in self._creating]
-        if not wanted:
-            return
         for name in wanted:
             self._creating[name] = now_ms + timeout_ms
+        return wanted, timeout_ms
+
+    def _request(self, names: list[str], timeout_ms: int) -> CreateTopicsRequest:
+        return CreateTopicsRequest(
+            topics=[self._topic(name) for name in names], timeout_ms=timeout_ms
+        )
+
+    def create(self, names: list[str], ctx: RequestContext) -> None:
+        """Have the controller create those of `names` that are not under way, for the client of `ctx`."""
+        wanted, timeout_ms = self._not_under_way(names)
+        if not wanted:
+            return
         schema = API_SCHEMAS[ApiKey.CREATE_TOPICS]
         inner = RequestContext(
             api_key=ApiKey.CREATE_TOPICS,
@@ -72,13 +96,19 @@ class AutoTopicCreation:
             principal=ctx.principal,
             peer=ctx.peer,
         )
-        request = CreateTopicsRequest(
-            topics=[self._topic(name) for name in wanted], timeout_ms=timeout_ms
-        )
 
         def on_answer(response: EnvelopeResponse | KafkaError) -> None:
-            self._on_answer(wanted, inner, response)
+            answer: Message | KafkaError
+            if isinstance(response, KafkaError):
+                answer = response
+            else:
+                try:
+                    answer = unwrap(response, inner)
+                except (KafkaError, ValueError) as error:
+                    answer = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+            self._settle(wanted, answer)
 
+        request = self._request(wanted, timeout_ms)
         self._controller.send(
             wrap(request, inner), on_answer, timeout_ms=timeout_ms, purpose=FORWARD
         )
@@ -108,19 +138,13 @@ class AutoTopicCreation:
             ),
         )
 
-    def _on_answer(
-        self, names: list[str], ctx: RequestContext, response: EnvelopeResponse | KafkaError
-    ) -> None:
+    def _settle(self, names: list[str], answer: Message | KafkaError) -> None:
         retry_ms = self._ports.clock.now_ms() + RETRY_AFTER_MS
         for name in names:
             if name in self._creating:
                 self._creating[name] = retry_ms
-        try:
-            if isinstance(response, KafkaError):
-                raise response
-            answer = unwrap(response, ctx)
-        except (KafkaError, ValueError) as error:
-            self._ports.log("warning", "topic.auto_create_failed", topics=names, why=str(error))
+        if isinstance(answer, KafkaError):
+            self._ports.log("warning", "topic.auto_create_failed", topics=names, why=str(answer))
             return
         assert isinstance(answer, CreateTopicsResponse)
         for topic in answer.topics:

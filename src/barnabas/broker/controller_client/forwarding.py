@@ -22,6 +22,8 @@ from barnabas.wire.messages.envelope_response import EnvelopeResponse
 from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext, top_level_error
 from barnabas.wire.schema import Message
 
+NOT_TRUSTED = "the controller refuses this broker's envelopes: its principal lacks ClusterAction"
+
 
 def forward(
     controller: ControllerChannel,
@@ -48,6 +50,9 @@ def _answer(
             raise response
         return unwrap(response, ctx)
     except KafkaError as error:
+        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            # It is this broker that may not hand requests on: no fault of the client's.
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, NOT_TRUSTED)
         return api.error_response(request, error.code, error.message)
     except MalformedError as error:
         return api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))

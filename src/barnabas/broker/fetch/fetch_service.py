@@ -56,6 +56,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports, raise_soon
 from barnabas.replication.sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey
+from barnabas.security.topic_reader import TopicReader
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchRequest
@@ -105,6 +106,7 @@ class DelayedFetch:
         "min_bytes",
         "parked",
         "rack",
+        "reader",
         "service",
         "session",
         "version",
@@ -119,8 +121,11 @@ class DelayedFetch:
         request: FetchRequest,
         version: int,
         listener: str,
+        reader: TopicReader | None,
     ) -> None:
         self.service = service
+        self.reader = None if session.is_follower else reader
+        """Says which topics the consumer may read; None where it may read all."""
         self.session = session
         self.parked = Parked()
         self.bucket = -1
@@ -185,7 +190,11 @@ class FetchService:
     # -- a request -------------------------------------------------------------------------------
 
     def fetch(
-        self, request: FetchRequest, version: int, listener: str = ""
+        self,
+        request: FetchRequest,
+        version: int,
+        listener: str = "",
+        reader: TopicReader | None = None,
     ) -> FetchResponse | Parked:
         """Answer, or park until there is enough to tell."""
         sessions = self._sessions
@@ -193,12 +202,15 @@ class FetchService:
         if isinstance(session, ErrorCode):
             return FetchResponse(error_code=session)
         self._end_parked(session)
+        if reader is not None and session.access_version != reader.version:
+            session.access_version = reader.version
+            session.dirty.update(dict.fromkeys(session.partitions.values()))  # all are judged again
         if sum([len(topic.partitions) for topic in request.topics]) > FETCHED_INLINE_MAX:
-            return self._follow_in_slices(session, request, version, listener)
+            return self._follow_in_slices(session, request, version, listener, reader)
         sessions.update(session, request.topics)
         sessions.forget(session, request.forgotten_topics_data)
         sessions.settle(session, request)
-        fetch = DelayedFetch(self, session, request, version, listener)
+        fetch = DelayedFetch(self, session, request, version, listener, reader)
         now_ms = self._ports.clock.now_ms()
         if session.is_follower:
             progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
@@ -217,10 +229,15 @@ class FetchService:
     # -- requests and answers of hundreds of partitions ---------------------------------------------
 
     def _follow_in_slices(
-        self, session: Session, request: FetchRequest, version: int, listener: str
+        self,
+        session: Session,
+        request: FetchRequest,
+        version: int,
+        listener: str,
+        reader: TopicReader | None,
     ) -> Parked:
         """What a request names takes effect a part per turn of the loop; then it is looked at."""
-        fetch = DelayedFetch(self, session, request, version, listener)
+        fetch = DelayedFetch(self, session, request, version, listener, reader)
         fetch.parked = Working(holds=False)
         fetch.busy = fetch.busy_with_request = True
         session.parked = fetch
@@ -341,7 +358,7 @@ class FetchService:
         session = fetch.session
         look = fetch.new_read_pass(whole=whole) if after is None else after
         answers, is_follower = look.answers, session.is_follower
-        leader_only = fetch.leader_only
+        leader_only, reader = fetch.leader_only, fetch.reader
         left = fetch.max_bytes
         if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
             left = 0  # one batch
@@ -358,6 +375,8 @@ class FetchService:
                     look.urgent = True  # the others come first next time
                     break
             try:
+                if reader is not None:
+                    reader.check(watched.key[0])
                 partition = watched.partition or self._sessions.bind(watched)
                 log = partition.readable_log(watched.leader_epoch, leader_only=leader_only)
                 room, first = left, size == 0

@@ -104,6 +104,10 @@ MODULES = cast(
 )
 
 
+FORWARDED_KEYS = frozenset(module.API.key for module in FORWARDED + FORWARDED_TO_QUORUM)
+"""What the active controller answers, and judges."""
+
+
 def add_to(table: ApiTable, broker: Broker) -> ApiTable:
     """Serve all of them, and what is forwarded, on one listener."""
     for module in MODULES:

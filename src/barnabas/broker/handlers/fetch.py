@@ -1,7 +1,8 @@
 """Fetch.
 
 Behaviour: see :mod:`barnabas.broker.fetch.fetch_service`. Consumers read to the high watermark, or with
-read_committed to the last stable offset; followers read to the end of the log.
+read_committed to the last stable offset; followers read to the end of the log. With an authorizer each look
+at a consumer's partitions asks whether it may read them: a fetch that waits is judged when it is answered.
 
 Version notes: 7 sessions, 9 leader epochs, 11 consumers may read from followers, 12 diverging epochs,
 13 topics by id, 15 the replica's state, 16 endpoints of new leaders.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.security.topic_reader import TopicReader
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import (
@@ -48,4 +50,8 @@ API = Api(ApiKey.FETCH, FetchRequest, error_response, "topic", "read")
 
 
 def handle(request: FetchRequest, ctx: RequestContext, broker: FetchRole) -> FetchResponse | Parked:
-    return broker.fetches.fetch(request, ctx.api_version, ctx.listener)
+    authorizer = broker.authorizer
+    if authorizer is None:
+        return broker.fetches.fetch(request, ctx.api_version, ctx.listener)
+    reader = TopicReader(authorizer, ctx)
+    return broker.fetches.fetch(request, ctx.api_version, ctx.listener, reader)

@@ -101,7 +101,7 @@ def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: 
         return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")
     topic = broker.image.topics_by_name.get(name)
     if topic is None:
-        broker.auto_topics.create([name], ctx)
+        broker.auto_topics.create_own([name])
         return _not_available(key)
     index = partition_of(key, len(topic))
     leader = topic.leader[index]

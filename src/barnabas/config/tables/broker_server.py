@@ -19,9 +19,9 @@ socket.connection.setup.timeout.max.ms | long | 30000 | any | read-only | medium
 config.providers | list | "" | list | cluster-wide | low
     Names of plug-ins that resolve variables in values; none are supported.
 authorizer.class.name | string | "" | any | read-only | low
-    Which authorizer decides who may do what; there is none, and any name is refused at the start.
+    What decides who may do what: empty (everybody may do everything) or Kafka's StandardAuthorizer.
 early.start.listeners | list | null | list | read-only | high
-    Accepted for Kafka's sake: there is no authorization that a listener would wait for.
+    Accepted for Kafka's sake: no listener waits; before the metadata are known only super users may act.
 broker.rack | string | null | any | read-only | medium
     The rack of this broker; replicas are spread over racks.
 max.incremental.fetch.session.cache.slots | int | 1000 | 0.. | read-only | medium

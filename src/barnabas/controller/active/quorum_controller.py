@@ -51,6 +51,7 @@ from barnabas.metadata.image.snapshot import snapshot_values
 from barnabas.metadata.records.abort_transaction_record import AbortTransactionRecord
 from barnabas.policy import NO_POLICIES, Policies
 from barnabas.ports import Ports, Rng, Wakeup, call_all, raise_soon
+from barnabas.security.authorizer import authorizer_of
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
@@ -124,6 +125,10 @@ class QuorumController:
         )
         self.sessions = BrokerSessions(config.controller.session_timeout_ms)
         self.placement_rng: Rng = ports.rng("controller.placement")
+        self.acl_rng: Rng = ports.rng("controller.acls")
+        self.authorizer = authorizer_of(
+            config.properties, self.image, ports.log, ports.clock.now_ms
+        )
         self.active_epoch: int | None = None
         """Quorum epoch in which this controller is active; None while it is not."""
         self.leader_id = -1

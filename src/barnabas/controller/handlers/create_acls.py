@@ -1,20 +1,25 @@
 """CreateAcls.
 
-Behaviour: no authorizer can be configured, so there are no ACLs: each of them is refused with
-SECURITY_DISABLED, as Apache Kafka's controller does without ``authorizer.class.name``.
+Behaviour: each entry is judged on its own; those that pass are written together, those that exist already
+are answered as created. SECURITY_DISABLED without ``authorizer.class.name``. Each entry that is
+written is an audit event of the log.
 
 Version notes: 2 is flexible, 3 adds the resource type USER.
 """
 
 from __future__ import annotations
 
-from typing import NoReturn
-
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.controller.decision import Decision
+from barnabas.controller.security.acls import create_acls
+from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
+from barnabas.security.acls import acl_of
+from barnabas.types import Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_acls_request import CreateAclsRequest
 from barnabas.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse
-from barnabas.wire.request import Api, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext
 
 NO_AUTHORIZER = "No Authorizer is configured."
 
@@ -27,5 +32,21 @@ def error_response(request: CreateAclsRequest, code: int, message: str) -> Creat
 API = Api(ApiKey.CREATE_ACLS, CreateAclsRequest, error_response, "cluster", "alter")
 
 
-def handle(request: CreateAclsRequest, ctx: RequestContext, role: object) -> NoReturn:
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+def handle(
+    request: CreateAclsRequest, ctx: RequestContext, role: QuorumController
+) -> CreateAclsResponse | Parked:
+    if role.authorizer is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    rng = role.acl_rng
+
+    def written(decision: Decision[CreateAclsResponse], offset: int) -> None:
+        for record in decision.records:
+            assert isinstance(record, AccessControlEntryRecord)
+            role.ports.log("info", "acl.created", entry=str(acl_of(record)), by=ctx.principal)
+
+    return role.decide(
+        API,
+        request,
+        lambda cluster: create_acls(cluster, request, lambda: Uuid(rng.randbytes(16))),
+        written,
+    )

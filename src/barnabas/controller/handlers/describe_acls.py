@@ -1,19 +1,26 @@
-"""DescribeAcls.
+"""DescribeAcls, on brokers and controllers.
 
-Behaviour: no authorizer can be configured, so there are no ACLs: each filter is refused with
-SECURITY_DISABLED, as Apache Kafka's node does without ``authorizer.class.name``.
+Behaviour: the entries that a filter names, by resource. SECURITY_DISABLED without
+``authorizer.class.name``.
 
 Version notes: 2 is flexible, 3 adds the resource type USER.
 """
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Protocol, cast
 
+from barnabas.controller.security.acls import check_known
+from barnabas.security.acls import AclFilter, matches
+from barnabas.security.authorizer import Authorizer
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
-from barnabas.wire.messages.describe_acls_response import DescribeAclsResponse
+from barnabas.wire.messages.describe_acls_response import (
+    AclDescription,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 from barnabas.wire.request import Api, RequestContext, top_level_error
 
 API = Api(
@@ -25,5 +32,44 @@ API = Api(
 )
 
 
-def handle(request: DescribeAclsRequest, ctx: RequestContext, role: object) -> NoReturn:
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+class AuthorizedRole(Protocol):
+    @property
+    def authorizer(self) -> Authorizer | None: ...
+
+
+def handle(
+    request: DescribeAclsRequest, ctx: RequestContext, role: AuthorizedRole
+) -> DescribeAclsResponse:
+    if role.authorizer is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+    wanted = request
+    check_known(
+        [
+            (
+                wanted.resource_type_filter,
+                wanted.pattern_type_filter,
+                wanted.operation,
+                wanted.permission_type,
+            )
+        ]
+    )
+    by_resource: dict[tuple[int, str, int], list[AclDescription]] = {}
+    for _, acl in role.authorizer.entries():
+        if matches(cast(AclFilter, wanted), acl):
+            by_resource.setdefault(acl[:3], []).append(
+                AclDescription(
+                    principal=acl.principal,
+                    host=acl.host,
+                    operation=acl.operation,
+                    permission_type=acl.permission_type,
+                )
+            )
+    return DescribeAclsResponse(
+        error_message=None,
+        resources=[
+            DescribeAclsResource(
+                resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls
+            )
+            for (kind, name, pattern), acls in by_resource.items()
+        ],
+    )

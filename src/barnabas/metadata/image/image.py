@@ -105,6 +105,8 @@ class MetadataImage:
         self.next_producer_id = 0
         self.client_quotas: dict[EntityKey, dict[str, float]] = {}
         self.acls: dict[Uuid, Message] = {}
+        self.acl_version = getattr(self, "acl_version", -1) + 1
+        """Grows whenever an access control entry changes, so that what was derived can be dropped."""
         self.scram_credentials: dict[tuple[int, str], Message] = {}
         self.delegation_tokens: dict[str, Message] = {}
         self.zk_migration_state = 0
@@ -175,14 +177,16 @@ class MetadataImage:
     def become(self, other: MetadataImage) -> None:
         """Hold what `other` holds, which nobody may use any more: it was filled from a snapshot while
         this image stayed what it was. As with `reset`, there is nothing to undo."""
-        tracked, configs, brokers = (
+        tracked, configs, brokers, acls = (
             self.changes is not None,
             self.config_version,
             self.broker_version,
+            self.acl_version,
         )
         self.__dict__.update(other.__dict__)
         self.config_version += configs + 1
         self.broker_version += brokers + 1
+        self.acl_version += acls + 1
         self.changes = ImageChanges(everything=True) if tracked else None
 
     def take_changes(self) -> ImageChanges:
@@ -225,6 +229,7 @@ class MetadataImage:
                 undo[0](*undo[1:])
             self.offset, self.epoch, self.append_ms = frame.before
         self.config_version += 1
+        self.acl_version += 1
         undone.reverse()
         return undone
 

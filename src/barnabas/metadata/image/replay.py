@@ -592,10 +592,12 @@ def _access(image: MetadataImage, table: dict[Any, Any], key: Any, value: Any) -
 
 def _acl(image: MetadataImage, record: AccessControlEntryRecord) -> None:
     _access(image, image.acls, record.id, record)
+    image.acl_version += 1
 
 
 def _remove_acl(image: MetadataImage, record: RemoveAccessControlEntryRecord) -> None:
     _access(image, image.acls, record.id, ABSENT)
+    image.acl_version += 1
 
 
 def _scram(image: MetadataImage, record: UserScramCredentialRecord) -> None:

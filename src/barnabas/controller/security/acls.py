@@ -1,0 +1,157 @@
+"""CreateAcls and DeleteAcls: which entries are written and removed.
+
+An entry that exists already is created by no record and answered as created. Each filter removes what it
+names; an entry that two filters name is removed once and told by both.
+
+Source: Kafka's AclControlManager and AclApis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from barnabas.controller.decision import Decision
+from barnabas.controller.decision_context import ControllerContext
+from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
+from barnabas.metadata.records.remove_access_control_entry_record import (
+    RemoveAccessControlEntryRecord,
+)
+from barnabas.security.acls import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    AclResourceType,
+    Operation,
+    PatternType,
+    Permission,
+    acl_of,
+    matches,
+)
+from barnabas.types import Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
+from barnabas.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+from barnabas.wire.messages.delete_acls_request import DeleteAclsRequest
+from barnabas.wire.messages.delete_acls_response import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsResponse,
+)
+
+RECORDS_MAX = 10_000
+"""Records that one request may cause, as in Kafka."""
+
+
+def create_acls(
+    cluster: ControllerContext, request: CreateAclsRequest, random_id: Callable[[], Uuid]
+) -> Decision[CreateAclsResponse]:
+    """Raises INVALID_REQUEST where an entry has a code that no version knows."""
+    check_known(
+        (c.resource_type, c.resource_pattern_type, c.operation, c.permission_type)
+        for c in request.creations
+    )
+    existing = set(_entries(cluster).values())
+    records: list[AccessControlEntryRecord] = []
+    results = []
+    for wanted in request.creations:
+        result = AclCreationResult(error_message=None)
+        results.append(result)
+        try:
+            acl = _checked(wanted)
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message
+            continue
+        if acl not in existing:
+            existing.add(acl)
+            records.append(AccessControlEntryRecord(id=random_id(), **acl._asdict()))
+    _check_size(len(records))
+    return Decision(CreateAclsResponse(results=results), records)
+
+
+def _entries(cluster: ControllerContext) -> dict[Uuid, Acl]:
+    records = cast("dict[Uuid, AccessControlEntryRecord]", cluster.image.acls)
+    return {acl_id: acl_of(record) for acl_id, record in records.items()}
+
+
+def check_known(codes: Iterable[tuple[int, int, int, int]]) -> None:
+    """Raises INVALID_REQUEST: as Kafka's requests, which cannot be read with such codes."""
+    for resource_type, pattern_type, operation, permission in codes:
+        if (
+            resource_type not in range(1, 8)
+            or pattern_type not in range(1, 5)
+            or operation not in range(1, 16)
+            or permission not in range(1, 4)
+        ):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "ACLs contain UNKNOWN elements")
+
+
+def _checked(wanted: AclCreation) -> Acl:
+    """The entry. Raises INVALID_REQUEST."""
+    problem = ""
+    if wanted.resource_type == AclResourceType.CLUSTER and wanted.resource_name != CLUSTER_NAME:
+        problem = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    elif not wanted.resource_name:
+        problem = "Invalid empty resource name"
+    elif wanted.resource_type == AclResourceType.ANY:
+        problem = "Invalid resourceType ANY"
+    elif wanted.resource_pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        problem = f"Invalid patternType {PatternType(wanted.resource_pattern_type).name}"
+    elif wanted.operation == Operation.ANY:
+        problem = "Invalid operation ANY"
+    elif wanted.permission_type == Permission.ANY:
+        problem = "Invalid permissionType ANY"
+    elif not wanted.host:
+        problem = "Host should not be empty"
+    elif ":" not in wanted.principal:
+        problem = (
+            f"Could not parse principal from `{wanted.principal}` (no colon is present separating"
+            " the principal type from the principal name)"
+        )
+    if problem:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    return Acl(
+        wanted.resource_type,
+        wanted.resource_name,
+        wanted.resource_pattern_type,
+        wanted.principal,
+        wanted.host,
+        wanted.operation,
+        wanted.permission_type,
+    )
+
+
+def delete_acls(
+    cluster: ControllerContext, request: DeleteAclsRequest
+) -> Decision[DeleteAclsResponse]:
+    """Raises INVALID_REQUEST where a filter has a code that no version knows."""
+    check_known(
+        (f.resource_type_filter, f.pattern_type_filter, f.operation, f.permission_type)
+        for f in request.filters
+    )
+    entries = _entries(cluster)
+    removed: dict[Uuid, None] = {}
+    results = []
+    for wanted in request.filters:
+        found = [acl_id for acl_id, acl in entries.items() if matches(cast(AclFilter, wanted), acl)]
+        removed.update(dict.fromkeys(found))
+        told = sorted(entries[acl_id] for acl_id in found)
+        results.append(
+            DeleteAclsFilterResult(
+                error_message=None,
+                matching_acls=[
+                    DeleteAclsMatchingAcl(error_message=None, **acl._asdict()) for acl in told
+                ],
+            )
+        )
+    _check_size(len(removed))
+    records = [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in removed]
+    return Decision(DeleteAclsResponse(filter_results=results), records)
+
+
+def _check_size(records: int) -> None:
+    if records > RECORDS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The request is for {records} changes; one request may make {RECORDS_MAX}.",
+        )

@@ -1,0 +1,199 @@
+"""What the APIs of a broker's listeners ask of the authorizer.
+
+APIs that are forwarded to the active controller are judged there, for the principal of the Envelope;
+they have no rule here. Source: Kafka's KafkaApis and AuthHelper.
+"""
+
+from __future__ import annotations
+
+from barnabas.security.access_rules import NOTHING, AccessRule, both, denied, each, title, whole
+from barnabas.security.acls import AclResourceType, Operation
+from barnabas.security.config_access import ALTER_LOGGERS, DESCRIBE_CONFIGS
+from barnabas.security.group_access import (
+    check_find_coordinator,
+    check_group_describe,
+    check_group_heartbeat,
+    check_group_operations,
+    check_list_groups,
+    check_offset_delete,
+    check_offset_fetch,
+)
+from barnabas.security.topic_access import (
+    check_describe_cluster,
+    check_describe_topic_partitions,
+    check_fetch,
+    check_init_producer_id,
+    check_metadata,
+    check_produce,
+)
+from barnabas.security.transaction_access import (
+    check_add_partitions,
+    check_describe_transactions,
+    check_list_transactions,
+    check_write_markers,
+)
+from barnabas.wire.api_table import ApiKey
+
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
+
+
+def _asks(
+    operation: Operation, kind: AclResourceType, answer: str | None = None
+) -> tuple[str, str, str]:
+    return title(operation), title(kind), answer or denied(kind).code.name
+
+
+READ_GROUP = whole(Operation.READ, GROUP, "group_id")
+_EACH_TOPIC = (Operation.DESCRIBE, TOPIC)
+
+BROKER_RULES: dict[ApiKey, AccessRule] = {
+    ApiKey.PRODUCE: AccessRule(
+        (
+            _asks(Operation.WRITE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            _asks(Operation.WRITE, TRANSACTIONAL_ID),
+        ),
+        check_produce,
+    ),
+    ApiKey.FETCH: AccessRule(
+        (
+            _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            _asks(Operation.CLUSTER_ACTION, CLUSTER, "TOPIC_AUTHORIZATION_FAILED (followers)"),
+        ),
+        check_fetch,
+    ),
+    ApiKey.LIST_OFFSETS: each(*_EACH_TOPIC, "topics", "name", "topics"),
+    ApiKey.METADATA: AccessRule(
+        (
+            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or not told of"),
+            ("Create", "Cluster or Topic", "TOPIC_AUTHORIZATION_FAILED (to create it)"),
+        ),
+        check_metadata,
+    ),
+    ApiKey.OFFSET_COMMIT: both(READ_GROUP, each(Operation.READ, TOPIC, "topics", "name", "topics")),
+    ApiKey.OFFSET_FETCH: AccessRule(
+        (
+            _asks(Operation.DESCRIBE, GROUP),
+            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or not told of"),
+        ),
+        check_offset_fetch,
+    ),
+    ApiKey.FIND_COORDINATOR: AccessRule(
+        (
+            _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
+            _asks(
+                Operation.DESCRIBE,
+                TRANSACTIONAL_ID,
+                "TRANSACTIONAL_ID_AUTHORIZATION_FAILED for each",
+            ),
+        ),
+        check_find_coordinator,
+    ),
+    ApiKey.JOIN_GROUP: READ_GROUP,
+    ApiKey.HEARTBEAT: READ_GROUP,
+    ApiKey.LEAVE_GROUP: READ_GROUP,
+    ApiKey.SYNC_GROUP: READ_GROUP,
+    ApiKey.DESCRIBE_GROUPS: both(
+        AccessRule((), check_group_operations),
+        each(Operation.DESCRIBE, GROUP, "groups", None, "groups"),
+    ),
+    ApiKey.LIST_GROUPS: AccessRule(
+        (
+            ("Describe", "Cluster", "as below"),
+            _asks(Operation.DESCRIBE, GROUP, "others are not told of"),
+        ),
+        check_list_groups,
+    ),
+    ApiKey.DELETE_RECORDS: each(Operation.DELETE, TOPIC, "topics", "name", "topics"),
+    ApiKey.INIT_PRODUCER_ID: AccessRule(
+        (
+            _asks(Operation.WRITE, TRANSACTIONAL_ID),
+            ("TwoPhaseCommit", "TransactionalId", "the same, for a two-phase commit"),
+            ("IdempotentWrite", "Cluster", "CLUSTER_AUTHORIZATION_FAILED (no transactional id)"),
+            ("Write", "any Topic", "(instead of IdempotentWrite)"),
+        ),
+        check_init_producer_id,
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: each(
+        *_EACH_TOPIC, "topics", "topic", "topics", unless=Operation.CLUSTER_ACTION
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: AccessRule(
+        (
+            _asks(Operation.WRITE, TRANSACTIONAL_ID),
+            _asks(Operation.WRITE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            _asks(Operation.CLUSTER_ACTION, CLUSTER, "the same (brokers, from version 4 on)"),
+        ),
+        check_add_partitions,
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: both(
+        whole(Operation.WRITE, TRANSACTIONAL_ID, "transactional_id"), READ_GROUP
+    ),
+    ApiKey.END_TXN: whole(Operation.WRITE, TRANSACTIONAL_ID, "transactional_id"),
+    ApiKey.WRITE_TXN_MARKERS: AccessRule(
+        (
+            _asks(Operation.ALTER, CLUSTER),
+            _asks(Operation.CLUSTER_ACTION, CLUSTER, "(instead of Alter)"),
+        ),
+        check_write_markers,
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: both(
+        whole(Operation.WRITE, TRANSACTIONAL_ID, "transactional_id"),
+        READ_GROUP,
+        each(Operation.READ, TOPIC, "topics", "name", "topics"),
+    ),
+    ApiKey.DESCRIBE_ACLS: whole(Operation.DESCRIBE),
+    ApiKey.DESCRIBE_CONFIGS: DESCRIBE_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ALTER_LOGGERS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: whole(Operation.ALTER),
+    ApiKey.DESCRIBE_LOG_DIRS: whole(Operation.DESCRIBE),
+    ApiKey.DELETE_GROUPS: each(Operation.DELETE, GROUP, "groups_names", None, "results"),
+    ApiKey.OFFSET_DELETE: AccessRule(
+        (
+            _asks(Operation.DELETE, GROUP),
+            _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+        ),
+        check_offset_delete,
+    ),
+    ApiKey.DESCRIBE_CLUSTER: AccessRule((), check_describe_cluster),
+    ApiKey.DESCRIBE_PRODUCERS: each(Operation.READ, TOPIC, "topics", "name", "topics"),
+    ApiKey.DESCRIBE_TRANSACTIONS: AccessRule(
+        (
+            _asks(
+                Operation.DESCRIBE,
+                TRANSACTIONAL_ID,
+                "TRANSACTIONAL_ID_AUTHORIZATION_FAILED for each",
+            ),
+            _asks(Operation.DESCRIBE, TOPIC, "others are not told of"),
+        ),
+        check_describe_transactions,
+    ),
+    ApiKey.LIST_TRANSACTIONS: AccessRule(
+        (_asks(Operation.DESCRIBE, TRANSACTIONAL_ID, "others are not told of"),),
+        check_list_transactions,
+    ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: AccessRule(
+        (_asks(Operation.READ, GROUP), _asks(Operation.DESCRIBE, TOPIC)), check_group_heartbeat
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: AccessRule(
+        (
+            _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
+            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for the group"),
+        ),
+        check_group_describe,
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: AccessRule(
+        (_asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or not told of"),),
+        check_describe_topic_partitions,
+    ),
+    ApiKey.LIST_CONFIG_RESOURCES: whole(Operation.DESCRIBE_CONFIGS),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: whole(Operation.DESCRIBE),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: whole(Operation.DESCRIBE_CONFIGS),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: NOTHING,
+    ApiKey.PUSH_TELEMETRY: NOTHING,
+    ApiKey.SASL_HANDSHAKE: NOTHING,
+    ApiKey.SASL_AUTHENTICATE: NOTHING,
+    ApiKey.CREATE_DELEGATION_TOKEN: NOTHING,
+    ApiKey.RENEW_DELEGATION_TOKEN: NOTHING,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: NOTHING,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: NOTHING,
+}
