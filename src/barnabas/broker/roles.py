@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas.log.directories.log_directories import LogDirectories
     from barnabas.metadata.image.image import MetadataImage
     from barnabas.ports import Ports
+    from barnabas.security.authorizer import Authorizer
     from barnabas.wire.messages.produce_response import ProduceResponse
 
 
@@ -112,6 +113,8 @@ class ProduceRole(
 
 
 class FetchRole(Protocol):
+    @property
+    def authorizer(self) -> Authorizer | None: ...
     @property
     def fetches(self) -> FetchService: ...
 
