@@ -33,6 +33,9 @@ from barnabas.ports import Ports
 from barnabas.raft import handlers as raft_handlers
 from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.settings import settings_from_node
+from barnabas.security.node_security import NodeSecurity
+from barnabas.security.scram import ScramCredential
+from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import Endpoint
 from barnabas.wire.api_versions import Features
 
@@ -48,8 +51,14 @@ class Node:
         """`loggers` decide what is written of the node's own log; without them nobody is asked."""
         self.config = config
         self.ports = ports
-        self.listeners = Listeners(ports, config, self._features)
-        self.channels = Channels(ports, f"node-{config.node_id}")
+        self.security = NodeSecurity(config)
+        self.listeners = Listeners(ports, config, self._features, self._scram_credential)
+        name = f"node-{config.node_id}"
+        self.channels = Channels(ports, name, security=self.security.between_brokers)
+        """To brokers; `quorum_channels` lead to controllers."""
+        self.quorum_channels = self.channels
+        if not self.security.is_open:
+            self.quorum_channels = Channels(ports, name, security=self.security.to_controllers)
         self.metadata = MetadataLoader(ports)
         self.controller: QuorumController | None = None
         self.broker: Broker | None = None
@@ -63,6 +72,7 @@ class Node:
         ``ConfigError``, ``OSError`` with one sentence where that cannot be."""
         if self.config.is_controller:
             self._policies = load_policies(self.config.properties)
+        self.security.check(self.ports, self.listeners.stages.values())
         identities = self._identify()
         try:
             self.listeners.bind()
@@ -105,7 +115,7 @@ class Node:
             ports,
             settings_from_node(config, meta, endpoints),
             config.metadata_log_dir,
-            self.channels,
+            self.quorum_channels,
             self.metadata,
         )
         try:
@@ -126,12 +136,15 @@ class Node:
             cluster_id=meta.cluster_id,
             endpoints=endpoints,
             bootstrap=read_bootstrap(self.ports.disk, config.metadata_log_dir),
+            sender=None if self.security.is_open else self.channels,
+            to_controllers=None if self.security.is_open else self.quorum_channels,
             policies=self._policies,
         )
         self.controller = self.metadata.controller = controller
         self.listeners.on_disconnect(controller.on_connection_closed)
         for table in self.listeners.tables(config.controller_listeners):
             controller_handlers.add_to(table, controller)
+            self.listeners.add_sasl(table)
             raft_handlers.add_to(table, self.quorum)
             self._own_loggers.serve(table)
         for module in raft_handlers.FORWARDED:
@@ -146,6 +159,7 @@ class Node:
             identities=dict(identities),
             listeners=self.listeners.advertised(config.broker_listeners),
             channels=self.channels,
+            to_controllers=self.quorum_channels,
             image=self.metadata.image,
             controller_endpoint=lambda: self.quorum.leader_endpoint,
         )
@@ -158,7 +172,15 @@ class Node:
         broker.on_ready = lambda: self.listeners.serve(config.broker_listeners)
         for table in self.listeners.tables(config.broker_listeners):
             broker.add_to(table)
+            self.listeners.add_sasl(table)
             self._own_loggers.serve(table)
+
+    def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        """As the metadata have it; a controller alone has its own image."""
+        image = self.metadata.image
+        if self.broker is None and self.controller is not None:
+            image = self.controller.image
+        return scram_credential(image.scram_credentials, mechanism, user)
 
     def _features(self) -> Features:
         """A controller alone has no image but its own; kraft.version is the quorum's to know."""
@@ -182,6 +204,7 @@ class Node:
         def quorum_left() -> None:
             self.listeners.close()
             self.channels.close()
+            self.quorum_channels.close()
             self._policies.close()
             on_done()
 
