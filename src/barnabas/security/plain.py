@@ -1,6 +1,6 @@
 """SASL PLAIN: a name and a password in clear text (RFC 4616); for connections that TLS protects.
 
-Passwords are compared in constant time, and an unknown user is answered like a wrong password. Source: Kafka's
+Passwords are compared in constant time; an unknown user is answered like a wrong password. Source: Kafka's
 ``PlainSaslServer``.
 """
 

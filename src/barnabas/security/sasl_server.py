@@ -5,10 +5,10 @@ state machine of one connection (KIP-43, 152, 368):
 
     handshake -> exchange -> authenticated -> (re-authentication) handshake -> ...
 
-SaslHandshake v0 is followed by tokens that carry no header; v1 by SaslAuthenticate. A failure is answered after
-``connection.failed.authentication.delay.ms`` and ends the connection. Before a principal is known, time, frame
-size and the number of connections in that state are bounded, and any other request ends the connection. A
-re-authentication must bring the same principal by the same mechanism. Source: ``SaslServerAuthenticator``.
+SaslHandshake v0 is followed by tokens that carry no header; v1 by SaslAuthenticate. A failure is answered
+after ``connection.failed.authentication.delay.ms`` and ends the connection. Before a principal is known, time,
+frame size and the number of connections in that state are bounded, and any other request ends the connection.
+A re-authentication must bring the same principal by the same mechanism. Source: ``SaslServerAuthenticator``.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class SaslAuthenticator:
             )
             self._fail(str(error), lambda: parked.complete(response))
             return parked
-        lifetime_ms = self._session_ms() if self._exchange is None else 0
+        lifetime_ms = self._session_ms() if self._is_done else 0
         return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
     def on_raw_token(self, token: bytes) -> bytes | None:
@@ -192,9 +192,13 @@ class SaslAuthenticator:
         except SaslError as error:
             self._fail(str(error), lambda: None)
             return None
-        if self._exchange is None:
+        if self._is_done:
             self.takes_raw_tokens = False
         return answer
+
+    @property
+    def _is_done(self) -> bool:
+        return self._exchange is None
 
     # -- states ----------------------------------------------------------------------------------------
 

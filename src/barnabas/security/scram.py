@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and -512: both ends of the exchange, and credentials (RFC 5802, 7677; KIP-84).
 
-The server's end asks for a credential by user name. An unknown user gets a challenge as well, with a salt that
-follows from the name and a secret of this process, and fails where a wrong password does: the two cannot be
+The server's end asks for a credential by user name. An unknown user gets a challenge as well, with a salt
+that follows from the name and a secret of this process, and fails where a wrong password does: the two cannot be
 told apart. Channel binding is refused, as Kafka does. Names are compared as they come (Kafka prepares no
 strings either).
 """
@@ -153,7 +153,10 @@ class ScramClient:
     def evaluate(self, challenge: bytes) -> bytes | None:
         """The answer; None once it is done. Raises :class:`SaslError`."""
         text = _text(challenge)
-        return self._on_verifier(text) if self._verifier else self._on_challenge(text)
+        if not self._verifier:
+            return self._on_challenge(text)
+        self._on_verifier(text)
+        return None
 
     def _on_challenge(self, text: str) -> bytes:
         match = _CHALLENGE.fullmatch(text)

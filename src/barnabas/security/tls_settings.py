@@ -1,7 +1,7 @@
 """The ``ssl.*`` keys of one listener or client as one value: what a TLS context is made of.
 
-Reads no file: `host` does, which also knows how to turn a keystore into a certificate and its key. A key with a
-listener's prefix wins over the plain one (KIP-103). Combinations that cannot work are refused here with one
+Reads no file: `host` does, which also knows how to turn a keystore into a certificate and its key. A key with
+a listener's prefix wins over the plain one (KIP-103). Combinations that cannot work are refused here with one
 sentence that names the key. Source: Kafka's ``SslConfigs`` and ``DefaultSslEngineFactory``, KIP-651 (PEM).
 """
 

@@ -1,10 +1,10 @@
 """TLS on one stream, between the network and whoever reads frames. Sans-IO.
 
-:class:`TlsStream` is the ``ports.Receiver`` of the encrypted stream and the ``ports.Connection`` of the one in
-clear text. Bytes go through the memory buffers of an ``ssl.SSLObject``; decrypted bytes land in the inner
+:class:`TlsStream` is the ``ports.Receiver`` of the encrypted stream and the ``ports.Connection`` of the one
+in clear text. Bytes go through the memory buffers of an ``ssl.SSLObject``; decrypted bytes land in the inner
 receiver's own buffer. The inner receiver learns of the connection once the handshake is over.
 
-Bounds: `HandshakeGate` counts handshakes under way and gives each a deadline and a number of bytes; one that is
+Bounds: `Handshakes` counts those under way and gives each a deadline and a number of bytes; one that is
 refused, late or malformed ends its connection with one log event. A renegotiation is refused by the context.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import cast
 
 from barnabas import limits
 from barnabas.ports import Connection, Ports, Receiver, Wakeup
@@ -26,15 +26,6 @@ MakeTls = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
 
 class TlsHandshakeError(OSError):
     """Two sides did not agree; its text says why."""
-
-
-class HandshakeGate(Protocol):
-    """Who counts handshakes of a listener (or of a client's channels)."""
-
-    def begin(self, stream: TlsStream) -> bool:
-        """False: too many are under way."""
-
-    def end(self, stream: TlsStream) -> None: ...
 
 
 class Handshakes:
@@ -264,10 +255,11 @@ class TlsStream:
         tls, inner = self._tls, self._inner
         if tls is None:
             return
+        read = cast("Callable[[int, memoryview], int]", tls.read)
         while not self._paused and not self._over:
             view = inner.get_buffer()
             try:
-                size = tls.read(len(view), view)  # type: ignore[arg-type]
+                size = read(len(view), view)
             except ssl.SSLWantReadError:
                 break
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
