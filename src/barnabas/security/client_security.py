@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from barnabas.config.definition import ConfigError
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.ports import HasSecrets, Ports, Receiver
-from barnabas.security.jaas import MECHANISMS, check_mechanism, parse_login_module
+from barnabas.security.jaas import check_mechanism, parse_login_module
 from barnabas.security.sasl_client import ClientExchange, SaslCredential
 from barnabas.security.tls_settings import SecurityKeys, TlsSettings, tls_settings
 from barnabas.security.tls_stream import Handshakes, TlsStream
@@ -98,18 +98,10 @@ class SecureDialer:
         stream = TlsStream(receiver, make, self._gate, ports.wakeups.call_soon)
         ports.network.connect(endpoint, stream)
 
-    def exchange(self) -> ClientExchange | None:
-        """A new authentication; None where this kind of connection needs none."""
+    def exchange(self) -> ClientExchange:
+        """A new authentication, of connections that need one."""
         credential, ports = self.security.sasl, self._ports
-        if credential is None:
-            return None
+        assert credential is not None
         if isinstance(ports, HasSecrets):
             return credential.exchange(ports.secrets.token_bytes)
         return credential.exchange(ports.rng("sasl").randbytes)
-
-    @property
-    def mechanism(self) -> str:
-        return "" if self.security.sasl is None else self.security.sasl.mechanism
-
-
-__all__ = ["MECHANISMS", "OPEN", "ClientSecurity", "SecureDialer", "client_security"]

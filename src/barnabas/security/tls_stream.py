@@ -139,7 +139,7 @@ class TlsStream:
         was_ready, self._over = self.is_ready, True
         self._connection = None
         if not was_ready and error is None and self._why is None:
-            self._why = TlsHandshakeError("the peer ended the connection during the TLS handshake")
+            self._why = OSError("the peer ended the connection during the TLS handshake")
         self._gate.end(self, str(self._why or error or ""))
         if not self._told:
             self._told = True

@@ -38,7 +38,7 @@ from barnabas.broker.handlers import (
     push_telemetry,
     sync_group,
 )
-from barnabas.controller.handlers import FORWARDED, describe_acls
+from barnabas.controller.handlers import FORWARDED, describe_acls, describe_user_scram_credentials
 from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.request import HandlerModule
@@ -74,6 +74,7 @@ MODULES = cast(
         describe_log_dirs,
         describe_producers,
         describe_topic_partitions,
+        describe_user_scram_credentials,
         list_config_resources,
         get_telemetry_subscriptions,
         push_telemetry,

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas import limits
-from barnabas.security.client_security import SecureDialer
 from barnabas.security.sasl_client import ClientExchange
 from barnabas.security.scram import SaslError
 from barnabas.wire.errors import ErrorCode
@@ -30,8 +29,11 @@ Ask = Callable[[Message, int, Callable[[Any], None]], None]
 class Authentication:
     """Of one connection."""
 
-    def __init__(self, dialer: SecureDialer, now_ms: Callable[[], float]) -> None:
-        self._dialer = dialer
+    def __init__(
+        self, mechanism: str, exchange: Callable[[], ClientExchange], now_ms: Callable[[], float]
+    ) -> None:
+        self._mechanism = mechanism
+        self._exchange = exchange
         self._now_ms = now_ms
         self._ask: Ask | None = None
         self._done: Callable[[str | None], None] | None = None
@@ -48,7 +50,7 @@ class Authentication:
         """Authenticate by `ask`; `done` gets why not, or None."""
         self._ask, self._done = ask, done
         ask(
-            SaslHandshakeRequest(mechanism=self._dialer.mechanism),
+            SaslHandshakeRequest(mechanism=self._mechanism),
             HANDSHAKE_VERSION,
             self._on_handshake,
         )
@@ -58,13 +60,12 @@ class Authentication:
             return  # the connection is over
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(response.mechanisms)
-            self._end(f"it does not enable {self._dialer.mechanism}, but {offered}")
+            self._end(f"it does not enable {self._mechanism}, but {offered}")
             return
         if response.error_code != ErrorCode.NONE:
             self._end(f"SaslHandshake was answered with error {response.error_code}")
             return
-        exchange = self._dialer.exchange()
-        assert exchange is not None
+        exchange = self._exchange()
         self._send(exchange, exchange.first())
 
     def _send(self, exchange: ClientExchange, token: bytes) -> None:

@@ -175,13 +175,17 @@ class Channels:
             versions=self._versions.get(target),
             newest=self._newest,
             on_versions=lambda ranges: self._versions.__setitem__(target, ranges),
-            authentication=Authentication(self._dialer, self._now_ms)
-            if self._dialer.mechanism
-            else None,
+            authentication=self._authentication(),
         )
         self._connections[target, purpose] = connection
         self._dialer.connect(target, connection)
         return connection
+
+    def _authentication(self) -> Authentication | None:
+        dialer = self._dialer
+        if dialer.security.sasl is None:
+            return None
+        return Authentication(dialer.security.sasl.mechanism, dialer.exchange, self._now_ms)
 
     def _on_end(self, connection: ClientConnection, error: ChannelError) -> None:
         target = connection.endpoint

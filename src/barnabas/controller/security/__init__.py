@@ -1,0 +1,1 @@
+"""Decisions about who may do what: the records of access control."""
