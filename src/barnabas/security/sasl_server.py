@@ -8,7 +8,8 @@ state machine of one connection (KIP-43, 152, 368):
 SaslHandshake v0 is followed by tokens that carry no header; v1 by SaslAuthenticate. A failure is answered
 after ``connection.failed.authentication.delay.ms`` and ends the connection. Before a principal is known,
 time, frame size and the number of connections in that state are bounded, and any other request ends the
-connection. A re-authentication must bring the same principal by the same mechanism. Source: ``SaslServerAuthenticator``.
+connection. A re-authentication must bring the same principal by the same mechanism. Source:
+``SaslServerAuthenticator``.
 """
 
 from __future__ import annotations

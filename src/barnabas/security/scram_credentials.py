@@ -45,8 +45,8 @@ _PARTS = frozenset({"name", "password", "salt", "saltedpassword", "iterations"})
 
 
 def parse_credential(text: str, random: Callable[[int], bytes]) -> UserScramCredentialRecord:
-    """``SCRAM-SHA-256=[name=alice,password=...]``, with ``iterations`` and ``salt`` where they are wished, or a
-    ``saltedpassword`` with its ``salt``. Raises ``ValueError``, whose text has no secret."""
+    """``SCRAM-SHA-256=[name=alice,password=...]``, with ``iterations`` and ``salt`` where they are wished, or
+    a ``saltedpassword`` with its ``salt``. Raises ``ValueError``, whose text has no secret."""
     match = _ARGUMENT.fullmatch(text.strip())
     if match is None:
         raise ValueError("a SCRAM credential is SCRAM-SHA-256=[name=...,password=...], or -512")

@@ -1,17 +1,21 @@
-"""A certificate authority for tests: a key, its certificate, and certificates signed by it, as PEM text."""
+"""A certificate authority of one machine: its certificate, and those that it signs, as PEM text.
+
+Its key is held in memory only: a later node gets its certificate from a new authority, beside the former.
+Needs `cryptography` (``pip install 'barnabas[security]'``).
+"""
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
 from dataclasses import dataclass
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+ORGANIZATION = "Castle, West"
 PEM = serialization.Encoding.PEM
 
 
@@ -39,7 +43,8 @@ class Identity:
 class Authority:
     """Signs certificates for the loopback addresses."""
 
-    def __init__(self, name: str = "Test authority") -> None:
+    def __init__(self, name: str = "Barnabas on this machine", days: float = 2) -> None:
+        self._days = days
         self.key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.certificate = self._sign(self._name, self.key, is_authority=True)
@@ -54,8 +59,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name(
             [
-                x509.NameAttribute(NameOID.COUNTRY_NAME, "AT"),
-                x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Castle, West"),
+                x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION),
                 x509.NameAttribute(NameOID.COMMON_NAME, common_name),
             ]
         )
@@ -77,7 +81,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(days=2))
+            .not_valid_after(now + datetime.timedelta(days=self._days))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         )
         if hosts:
@@ -97,8 +101,3 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def write(path: Path, text: str) -> str:
-    path.write_text(text)
-    return str(path)
