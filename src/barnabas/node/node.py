@@ -51,8 +51,8 @@ class Node:
         """`loggers` decide what is written of the node's own log; without them nobody is asked."""
         self.config = config
         self.ports = ports
-        self.security = NodeSecurity(config)
         self.listeners = Listeners(ports, config, self._features, self._scram_credential)
+        self.security = NodeSecurity(config)
         name = f"node-{config.node_id}"
         self.channels = Channels(ports, name, security=self.security.between_brokers)
         """To brokers; `quorum_channels` lead to controllers."""

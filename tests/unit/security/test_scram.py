@@ -157,7 +157,9 @@ def test_plain_takes_the_right_password_only() -> None:
 
 
 def test_a_credential_is_read_from_an_argument() -> None:
-    record = parse_credential("SCRAM-SHA-256=[name=user,password=pencil,salt=W22ZaJ0SNY7soEsUEjb6gQ==]", bytes)
+    record = parse_credential(
+        "SCRAM-SHA-256=[name=user,password=pencil,salt=W22ZaJ0SNY7soEsUEjb6gQ==]", bytes
+    )
     assert (record.name, record.mechanism, record.iterations) == ("user", 1, 4096)
     assert (record.stored_key, record.server_key) == (USER.stored_key, USER.server_key)
 
