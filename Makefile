@@ -52,6 +52,7 @@ types: venv
 
 layers: venv
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.import_circles
 
 tidy: venv
 	$(PYTEST) -q tests/test_tidy.py

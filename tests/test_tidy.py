@@ -1,14 +1,17 @@
-"""Our own lint: sizes, docstrings, names, what may import what, generated documents.
+"""Our own lint: sizes, docstrings, names, words, what may import what, generated documents.
 
-Exceptions from sizes stand in ``tidy_ratchet.json``; they may shrink, not grow, and one that is not
-needed any more must go. ``python tests/test_tidy.py`` writes the file anew where it would shrink.
+Exceptions from sizes and private words stand in ``tidy_ratchet.json`` and ``words_ratchet.json``; they may
+shrink, not grow, and one that is not needed any more must go. ``python tests/test_tidy.py`` writes both
+files where they would shrink; ``python tests/test_tidy.py --merged`` counts all words afresh after a merge.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +21,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 RATCHET_FILE = Path(__file__).with_name("tidy_ratchet.json")
+WORDS_FILE = Path(__file__).with_name("words_ratchet.json")
 FOLDERS = ("src", "tests", "tools", "bench")
 GENERATED = (
     "src/barnabas/wire/messages/",
@@ -30,6 +34,45 @@ GENERATED = (
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 CLASS_METHODS_MAX = 25
+
+FOLDER_MODULES_MAX = 16
+LISTINGS = {
+    "messages", "records", "handlers", "checkers", "commands", "tables",
+}  # fmt: skip
+"""Folders that are tables: one module per entry."""
+
+SAME_CONCEPT = {
+    "Instant": "coordinator_shard declares as a Protocol what group.outcome implements",
+    "Outcome": "coordinator_shard declares as a Protocol what group.outcome implements",
+    "Caller": "who calls a coordinator: of a group, and of the quorum's recipes",
+    "NewTopic": "a topic that an administrator asks for, in the client and in a policy",
+    "FeatureLevels": "the client's view of them, and the checker that watches it",
+    "Run": "consecutive batches as arrays; a seed's run in the simulator",
+}
+"""Public classes of one name in two modules: why."""
+
+SENTENCES = {
+    "controller active", "controller resigns", "controller was late", "fencing broker", "decided",
+    "coordinator loaded", "coordinator unloaded", "coordinator could not be loaded",
+}  # fmt: skip
+"""Log events that are no ``area.event``. Traces of the simulator's seeds hold them: they change together
+with the next change of traces."""
+
+PRIVATE_WORDS = {
+    r"anew": "again, new, fresh",
+    r"whoever": "a client that, a broker that: say which",
+    r"nobody": "no client, no replica: say which",
+    r"somebody": "a client, a replica: say which",
+    r"anybody": "any client, any replica: say which",
+    r"(?:is|are|was|were) told": "receives, learns",
+    r"stands": "is, stays",
+    r"gets on": "makes progress",
+    r"get on": "make progress",
+    r"as it were": "nothing",
+    r"goes on": "continues",
+    r"go on": "continue",
+}
+"""Words that only we use, and the field's."""
 
 BANNED_MODULES = {
     "utils": "the name of what it does",
@@ -120,7 +163,57 @@ def measured() -> dict[str, int]:
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > FUNCTION_LINES_MAX:
                     sizes[f"{name}::{qualified} lines"] = length
+        if name.startswith("src/") and (private := len(list(private_accesses(tree, None)))):
+            sizes[f"{name} private accesses"] = private
+    for folder, count in folders().items():
+        if count > FOLDER_MODULES_MAX and folder.rpartition("/")[2] not in LISTINGS:
+            sizes[f"{folder} modules"] = count
     return sizes
+
+
+def folders() -> dict[str, int]:
+    """How many modules each folder of the sources has, its ``__init__`` aside."""
+    found: dict[str, int] = defaultdict(int)
+    for name in python_files():
+        folder, _, file = name.rpartition("/")
+        if name.startswith("src/") and file != "__init__.py":
+            found[folder] += 1
+    return found
+
+
+NAMEDTUPLE = {"_replace", "_asdict", "_fields", "_make"}
+
+
+def private_accesses(tree: ast.AST, owner: str | None) -> Iterator[ast.Attribute]:
+    """``parameter._name`` in functions that are no methods of the parameter's own class."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from private_accesses(node, node.name)
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            strangers = {
+                argument.arg
+                for argument in [
+                    *node.args.posonlyargs,
+                    *node.args.args,
+                    *node.args.kwonlyargs,
+                ]
+                if argument.arg not in ("self", "cls")
+                and not (
+                    argument.annotation and owner and owner in ast.unparse(argument.annotation)
+                )
+            }
+            for inner in ast.walk(node):
+                if (
+                    isinstance(inner, ast.Attribute)
+                    and isinstance(inner.value, ast.Name)
+                    and inner.value.id in strangers
+                    and inner.attr.startswith("_")
+                    and not inner.attr.startswith("__")
+                    and inner.attr not in NAMEDTUPLE
+                ):
+                    yield inner
+        yield from private_accesses(node, owner)
 
 
 def ratchet() -> dict[str, int]:
@@ -151,9 +244,82 @@ def test_every_module_says_what_it_is(folder: str) -> None:
         for name in python_files()
         if name.startswith(folder)
         and parsed(name)[0].body
-        and not ast.get_docstring(parsed(name)[0])
+        and len((ast.get_docstring(parsed(name)[0]) or "").split()) < 2
     ]
     assert not silent
+
+
+def test_public_classes_have_a_name_of_their_own() -> None:
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in python_files():
+        if name.startswith("src/barnabas/"):
+            for node in parsed(name)[0].body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name].append(name)
+    twice = {name: where for name, where in found.items() if len(where) > 1}
+    assert twice.keys() == SAME_CONCEPT.keys(), twice
+
+
+LOG_CALLS = ("log", "_log")
+
+
+def test_log_events_are_area_and_event() -> None:
+    wrong = []
+    for name in python_files():
+        if not name.startswith("src/barnabas/") or name.startswith("src/barnabas/pipeline/"):
+            continue
+        for node in ast.walk(parsed(name)[0]):
+            if isinstance(node, ast.Call) and len(node.args) == 2:
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+                event = node.args[1]
+                if (
+                    called in LOG_CALLS
+                    and isinstance(event, ast.Constant)
+                    and event.value not in SENTENCES
+                    and not re.fullmatch(r"[a-z]+\.[a-z_0-9]+", str(event.value))
+                ):
+                    wrong.append(f"{name}:{node.lineno} {event.value!r}")
+    assert not wrong, "\n".join(wrong)
+
+
+@cache
+def words() -> dict[str, dict[str, int]]:
+    """How often each private word stands in each package's sources and in the documents."""
+    found: dict[str, dict[str, int]] = {}
+    paths = [ROOT / name for name in python_files() if name.startswith("src/barnabas/")]
+    documents = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
+    for path in [*paths, *documents]:
+        parts = path.relative_to(ROOT).parts
+        package = "/".join(parts[:3]) if parts[0] == "src" else "documents"
+        text = path.read_text(encoding="utf-8")
+        for word in PRIVATE_WORDS:
+            if count := len(re.findall(rf"\b{word}\b", text, re.IGNORECASE)):
+                counts = found.setdefault(package, {})
+                counts[word] = counts.get(word, 0) + count
+    return found
+
+
+def test_private_words_do_not_spread() -> None:
+    allowed: dict[str, dict[str, int]] = json.loads(WORDS_FILE.read_text())
+    more = [
+        f"{package}: {count} times {word!r}, allowed are {allowed.get(package, {}).get(word, 0)};"
+        f" say {PRIVATE_WORDS[word]}"
+        for package, counts in words().items()
+        for word, count in counts.items()
+        if count > allowed.get(package, {}).get(word, 0)
+    ]
+    assert not more, "\n".join(more)
+
+
+def test_the_words_ratchet_only_holds_what_is_needed() -> None:
+    allowed: dict[str, dict[str, int]] = json.loads(WORDS_FILE.read_text())
+    loose = [
+        f"{package}: {word}"
+        for package, counts in allowed.items()
+        for word, count in counts.items()
+        if words().get(package, {}).get(word, 0) < count
+    ]
+    assert not loose, f"shrunk; run `python tests/test_tidy.py`: {loose}"
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
@@ -232,6 +398,19 @@ def write_ratchet() -> int:
     sizes = measured()
     kept = {what: min(size, sizes[what]) for what, size in ratchet().items() if what in sizes}
     RATCHET_FILE.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
+    former = json.loads(WORDS_FILE.read_text()) if "--merged" not in sys.argv else None
+    fewer = {
+        package: {
+            word: count if former is None else min(count, former.get(package, {}).get(word, 0))
+            for word, count in sorted(counts.items())
+        }
+        for package, counts in sorted(words().items())
+    }
+    kept_words = {
+        package: {word: count for word, count in counts.items() if count}
+        for package, counts in fewer.items()
+    }
+    WORDS_FILE.write_text(json.dumps(kept_words, indent=2) + "\n")
     return 0
 
 

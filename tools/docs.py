@@ -16,6 +16,7 @@ from barnabas.config.group import ADDRESS_QUOTAS, CLIENT_QUOTAS, GROUP
 from barnabas.config.topic import BROKER_SYNONYMS, TOPIC
 from tools.docs_cli import command_line
 from tools.docs_events import log_events
+from tools.docs_kafka_map import kafka_map
 from tools.docs_protocol import protocol
 
 ROOT = Path(__file__).parent.parent
@@ -57,6 +58,7 @@ def generated() -> dict[str, str]:
     """Path below the project's root to what must stand there."""
     return {
         "docs/configuration.md": configuration(),
+        "docs/kafka-map.md": kafka_map(),
         "docs/protocol.md": protocol(),
         "docs/cli.md": command_line(),
         "docs/log-events.md": log_events(),

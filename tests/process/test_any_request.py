@@ -42,7 +42,7 @@ PLAUSIBLE_ROUNDS = 40
 LEAVES_NOTHING = {ApiKey.UNREGISTER_BROKER, ApiKey.DELETE_TOPICS, ApiKey.UPDATE_FEATURES}
 """With plausible values these would take away what the others need."""
 SIZE = Struct(">i")
-FAULTS = ("request.failed ", "forwarded request failed", "node.fault", "node.halted")
+FAULTS = ("request.failed ", "request.forwarded_failed", "node.fault", "node.halted")
 
 
 class Peer:

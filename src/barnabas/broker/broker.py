@@ -7,6 +7,8 @@ controller is. The node tells it of committed metadata (`on_metadata`) and of a 
 (`on_controller_change`).
 
 Nothing is decided here; this class is the ``role`` that the handlers get.
+
+Source: Kafka's ``BrokerServer``.
 """
 
 from __future__ import annotations
@@ -137,7 +139,7 @@ class Broker:
         self.on_ready: Callable[[], None] = lambda: None
         """Called once, when the metadata show this incarnation unfenced."""
         self.lifecycle: BrokerLifecycle
-        self._incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
+        self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
     def _fetcher_context(self, channels: ProbingSender) -> FetcherContext:
         return FetcherContext(
@@ -159,7 +161,7 @@ class Broker:
         """What leaders are told: the last registration's, also where the controller has forgotten it since
         or its answer is still to come. -1 says nothing, and would hold for any incarnation (KIP-903)."""
         known = self.image.brokers.get(self.node_id)
-        seen = -1 if known is None or known.incarnation != self._incarnation else known.epoch
+        seen = -1 if known is None or known.incarnation != self.incarnation else known.epoch
         self._last_epoch = max(self._last_epoch, seen, self.lifecycle.broker_epoch)
         return self._last_epoch
 
@@ -218,7 +220,7 @@ class Broker:
         return BrokerIdentity(
             self.node_id,
             self.cluster_id,
-            self._incarnation,
+            self.incarnation,
             {name: (at, protocols.get(name, 0)) for name, at in self.listeners.items()},
             self.config.rack,
             [d.directory_id for d in self.logs.directories if d.is_online],
@@ -235,7 +237,7 @@ class Broker:
         controller took away from the one before. What stands there earlier is the past: a leader that
         lost its log with the power would lead on in its old epoch (seed 41)."""
         known = self.image.brokers.get(self.node_id)
-        if known is None or known.incarnation != self._incarnation:
+        if known is None or known.incarnation != self.incarnation:
             return ImageChanges()
         self._admitted = True
         self.logs.begin_writing()
@@ -445,7 +447,7 @@ def _name_directories(broker: Broker) -> None:
     """This process registered at a level that knew nothing of log directories, and the present one does: say
     which there are, and where each replica is, or nobody would hear of one that fails (KIP-858)."""
     known = broker.image.brokers.get(broker.node_id)
-    if known is None or known.incarnation != broker._incarnation:
+    if known is None or known.incarnation != broker.incarnation:
         return
     if known.directories:
         tell_lost_directories(broker.replicas)  # they leave ISR and leadership only now

@@ -6,6 +6,8 @@ late by `granularity_ms`, never early.
 
 Thousands may ring at once (the fetches of a thousand consumers that began together), and each may answer a
 request: after `limits.SLICE_MS` of them the rest ring in the next turn of the loop.
+
+Source: Kafka's ``DelayedOperationPurgatory``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ What holds for one topic, and min.insync.replicas, is read where it is used (`to
 the replication throttle and cordoned directories. Here is the rest: how many fetchers follow one leader
 (`num.replica.fetchers`), how the cleaner works (`log.cleaner.*`), and how long producer ids are kept
 (`producer.id.expiration.ms`). Which keys the controller refuses to change: `barnabas.config.broker`.
+
+Source: Kafka's ``DynamicBrokerConfig``.
 """
 
 from __future__ import annotations

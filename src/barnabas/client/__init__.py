@@ -1,1 +1,1 @@
-"""TODO"""
+"""A sans-IO client of Kafka brokers: connections, metadata, producer, consumer, administration."""

@@ -2,6 +2,8 @@
 
 Each method is one coroutine over `Client`: it asks, retries what may succeed later, and returns
 plain values; a refusal is a `KafkaError`, per item where the protocol answers per item.
+
+Source: Kafka's ``KafkaAdminClient``.
 """
 
 from __future__ import annotations

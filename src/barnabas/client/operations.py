@@ -57,7 +57,7 @@ class DescribedKey(NamedTuple):
     """Strongest first."""
 
 
-class ConfigChange(NamedTuple):
+class ConfigEdit(NamedTuple):
     """One key's change; `operation` is Kafka's number: 0 set, 1 delete, 2 append, 3 subtract."""
 
     name: str
@@ -95,7 +95,7 @@ async def describe_keys(
 
 
 async def change_configs(
-    client: Client, kind: int, name: str, changes: Sequence[ConfigChange], *, validate_only: bool
+    client: Client, kind: int, name: str, changes: Sequence[ConfigEdit], *, validate_only: bool
 ) -> None:
     """All changes of one resource, or none; with `validate_only` it is only judged. Raises `KafkaError`."""
 

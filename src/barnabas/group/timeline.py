@@ -6,6 +6,8 @@ uncommitted only.
 
 Invariant: for a map `m`, `m.committed(k)` is what `m[k]` was when the log ended at the committed
 offset.
+
+Source: Kafka's ``TimelineHashMap``.
 """
 
 from __future__ import annotations

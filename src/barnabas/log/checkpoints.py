@@ -1,6 +1,8 @@
 """Kafka's small text files: offset checkpoints and leader epoch checkpoints.
 
 All have a version line (0), a count and one line per entry. They are replaced as a whole.
+
+Source: Kafka's ``OffsetCheckpointFile``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A level decides which version of each record is written, never what replay understands: replay
 reads every version. Levels, names and dependencies are those of Apache Kafka 4.3.0
 (MetadataVersion, Feature; KIP-584, KIP-778, KIP-1022).
+
+Source: Kafka's ``MetadataVersion``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Listeners are bound before the roles exist (their real ports are part of what the roles say about
 themselves), and serve from the next turn of the loop on, when every table is filled.
+
+Source: Kafka's ``SocketServer``.
 """
 
 from __future__ import annotations

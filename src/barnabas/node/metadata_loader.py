@@ -7,6 +7,8 @@ batches. The controller's snapshot is the node's; a broker alone makes one from 
 What is large takes many turns of the loop: a snapshot fills new images, which take the place of the old
 ones when they are whole, and a batch of thousands of records is read before any of it is applied. So
 readers see all of a batch or nothing of it.
+
+Source: Kafka's ``MetadataLoader``.
 """
 
 from __future__ import annotations

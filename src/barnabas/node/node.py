@@ -3,6 +3,8 @@
 The composition root. Order of start: identity of the directories, listeners bound (their real ports
 are part of what the roles say of themselves), the quorum's replica, the controller, the broker, tables
 filled, and only then everything begins. Nothing here decides anything.
+
+Source: Kafka's ``SharedServer``.
 """
 
 from __future__ import annotations

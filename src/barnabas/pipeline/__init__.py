@@ -1,11 +1,11 @@
 """Topics in Spark: ``format("barnabas")`` for batch and streaming, reading and writing.
 
-:mod:`datasource` is what Spark sees. Reading: :mod:`source` plans (with :mod:`places` and
-:mod:`offsets`), :mod:`reader` is a task's work, :mod:`barnabas.record.columnar` turns bytes into
-Arrow. Writing: :mod:`sink` is the protocol of tasks and driver, :mod:`encode` makes batches,
-:mod:`ledger` and :mod:`staging` remember, :mod:`admission` compares what a query asks for with the
-ledger (with :mod:`checkpoint`), :mod:`publish` sends, :mod:`recut` makes smaller batches of what a
-topic refused. :mod:`cluster` and :mod:`connection` reach the brokers. :mod:`each_batch` and
+:mod:`datasource` is what Spark sees. Reading: :mod:`source` plans (with :mod:`offset_resolution` and
+:mod:`offsets`), :mod:`range_reader` is a task's work, :mod:`barnabas.record.columnar` turns bytes into
+Arrow. Writing: :mod:`sink` is the protocol of tasks and driver, :mod:`batch_encoder` makes batches,
+:mod:`commit_log` and :mod:`staging` remember, :mod:`admission` compares what a query asks for with the
+commit log (with :mod:`checkpoint`), :mod:`publisher` sends, :mod:`recut` makes smaller batches of what a
+topic refused. :mod:`cluster_client` and :mod:`broker_connection` reach the brokers. :mod:`each_batch` and
 :mod:`warm_up` are for users.
 
 Importing this package, before a session starts, lets Spark find the format in an environment that is not

@@ -1,7 +1,7 @@
 """Whether a batch that a query asks for is new, published already, or cannot be what the ledger has.
 
 Owns the comparison of a query's checkpoint with the ledger beside it. Spark repeats at most the last
-batch that it planned, so that a query that goes on from its own checkpoint asks for the ledger's last
+batch that it planned, so that a query that continues from its own checkpoint asks for the ledger's last
 batch or a later one. Whatever else it asks for shows that checkpoint and ledger have parted: the one
 was rolled back, begun again, copied or lost without the other. To skip would lose rows then and to
 write could write them twice, so the query ends with a sentence that says which it is and what to do.
@@ -20,7 +20,7 @@ from barnabas.pipeline.write.commit_log import CommitEntry, Manifest, Origin
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AdmissionRequest:
     """One batch as a query's driver asks for it."""
 
     batch: int
@@ -41,7 +41,7 @@ class Asked:
         return f"`{' '.join((*words, self.application))}`"
 
 
-class Answer(NamedTuple):
+class Admission(NamedTuple):
     """Whether to publish the batch; `warning` says why a batch is taken for published that may not be
     the same."""
 
@@ -49,28 +49,30 @@ class Answer(NamedTuple):
     warning: str = ""
 
 
-def admit(asked: Asked, committed: CommitEntry, manifest: Manifest | None) -> Answer:
+def admit(asked: AdmissionRequest, committed: CommitEntry, manifest: Manifest | None) -> Admission:
     """What to do with a batch, given the ledger's last one and the manifest of its number, if there is
     one. Raises `LedgerError`."""
     if not committed.is_there and manifest is None:
         _check_new(asked)
-        return Answer(True)
+        return Admission(True)
     _check_query(asked, committed.origin)
     if asked.batch > committed.batch:
         if manifest is not None:
             _check_query(asked, manifest.origin)
             _check_planned(asked, manifest.origin, "begun")
-        return Answer(True)
+        return Admission(True)
     if not asked.origin.query:
-        return Answer(False)  # the pair of txnAppId and txnVersion says that it is the same write
+        return Admission(
+            False
+        )  # the pair of txnAppId and txnVersion says that it is the same write
     if asked.origin.run and asked.origin.run == committed.origin.run:
         raise LedgerError(_twice(asked))
     if asked.batch < committed.batch:
         raise LedgerError(_rolled_back(asked, f"has published up to batch {committed.batch}"))
     _check_planned(asked, committed.origin, "published")
     if asked.origin.planned and committed.origin.planned:
-        return Answer(False)
-    return Answer(
+        return Admission(False)
+    return Admission(
         False,
         f"{asked} is skipped: an earlier run has published a batch of that number. Whether it had the"
         " same offsets cannot be checked: the checkpoint cannot be read from here, or the ledger is of a"
@@ -78,7 +80,7 @@ def admit(asked: Asked, committed: CommitEntry, manifest: Manifest | None) -> An
     )
 
 
-def _check_new(asked: Asked) -> None:
+def _check_new(asked: AdmissionRequest) -> None:
     """A query beyond its first batch has a ledger, unless it wrote elsewhere until now."""
     if asked.batch == 0 or not asked.origin.query or asked.new_ledger == asked.batch:
         return
@@ -90,7 +92,7 @@ def _check_new(asked: Asked) -> None:
     )
 
 
-def _check_query(asked: Asked, owner: Origin) -> None:
+def _check_query(asked: AdmissionRequest, owner: Origin) -> None:
     mine = asked.origin.query
     if mine and owner.query and mine != owner.query:
         raise LedgerError(
@@ -101,13 +103,13 @@ def _check_query(asked: Asked, owner: Origin) -> None:
         )
 
 
-def _check_planned(asked: Asked, known: Origin, done: str) -> None:
+def _check_planned(asked: AdmissionRequest, known: Origin, done: str) -> None:
     """The checkpoint keeps what it planned; what is planned once more under the number is another batch."""
     if asked.origin.planned and known.planned and asked.origin.planned != known.planned:
         raise LedgerError(_rolled_back(asked, f"has {done} another batch {asked.batch}"))
 
 
-def _twice(asked: Asked) -> str:
+def _twice(asked: AdmissionRequest) -> str:
     return (
         f"{asked} was written before in this run of the query, and Spark asks for a batch once in a run. If"
         " foreachBatch writes more than once, each write needs an application (txnAppId) of its own; if it"
@@ -115,7 +117,7 @@ def _twice(asked: Asked) -> str:
     )
 
 
-def _rolled_back(asked: Asked, what: str) -> str:
+def _rolled_back(asked: AdmissionRequest, what: str) -> str:
     forget = asked.command("forget", "--from", str(asked.batch))
     return (
         f"{asked} is not written: the ledger below {asked.staging} {what}. The checkpoint was rolled back"

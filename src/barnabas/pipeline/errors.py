@@ -39,5 +39,5 @@ class LedgerError(PipelineError):
     it should have is not there. Going on would lose rows or write them twice, in silence."""
 
 
-class BatchTooLargeError(WriteRefusedError):
+class BatchRefusedTooLargeError(WriteRefusedError):
     """A topic takes no batch of that size; a smaller ``kafka.batch.size`` may help."""

@@ -3,6 +3,8 @@
 Gauges are read off the machine when somebody asks; averages, maxima and rates are kept over a window of
 half a minute that moves in two steps, so that an old extreme is forgotten and nothing is stored per event.
 Durations are milliseconds, rates per second. Who adds says when: no clock here.
+
+Source: Kafka's ``KafkaRaftMetrics``.
 """
 
 from __future__ import annotations

@@ -4,8 +4,10 @@ Owns ``<directory>/__cluster_metadata-0`` with its log, ``quorum-state`` and sna
 before any message that rests on it leaves; a leader counts its own log only as far as it is synced.
 Proposals made in one turn of the loop travel in one batch, and while the disk is busy the next sync
 collects what comes (group commit): nothing lingers, unless the settings say so.
-What it does not do: decide (:mod:`machine`), perform (:mod:`performing`), interpret records (the
+What it does not do: decide (:mod:`machine`), perform (:mod:`effect_executor`), interpret records (the
 `StateMachine`).
+
+Source: Kafka's ``KafkaRaftClient``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Batches stay bytes. The header is read by one ``struct``; what follows is passed
 everything from the attributes on, so that a leader may set base offset and leader epoch without
 computing it anew.
 
-Source: Kafka protocol guide, record batch v2 (KIP-98).
+Source: Kafka protocol guide, record batch v2 (KIP-98). Kafka's ``DefaultRecordBatch``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Makes record batches of format v2: for coordinators, the quorum's log, the client and tests.
 
 A record is ``(key, value)`` or ``(key, value, headers)`` or ``(key, value, headers, timestamp_ms)``.
+
+Source: Kafka's ``MemoryRecordsBuilder``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ enough before arithmetic that leaves that width. Compiled, it changes nothing.
 Every loop is bounds-checked: bytes that are no records give an error code, never a read beyond
 the array. Nothing here allocates per record.
 
-Source: Kafka protocol guide, record format v2 (KIP-98); murmur2 as Kafka's DefaultPartitioner.
+Source: Kafka protocol guide, record format v2 (KIP-98); murmur2 as Kafka's BuiltInPartitioner.
 """
 
 from __future__ import annotations

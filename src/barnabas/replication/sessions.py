@@ -9,6 +9,8 @@ watermark, log start, leadership) marks its watchers dirty.
 
 Invariants: a partition whose answer was cut by a byte bound, or that has an error, stays dirty; those
 not served come first next time. Sessions are at most `slots`.
+
+Source: Kafka's ``FetchSession``.
 """
 
 from __future__ import annotations

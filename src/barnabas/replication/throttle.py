@@ -4,6 +4,8 @@
 worth stands in it the quota is exceeded. Over any long stretch the rate is kept, whatever the size
 of single answers; a burst is at most one window and one answer. `Throttled` is the value of
 ``leader.replication.throttled.replicas`` or its follower's twin. Pure; times are milliseconds.
+
+Source: Kafka's ``ReplicationQuotaManager``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ Version notes: version 3 names the client's software; features stand from versio
 version 4 a feature whose lowest level is 0 is left out, as older clients refuse a zero
 (KAFKA-17492). The response header is version 0 always, as the client cannot know before it.
 Produce is advertised from version 0 and refused below 3 (KAFKA-18659).
+
+Source: Kafka's ``ApiVersionManager``.
 """
 
 from __future__ import annotations

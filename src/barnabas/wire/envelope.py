@@ -6,6 +6,8 @@ active says NOT_CONTROLLER in the envelope, whatever the inner response would lo
 the broker asks again elsewhere.
 
 `wrap` and `unwrap` are the broker's half, `open_envelope` the controller's.
+
+Source: Kafka's ``EnvelopeUtils``.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ response. A response of None means that the protocol knows none (Produce with ac
 a request fails, the connection ends, as that is all a client can be told.
 
 Authentication stands before the first request: `Authenticator`. Source: Kafka protocol guide.
+Kafka's ``SocketServer``.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ to ask again; the creation goes to the controller once, however many ask. How ma
 a client's topic has this broker's properties say, else the controller's.
 
 Behaviour: Kafka's DefaultAutoTopicCreationManager.
+
+Source: Kafka's ``AutoTopicCreationManager``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ Behaviour: Kafka's BrokerLifecycleManager; KIP-631, KIP-841, KIP-858 (offline di
 (the epoch of the last clean shutdown). Differs on purpose: a heartbeat follows at once when the
 metadata have caught up, another broker leaves or a new controller is found, not at the next
 interval; and a shutdown does not wait for a controller that is gone (docs/divergence.md).
+
+Source: Kafka's ``BrokerLifecycleManager``.
 """
 
 from __future__ import annotations

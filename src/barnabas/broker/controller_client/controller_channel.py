@@ -7,6 +7,8 @@ once the deadline has passed; it is called exactly once and never from within `s
 Requests of one `purpose` to one controller share a connection. It ends where one of them is not answered
 in time, with all that it carries, except where they are many clients' (`FORWARD`): there each client has a
 time of its own.
+
+Source: Kafka's ``NodeToControllerChannelManager``.
 """
 
 from __future__ import annotations

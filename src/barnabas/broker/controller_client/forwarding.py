@@ -3,6 +3,8 @@
 One generic handler serves all of them: the client's request goes as it came, with its principal and
 its version; the controller's answer comes back as it is. What cannot be answered in time becomes the
 API's own error response.
+
+Source: Kafka's ``ForwardingManager``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Producer ids, handed out from blocks that the controller allocates (KIP-730).
 
 The next block is asked for when nine tenths of the present one are gone, so that nobody waits for it.
+
+Source: Kafka's ``RPCProducerIdManager``.
 """
 
 from __future__ import annotations

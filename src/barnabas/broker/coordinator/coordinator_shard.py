@@ -7,7 +7,7 @@ and the undoing of what the log refused. Knows nothing of loading, routing or wa
 Invariants: ``committed <= written <= next_offset``; the machine has replayed exactly the records
 before `next_offset`; `waiting` is in the order of offsets, and so of deadlines.
 
-Source: ``CoordinatorRuntime.CoordinatorContext`` of Apache Kafka 4.3.
+Source: ``CoordinatorRuntime.CoordinatorContext`` of Apache Kafka 4.3. Kafka's ``CoordinatorShard``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Owns the wiring of :class:`~barnabas.group.machine.GroupMachine` into
 :class:`~barnabas.broker.coordinator.coordinators.Coordinators`; the rules are the machine's, the requests'
 forms the handlers'.
+
+Source: Kafka's ``GroupCoordinatorService``.
 """
 
 from __future__ import annotations

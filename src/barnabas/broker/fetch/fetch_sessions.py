@@ -5,6 +5,8 @@ also says how far it is. What names hundreds is told in parts (:meth:`FetchSessi
 :meth:`FetchProgress.note`), whose order is that of the request.
 
 Behaviour: Kafka's FetchSession; KIP-227 (sessions), KIP-903 (broker epochs).
+
+Source: Kafka's ``FetchManager``.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ NO_REPLICA = -1
 """Read from the leader."""
 
 
-class Candidate(NamedTuple):
+class ReplicaView(NamedTuple):
     """A follower that a consumer may read from."""
 
     log_end_offset: int
@@ -47,7 +47,7 @@ class RackAwareReplicaSelector:
 
     def _candidates(
         self, partition: Partition, rack: str, listener: str, offset: int
-    ) -> Iterator[Candidate]:
+    ) -> Iterator[ReplicaView]:
         leader = partition.leader
         assert leader is not None
         view = ClusterView(self._image, listener)
@@ -56,7 +56,7 @@ class RackAwareReplicaSelector:
             if follower is None or self._rack(broker) != rack or view.endpoint(broker) is None:
                 continue
             if follower.log_start_offset <= offset <= follower.log_end_offset:
-                yield Candidate(follower.log_end_offset, follower.last_caught_up_ms, broker)
+                yield ReplicaView(follower.log_end_offset, follower.last_caught_up_ms, broker)
 
     def _rack(self, broker: int) -> str | None:
         known = self._image.brokers.get(broker)

@@ -7,6 +7,8 @@ request leaves in the same turn. :class:`FetcherPool` has one or several per lea
 
 Behaviour: Kafka's AbstractFetcherThread and ReplicaFetcherThread. A partition with an error waits
 `replica.fetch.backoff.ms` while the others go on; one that is fenced waits for metadata.
+
+Source: Kafka's ``ReplicaFetcherThread``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ A leader keeps a fetch that finds nothing new for half a second, and a partition
 wait that long for its first one: a new topic, or a partition whose leader just died, would acknowledge
 nothing. So it begins on an *express* fetcher beside the busy one, which takes it over with its next
 answer.
+
+Source: Kafka's ``ReplicaFetcherManager``.
 """
 
 from __future__ import annotations

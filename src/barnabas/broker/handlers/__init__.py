@@ -2,6 +2,8 @@
 
 ApiVersions is the connection's own. Administration is the active controller's: those APIs are handed
 on in an Envelope (KIP-590).
+
+Source: Kafka's ``KafkaApis``.
 """
 
 from __future__ import annotations

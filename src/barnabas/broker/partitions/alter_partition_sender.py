@@ -6,6 +6,8 @@ say so and the proposal waits for that; everything else is asked again. A yes to
 the metadata log brings it, a yes to a larger one at once.
 
 Version notes: version 3 carries the members' broker epochs (KIP-903).
+
+Source: Kafka's ``AlterPartitionManager``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ asks for one.
 A :class:`DelayedProduce` is one request whose batches are appended and not yet on every member of the
 ISR (or not yet on this broker's device). Each partition settles its own slot; when all are settled, or
 the request's time is over, the response goes out.
+
+Source: Kafka's ``DelayedProduce``.
 """
 
 from __future__ import annotations

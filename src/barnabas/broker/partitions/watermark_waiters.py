@@ -6,6 +6,8 @@ low watermark may have moved.
 
 Invariant: each is told whatever others raise. `on_fault` gets that, and not whoever moved the mark: what
 he did stands.
+
+Source: Kafka's ``DelayedOperationPurgatory``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Batched, one request at a time, retried until it is answered; an answer with an error for a partition
 means that the metadata have moved on, and the next assignment will say so.
+
+Source: Kafka's ``AssignmentsManager``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ A move ends where either log is gone; the other lives. What the controller was t
 outlive the process: a future log that a start finds is a move that goes on.
 
 Source: ``ReplicaAlterLogDirsThread``, ``ReplicaManager.alterReplicaLogDirs`` of Apache Kafka 4.3 for
-behaviour; KIP-113, KIP-858.
+behaviour; KIP-113, KIP-858. Kafka's ``ReplicaAlterLogDirsManager``.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ others are served in between. Until its turn a replica is what it was, as with m
 later; one that is not there answers NOT_LEADER_OR_FOLLOWER, upon which clients ask again.
 
 Invariant: a replica becomes what the image says when its turn comes, not when it was told.
+
+Source: Kafka's ``ReplicaManager.applyDelta``.
 """
 
 from __future__ import annotations

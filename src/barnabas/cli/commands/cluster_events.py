@@ -2,7 +2,7 @@
 
 Decisions are read from the metadata log itself. Refusals write no record: every controller is asked
 for those it remembers (a tagged field of ours on DescribeCluster; an Apache Kafka controller skips
-it and tells none). `--follow` goes on until it is interrupted.
+it and tells none). `--follow` continues until it is interrupted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def events(
     kind: list[str] = typer.Option([], "--kind", "-k", help=f"Only these: {', '.join(KINDS)}."),
     about: str = typer.Option("", "--about", "-a", help="Only subjects with this in their name."),
     last: int = typer.Option(0, "--last", "-n", help="Only so many of the newest to begin with."),
-    follow: bool = typer.Option(False, "--follow", "-f", help="Go on with what happens next."),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Continue with what happens next."),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),

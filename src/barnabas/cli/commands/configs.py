@@ -15,7 +15,7 @@ from barnabas.cli.confirming import DryRun
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
 from barnabas.client.operations import (
-    ConfigChange,
+    ConfigEdit,
     DescribedKey,
     change_configs,
     describe_keys,
@@ -97,7 +97,7 @@ def describe(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keys with their values, where each value comes from, and what it stands over."""
+    """Keys with their values, where each value comes from, and what it overrides."""
     resource = resource_of(
         topic, broker, broker_defaults, group, client_metrics, broker_logger,
         entity_type, entity_name, entity_default,
@@ -114,7 +114,7 @@ def describe(
         for found in sorted(keys, key=lambda found: found.name)
         if (found.name in key if key else every or found.source != DEFAULT)
     ]
-    columns = ["key", "value", "source", "read only", "stands over"] + ["documentation"] * docs
+    columns = ["key", "value", "source", "read only", "overrides"] + ["documentation"] * docs
     table = table_of(f"{resource}: {len(chosen)} of {len(keys)} keys", *columns)
     for found in chosen:
         table.add_row(*_cells(found), *[found.documentation] * docs)
@@ -210,7 +210,7 @@ def resource_of(
 
 def changes_of(
     put: list[str], delete: list[str], append: list[str], subtract: list[str]
-) -> list[ConfigChange]:
+) -> list[ConfigEdit]:
     """Raises `Failure`, also where nothing is asked."""
     changes = []
     for operation, items in ((SET, put), (APPEND, append), (SUBTRACT, subtract)):
@@ -218,8 +218,8 @@ def changes_of(
             key, equals, value = item.partition("=")
             if not equals or not key.strip():
                 raise Failure(f"a change is KEY=VALUE, not {item!r}", USAGE)
-            changes.append(ConfigChange(key.strip(), operation, value.strip().strip("[]")))
-    changes += [ConfigChange(key, DELETE, None) for key in delete]
+            changes.append(ConfigEdit(key.strip(), operation, value.strip().strip("[]")))
+    changes += [ConfigEdit(key, DELETE, None) for key in delete]
     if not changes:
         raise Failure("say what to change: --set, --delete, --append or --subtract", USAGE)
     return changes
@@ -274,7 +274,7 @@ def _values(connected: Connected, resource: Resource) -> dict[str, str | None]:
         return {}
 
 
-def _warn_of_unknown(resource: Resource, changes: list[ConfigChange]) -> None:
+def _warn_of_unknown(resource: Resource, changes: list[ConfigEdit]) -> None:
     """A broker keeps keys that it does not know, as Kafka's does. Of the others the cluster refuses them."""
     for change in changes:
         if resource.kind == BROKER and broker_key(change.name) is None:

@@ -1,4 +1,4 @@
-"""``barnabas log dirs``: which replica stands in which log directory of a broker; moving them (KIP-113)."""
+"""``barnabas log dirs``: which replica is in which log directory of a broker; moving them (KIP-113)."""
 
 from __future__ import annotations
 

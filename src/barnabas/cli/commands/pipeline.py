@@ -70,16 +70,16 @@ def skip(
     yes: Yes = False,
 ) -> None:
     """Take a batch for published: what of it is not in its topics is left out for good, and the query
-    goes on behind it."""
+    continues behind it."""
     ledger = _ledger(staging, application)
     known = _described(ledger)
     if batch <= known["batch"]:
         raise Failure(f"batch {batch} of {application} is published already")
     begun = {each["batch"]: each for each in known["begun"]}
     rows = f"up to {begun[batch]['rows']} rows are" if batch in begun else "all its rows are"
-    _confirm(f"Batch {batch} of {application} is left out: {rows} not written. Go on?", yes)
+    _confirm(f"Batch {batch} of {application} is left out: {rows} not written. Continue?", yes)
     ledger.skip(batch)
-    typer.echo(f"{application} goes on with batch {batch + 1}")
+    typer.echo(f"{application} continues with batch {batch + 1}")
 
 
 @ledger_app.command()
@@ -100,7 +100,7 @@ def forget(
     )
     question = (
         f"{application} forgets its batches from {first} on ({published}): those that its query asks for"
-        " again are written again. Go on?"
+        " again are written again. Continue?"
     )
     _confirm(question, yes)
     ledger.forget(first)

@@ -25,7 +25,7 @@ def command(
     topic: str = typer.Argument(...),
     file: Path | None = typer.Argument(None, help="Read this (default: standard input)."),
     key_separator: str | None = typer.Option(
-        None, "--key-separator", "-k", help="What stands between key and value of a line."
+        None, "--key-separator", "-k", help="The separator of key and value in a line."
     ),
     json_records: bool = typer.Option(
         False, "--json-records", help='Lines are {"key": ..., "value": ..., "partition": ...}.'

@@ -99,7 +99,7 @@ def remove_records(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Delete the records before an offset. The topic stays; consumers go on at its new begin."""
+    """Delete the records before an offset. The topic stays; consumers continue at its new start."""
     ways = [before is not None, before_date is not None, every, file is not None]
     if sum(ways) != 1 or (topic is None) == (file is None):
         raise Failure("say NAME and one of --before, --before-datetime and --all; or --file", USAGE)

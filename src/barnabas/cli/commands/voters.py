@@ -80,7 +80,7 @@ def remove_controller(
     data: Data = None,
     dry_run: bool = _DRY,
 ) -> None:
-    """Take a voter out of the quorum; it goes on as an observer."""
+    """Take a voter out of the quorum; it continues as an observer."""
     with quorum_client(bootstrap, controllers, data) as client:
         quorum = client.describe()
         voters = {v.replica_id: v for v in quorum.topics[0].partitions[0].current_voters}

@@ -1,7 +1,7 @@
 """The directory of a cluster that ``barnabas up`` keeps: nodes, ports, ``cluster.json``.
 
     DIR/cluster.json              what runs where; true at every moment, replaced atomically
-    DIR/node-1/server.properties  what the node was told
+    DIR/node-1/server.properties  the node's configuration
     DIR/node-1/node.log           what it says
     DIR/node-1/data/              its log directory
 

@@ -19,7 +19,7 @@ from barnabas.wire.schema import Message
 KRAFT_VERSION = "kraft.version"
 
 
-class Told(NamedTuple):
+class VoterEvent(NamedTuple):
     """The parts of an event that a control record tells; it has no reason."""
 
     kind: str
@@ -44,30 +44,30 @@ class VoterEvents:
                 for _, message in control_records(view[run.position : run.position + run.size]):
                     list(self.tell(message))
 
-    def tell(self, message: Message) -> Iterator[Told]:
+    def tell(self, message: Message) -> Iterator[VoterEvent]:
         """What one control record changes."""
         if isinstance(message, KRaftVersionRecord):
             before, self.kraft_version = self.kraft_version, message.k_raft_version
             if before != self.kraft_version:
-                yield Told("feature", KRAFT_VERSION, f"{before} → {self.kraft_version}")
+                yield VoterEvent("feature", KRAFT_VERSION, f"{before} → {self.kraft_version}")
         elif isinstance(message, VotersRecord):
             known, self.voters = self.voters, VoterSet.from_record(message)
             yield from _changes(known, self.voters)
 
 
-def _changes(before: VoterSet | None, after: VoterSet) -> Iterator[Told]:
+def _changes(before: VoterSet | None, after: VoterSet) -> Iterator[VoterEvent]:
     if before is None:
         members = ", ".join(map(str, after.nodes))
-        yield Told("quorum", members or "none", "are the first voters")
+        yield VoterEvent("quorum", members or "none", "are the first voters")
         return
     for node, voter in after.nodes.items():
         former = before.nodes.get(node)
         change = _change(former, voter)
         if change:
-            yield Told("quorum", str(node), change)
+            yield VoterEvent("quorum", str(node), change)
     for node, voter in before.nodes.items():
         if node not in after.nodes:
-            yield Told("quorum", str(node), f"removed from the voters{_directory(voter)}")
+            yield VoterEvent("quorum", str(node), f"removed from the voters{_directory(voter)}")
 
 
 def _change(former: VoterNode | None, voter: VoterNode) -> str:

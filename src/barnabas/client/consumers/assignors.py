@@ -2,6 +2,7 @@
 
 Source: Kafka's RangeAssignor and RoundRobinAssignor; the consumer protocol (KIP-62, KIP-429).
 Subscriptions and assignments are two bytes of version and a ConsumerProtocol message.
+Kafka's ``ConsumerPartitionAssignor``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ group, partitions come and go by :mod:`barnabas.client.consumers.group_member`; 
 was given up are dropped, never handed out.
 
 `read_committed` leaves out what a fetch reports as aborted (KIP-98). Source: Kafka protocol guide.
+Kafka's ``KafkaConsumer``.
 """
 
 from __future__ import annotations

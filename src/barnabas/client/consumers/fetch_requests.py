@@ -4,6 +4,8 @@
 views of the response's frame: nothing is copied or decoded here; `FetchedRun.records` decodes when
 asked, leaving out control batches and, with `read_committed`, what belongs to aborted
 transactions (KIP-98).
+
+Source: Kafka's ``Fetcher``.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ looked for, and the member it finds again keeps its partitions.
 
 Invariants: `on_assigned` and `on_revoked` alternate; while partitions are held `identity` is that of the
 generation that gave them. Source: Kafka protocol guide, group membership API; KIP-394.
+Kafka's ``ConsumerCoordinator``.
 """
 
 from __future__ import annotations

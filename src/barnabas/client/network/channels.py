@@ -7,6 +7,8 @@ and decides. A new request after a failure opens a new connection.
 Invariants: `on_done` is called exactly once per `send` and never from within it; requests of
 one (endpoint, purpose) go out in the order given. Used by the node (Raft, follower fetches,
 broker to controller, forwarding) and by the clients of :mod:`barnabas.client`.
+
+Source: Kafka's ``NetworkClient``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 One refresh is under way at a time and serves all who wait. The view changes only as a whole per
 topic and never back to an older leader epoch of the same topic id (KIP-320, KIP-951). Bootstrap
 endpoints are tried in turn, and again when every known broker is gone (KIP-899) or one says so (KIP-1102).
+
+Source: Kafka's ``Metadata``.
 """
 
 from __future__ import annotations

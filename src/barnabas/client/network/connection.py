@@ -8,6 +8,8 @@ requests wait, in order, and all later ones behind them.
 
 Each request ends exactly once: with its response or with a :class:`ChannelError`. Timers are
 not here: the owner calls `expire`.
+
+Source: Kafka's ``NetworkClient``.
 """
 
 from __future__ import annotations

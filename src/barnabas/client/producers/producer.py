@@ -9,6 +9,8 @@ is not in the log, and goes under a new id (KIP-360).
 
 Retries what may succeed later until `delivery_timeout_ms`; learns new leaders from the refusal
 itself (KIP-951) and from Metadata. While a batch is under way, the next one fills.
+
+Source: Kafka's ``KafkaProducer``.
 """
 
 from __future__ import annotations

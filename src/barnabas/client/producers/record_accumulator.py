@@ -5,6 +5,8 @@ says, without a key to one partition until its batch is full or sent (KIP-480, K
 topic is not known its records wait, in order, until their time is up.
 
 Does not send: :class:`barnabas.client.producers.producer.Producer` does.
+
+Source: Kafka's ``RecordAccumulator``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Three ways to notice the end of a broker, quickest first: its listener refuses connections after
 its heartbeat connection ended (the process is gone), a new incarnation registers, its session
 runs out (the host is gone or the process is stuck).
+
+Source: Kafka's ``BrokerHeartbeatManager``.
 """
 
 from __future__ import annotations

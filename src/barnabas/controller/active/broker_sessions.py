@@ -2,6 +2,8 @@
 
 A session is valid for `session_timeout_ms` after the last heartbeat. A new controller gives every
 unfenced broker a session that starts now. Not in any log: losing it costs at most one time-out.
+
+Source: Kafka's ``BrokerHeartbeatManager``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Once per process: an incarnation, the endpoints of the controller listeners, the feature levels that
 it supports. The active controller writes its own registration; another one asks it to, and asks
 again until the committed log holds it.
+
+Source: Kafka's ``ControllerRegistrationManager``.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ meanwhile, so nothing can bring them back.
 
 The quorum calls `on_leader_change`, `on_commit`, `on_snapshot` and `snapshot`; the node calls
 `on_connection_closed`. The runtime arms its own wake-up for its next deadline.
+
+Source: Kafka's ``QuorumController``.
 """
 
 from __future__ import annotations

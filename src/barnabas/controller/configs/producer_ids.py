@@ -1,4 +1,7 @@
-"""Blocks of producer ids for brokers (KIP-730)."""
+"""Blocks of producer ids for brokers (KIP-730).
+
+Source: Kafka's ``ProducerIdControlManager``.
+"""
 
 from __future__ import annotations
 

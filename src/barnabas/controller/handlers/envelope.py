@@ -31,6 +31,6 @@ def handle(
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
 
     def on_fault(inner: RequestContext, error: BaseException) -> None:
-        role.ports.log("error", "forwarded request failed", request=repr(inner), error=repr(error))
+        role.ports.log("error", "request.forwarded_failed", request=repr(inner), error=repr(error))
 
     return open_envelope(role.forwarded, request, ctx, on_fault)

@@ -20,6 +20,8 @@ of unequal size each rack leads equally often (±1), so a broker leads in propor
 rack's size; where the replication factor is no more than the number of racks, racks hold equally
 many replicas within the factor. Many small topics are independent: over T topics of one partition a
 broker has T/N ± 5·√(T/N) of any kind (a bound that random starts break once in a million).
+
+Source: Kafka's ``StripedReplicaPlacer``.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ fill a segment. New files are ``.cleaned`` until they are whole and durable and 
 
 Only what the recovery point vouches for whose checkpoint is in its place is compacted: recovery takes a gap
 for a loss. (File systems keep names in order: no swap reaches the device before that checkpoint.)
+
+Source: Kafka's ``Cleaner``.
 """
 
 from __future__ import annotations

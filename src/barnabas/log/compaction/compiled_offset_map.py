@@ -4,6 +4,8 @@ several times faster.
 Needs the extra ``[fast]``; `available` says whether it is there. Both maps hold the same number of keys
 and keep the same records, so that a round leaves the same bytes whichever did it. A batch that is not
 plainly sound is looked at record by record, by the code that the other map uses.
+
+Source: Kafka's ``SkimpyOffsetMap``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 What goes is renamed first, so that a start finds nothing of it, and removed in the background once its delay
 (``file.delete.delay.ms``) has passed.
+
+Source: Kafka's ``LogManager.asyncDelete``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """One entry of ``log.dirs``: its identity, lock, checkpoints, clean-shutdown file, and the logs in it.
 
 A directory that fails goes offline with a reason and takes only its own logs along.
+
+Source: Kafka's ``LogManager``.
 """
 
 from __future__ import annotations

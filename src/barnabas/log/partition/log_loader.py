@@ -6,6 +6,8 @@ does not match ends the log, later segments are dropped, and indexes, leader epo
 aborted transactions from there on are made anew. Nothing below the recovery point is touched. Where an
 older segment reaches into a newer one (a cut that a power loss undid), the newer one holds. Offsets that
 are missing between two segments were lost with the first one's tail, unless compaction has been there.
+
+Source: Kafka's ``LogLoader``.
 """
 
 from __future__ import annotations
@@ -138,7 +140,7 @@ def open_log(
     _make_missing_indexes(log, set(names))
     epochs_usable = log.epochs.load() and LEADER_EPOCH in names
     # After a crash nobody knows what was made durable besides what the recovery point says, and a clean end
-    # leaves an empty log as it is (`syncing.is_dirty`).
+    # leaves an empty log as it is (`flush_jobs.is_dirty`).
     is_empty = log.active.base_offset == 0 and not log.active.size
     for changes in (log.names, log.home_name, log.epochs.changes):
         changes.reset(pending=not clean or is_empty)

@@ -4,6 +4,8 @@ or the new.
 Compaction and mending write a segment under a suffix of their own (``.cleaned``, ``.repaired``), which
 opening a log drops. Once it is whole and durable its files become ``.swap``, the batches last; then the old
 segments go, and the names lose the suffix. So a ``.log.swap`` stands for a swap to be finished.
+
+Source: Kafka's ``UnifiedLog.replaceSegments``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 After a cut the log goes on in a new file: bytes that were cut may come back after a power loss, but
 never between or behind newer ones (see :mod:`barnabas.log.partition.partition_log`). Whole segments that go
 are gone on the device before anything else is written.
+
+Source: Kafka's ``UnifiedLog.truncateTo``.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ looks something up, and goes again when :class:`barnabas.log.file_cache.FileCach
 written behind: what is not on disk is lost with the process, which costs a scan at recovery, never an
 answer. Offsets are relative to the segment's base. Format: big-endian (int32, int32) and
 (int64, int32), as Kafka's.
+
+Source: Kafka's ``OffsetIndex``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Knows positions; knows nothing of epochs, producers or watermarks. Offsets given to it are absolute.
 Indexes are helps, not truth: one that is missing or wrong is made anew from the batches. Batches that an
 earlier life of the process wrote are checked by CRC when they are first read.
+
+Source: Kafka's ``LogSegment``.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ class Segment:
         "_recent_ends",
         "_recent_positions",
         "_since_index",
-        "_suffix",
+        "suffix",
         "base_offset",
         "first_timestamp",
         "index",
@@ -120,7 +122,7 @@ class Segment:
         """`suffix` stands behind the names of a segment that is not a log's own yet."""
         self._files = files
         prefix = f"{directory}/{base_offset:020d}"
-        self._suffix = suffix
+        self.suffix = suffix
         self.path = prefix + LOG + suffix
         self.base_offset = base_offset
         self.size = size
@@ -490,7 +492,7 @@ class Segment:
 
 def _path_beside(segment: Segment, suffix: str) -> str:
     """Of its file that has `suffix` where that of the batches has ``.log``."""
-    return segment.path.removesuffix(LOG + segment._suffix) + suffix + segment._suffix
+    return segment.path.removesuffix(LOG + segment.suffix) + suffix + segment.suffix
 
 
 def is_between(batch: Located | None, least: int, most: int) -> bool:
@@ -576,7 +578,7 @@ def note_indexed(segment: Segment, indexed: Indexed) -> None:
 
 def relocate(segment: Segment, directory: str) -> None:
     """Its files, which were closed before, stand in `directory` now."""
-    segment.path = f"{directory}/{file_name(segment.base_offset, LOG)}{segment._suffix}"
+    segment.path = f"{directory}/{file_name(segment.base_offset, LOG)}{segment.suffix}"
     for index, suffix in ((segment.index, INDEX), (segment.time_index, TIME_INDEX)):
         index.release()
         index.path = _path_beside(segment, suffix)

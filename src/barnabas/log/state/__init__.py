@@ -1,4 +1,4 @@
-"""What a log remembers beside its segments: producers.
+"""What a log remembers beside its segments: its producers, and where leader epochs begin.
 
-Source: Kafka's ``ProducerStateManager)``, ``leader epochs (LeaderEpochFileCache``.
+Source: Kafka's ``ProducerStateManager``, ``LeaderEpochFileCache``.
 """

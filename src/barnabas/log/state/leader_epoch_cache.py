@@ -5,6 +5,8 @@ A follower that asks for the end of an epoch learns from it where its log parts 
 sync of the log and when it closes, always before the recovery point moves over what an entry speaks of.
 Recovery drops entries from the recovery point on and reads them anew from the batches. No batch tells of an
 epoch that begins without a record: the file is written when such a one begins and when it is dropped.
+
+Source: Kafka's ``LeaderEpochFileCache``.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Shrinks:
         last_known: Replicas | None,
         tag: bytes,
     ) -> None:
-        """No list may be longer than `hot.LIST_MAX`; `tag` is of `hot.reason_tag`."""
+        """No list may be longer than `fast_encode.LIST_MAX`; `tag` is of `fast_encode.reason_tag`."""
         self.rows.append((topic_id, index, leader, isr, elr, last_known))
         self.values.append(encode_shrink(topic_id, index, leader, isr, elr, last_known, tag))
 

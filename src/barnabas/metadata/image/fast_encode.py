@@ -1,4 +1,5 @@
-"""Hand-tuned writers of the records that come by the hundred thousand; :mod:`rows` reads them.
+"""Hand-tuned writers of the records that come by the hundred thousand;
+:mod:`bulk_partition_records` reads them.
 
 Each writer returns the whole value (frame and body), or None for what is out of the ordinary (lists of
 more than thirty brokers, other versions): the compiled codec writes

@@ -15,6 +15,8 @@ A reader that follows the image asks `take_changes()` after each committed batch
 
 Invariants: equal offset ⇒ equal image, whatever mixture of snapshot, tail and undoing led there;
 `partition_keys_of` names exactly the partitions whose replicas contain the broker.
+
+Source: Kafka's ``MetadataImage``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A reader (the broker's replica table, a metadata cache, metrics) takes the changes after a
 committed batch and touches only what they name. Everything stands in the order in which the log had it.
+
+Source: Kafka's ``MetadataDelta``.
 """
 
 from __future__ import annotations

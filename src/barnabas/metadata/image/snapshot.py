@@ -5,6 +5,8 @@ Kafka's order (features, brokers, controllers, topics with partitions, configs, 
 ids, ACLs, SCRAM, tokens), at the image's own metadata.version. Replaying them gives an equal image
 (reasons are not kept). The control records and batches around them (SnapshotHeader,
 SnapshotFooter) are the quorum's.
+
+Source: Kafka's ``ImageWriter``.
 """
 
 from __future__ import annotations

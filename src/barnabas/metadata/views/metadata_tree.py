@@ -4,6 +4,8 @@ The layout follows Kafka's metadata shell: ``/provenance``, ``/features``, ``/cl
 ``/topics/byName/t/0``, ``/topics/byId/<id>``, ``/configs/TOPIC/t``, ``/producerIds``,
 ``/clientQuotas``, ``/acls``, ``/scram``, ``/delegationTokens``. Leaves are plain values (dictionaries,
 lists, text, numbers) that JSON can carry; nothing secret is shown.
+
+Source: Kafka's ``MetadataShell``.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class PartitionMove(NamedTuple):
         return f"{self.before} → {self.after}: {self.reason or 'no reason given'}"
 
 
-class Change(NamedTuple):
+class PartitionStateChange(NamedTuple):
     """What happened to a partition last, in words; dates and offsets as in `PartitionMove`."""
 
     what: str
@@ -49,7 +49,7 @@ class StateReader(EventReader):
         super().__init__()
         self._topics = None if topics is None else [bytes(topic_id) for topic_id in topics]
         self.moves: dict[tuple[str, int], PartitionMove] = {}
-        self.changes: dict[tuple[str, int], Change] = {}
+        self.changes: dict[tuple[str, int], PartitionStateChange] = {}
         self._seen: dict[tuple[str, int], PartitionState] = {}
 
     def load(self, values: Iterable[Buffer], last_offset: int, epoch: int) -> None:
@@ -92,7 +92,7 @@ class StateReader(EventReader):
         before = self._seen.get(key)
         self._seen[key] = now
         what = words_of(before, now) or event.change
-        self.changes[key] = Change(what, event.reason, event.at_ms, event.offset)
+        self.changes[key] = PartitionStateChange(what, event.reason, event.at_ms, event.offset)
         state, was = state_of(now.leader, now.leader_epoch), (NON_EXISTENT, NO_LEADER)
         if before is not None:
             was = state_of(before.leader, before.leader_epoch), before.leader

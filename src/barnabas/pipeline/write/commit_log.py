@@ -6,7 +6,7 @@ Files below ``<stagingLocation>/<application>/`` (the application of a stream is
 * ``<n>.manifest``   batch n as it *will* be published: producer identity, first sequence and log
   end of every partition, and the encoded batches themselves or where they are staged;
 * ``committed.json`` the last batch that was published whole, the query and the run that planned it,
-  and the identity and sequences that the next batch of the same run goes on with.
+  and the identity and sequences that the next batch of the same run continues with.
 
 Sequences are valid within one run only. A checkpoint may be restored, rolled back or copied with the
 ledger in it; its sequences were then used already, and brokers would take new rows for duplicates.
@@ -15,7 +15,7 @@ compared with what the ledger has (:mod:`barnabas.pipeline.admission`) before an
 
 The promise rests on one order: the manifest stands durably before the first produce request. From
 then on batch n *is* what the manifest says, whatever a repeated run of it computes; publishing it
-again finds what has landed (``publish.landed``) and sends the rest under the same sequences, which
+again finds what has landed (``publisher.landed``) and sends the rest under the same sequences, which
 brokers recognise. Of two drivers that prepare the same batch one manifest stands, and both publish
 that one.
 

@@ -23,7 +23,7 @@ from barnabas.pipeline.cluster_client import (
     Patience,
     offsets_of_all,
 )
-from barnabas.pipeline.errors import BatchTooLargeError, PipelineError, WriteRefusedError
+from barnabas.pipeline.errors import BatchRefusedTooLargeError, PipelineError, WriteRefusedError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
 from barnabas.pipeline.read.range_reader import RangeReader
@@ -116,7 +116,7 @@ class Publisher:
     def publish(self, batches: Iterable[Outgoing]) -> None:
         """Return when all are acknowledged by all in-sync replicas. Raises `WriteRefusedError`,
         `IdentityLostError`, `ClusterUnreachableError`; then some may be in and some not. With
-        `IdentityLostError` and `BatchTooLargeError` nothing is under way any more: who asks for
+        `IdentityLostError` and `BatchRefusedTooLargeError` nothing is under way any more: who asks for
         another identity must not find later what was sent under this one."""
         for each in batches:
             self._queues.setdefault(each.partition, deque()).append(each)
@@ -132,7 +132,7 @@ class Publisher:
             refused = {(partition, sequence) for partition, (sequence, _) in self._lost.items()}
             raise IdentityLostError("; ".join(why for _, why in self._lost.values()), refused)
         if self._too_large:
-            raise BatchTooLargeError("; ".join(self._too_large.values()))
+            raise BatchRefusedTooLargeError("; ".join(self._too_large.values()))
 
     def _round(self) -> object:
         """Send the first batch of each partition to its leader, and take the answers. Returns why

@@ -37,11 +37,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from barnabas.pipeline.admission import Asked, admit
+from barnabas.pipeline.admission import AdmissionRequest, admit
 from barnabas.pipeline.checkpoint import planned
 from barnabas.pipeline.cluster_client import LATEST, ClusterClient, Patience
 from barnabas.pipeline.errors import (
-    BatchTooLargeError,
+    BatchRefusedTooLargeError,
     ClusterUnreachableError,
     OptionError,
     StagingError,
@@ -166,7 +166,7 @@ def publish_once(options: SinkOptions, messages: Sequence[StagedTask], number: i
     first = messages[0]
     ledger = CommitLog(open_store(options.staging), first.application)
     origin = Origin(first.query, first.run, planned(options, first.query, number))
-    asked = Asked(number, first.application, options.staging, origin, options.new_ledger)
+    asked = AdmissionRequest(number, first.application, options.staging, origin, options.new_ledger)
     committed = ledger.committed()
     answer = admit(asked, committed, ledger.manifest(number))
     if not answer.is_new:
@@ -194,7 +194,7 @@ def publish_next(
     cluster: ClusterClient,
     ledger: CommitLog,
     committed: CommitEntry,
-    asked: Asked,
+    asked: AdmissionRequest,
     messages: Sequence[StagedTask],
 ) -> int:
     """Publish the batch that was asked for, all before it being published."""
@@ -216,7 +216,9 @@ def publish_next(
     return finish(options, cluster, ledger, manifest, committed, asked, look_first=look_first)
 
 
-def check_staged(ledger: CommitLog, messages: Sequence[StagedTask], asked: Asked) -> None:
+def check_staged(
+    ledger: CommitLog, messages: Sequence[StagedTask], asked: AdmissionRequest
+) -> None:
     """Before a manifest names them: the driver can read the files of all tasks to their ends."""
     for each in messages:
         end = sum(chunk.size for chunk in each.chunks)
@@ -244,7 +246,7 @@ def finish(
     ledger: CommitLog,
     manifest: Manifest,
     committed: CommitEntry,
-    asked: Asked,
+    asked: AdmissionRequest,
     *,
     look_first: bool,
 ) -> int:
@@ -255,7 +257,7 @@ def finish(
             try:
                 sent = send(options, cluster, ledger, manifest, look_first=look_first)
                 break
-            except BatchTooLargeError:
+            except BatchRefusedTooLargeError:
                 left = not_landed(options, cluster, ledger, manifest)
                 manifest = renew(cluster, ledger, manifest, *smaller(options, left))
                 look_first, patience = False, None
@@ -280,12 +282,12 @@ def finish(
     return sent
 
 
-def way_out(asked: Asked) -> str:
+def way_out(asked: AdmissionRequest) -> str:
     """For a batch that cannot be published as things are, and so keeps back all that follow it."""
     skip = asked.command("skip", "--batch", str(asked.batch))
     forget = asked.command("forget", "--from", str(asked.batch))
     return (
-        "The query goes on with this batch when the cause is removed and it is started again."
+        "The query continues with this batch when the cause is removed and it is started again."
         f" Otherwise {skip} leaves out what of the batch is not in the topic, and {forget} has the batch"
         " computed and written again as a whole"
     )

@@ -2,6 +2,8 @@
 
 Version 0 (static voters) and version 1 (with the directory id of the replica voted for, KIP-853) of
 Kafka's JSON file. Unknown versions are refused rather than guessed at.
+
+Source: Kafka's ``FileQuorumStateStore``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Requests under way: at most one fetch and one other per endpoint, and a pause after a failure.
 
 Changing state forgets them all; an answer that comes afterwards finds nothing and is dropped.
+
+Source: Kafka's ``RequestManager``.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 `Machine` owns the present state, the picture of the log, the voters and the requests under way; what
 happens in which state is in :mod:`elections`, :mod:`following`, :mod:`leading` and
-:mod:`membership`, as functions over it. After every event `step` asks the present state what is due
+:mod:`membership_change`, as functions over it. After every event `step` asks the present state what is due
 (`poll`), so that requests and retries follow from the state alone and never from timers.
 
 Invariants: effects are performed in their order; `SaveElection` precedes whatever rests on it;
 the high watermark never goes back; one request per endpoint is under way.
-Source: KIP-595, KIP-630, KIP-853, KIP-996, KIP-1166.
+Source: KIP-595, KIP-630, KIP-853, KIP-996, KIP-1166. Kafka's ``KafkaRaftClient``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from barnabas.ports import Rng
 from barnabas.raft.core import effects as do
 from barnabas.raft.core import elections, following, leading, membership_change
 from barnabas.raft.core import events as on
+from barnabas.raft.core.batches import ControlRecord
 from barnabas.raft.core.election_state import NOBODY, ElectionState
 from barnabas.raft.core.inflight import InflightRequests, Pending
 from barnabas.raft.core.log_metadata import LogMetadata
@@ -332,6 +333,10 @@ class Machine:
         waiting = isinstance(state, (Unattached, Voted, Prospective, Candidate))
         deadline = state.deadline_ms if waiting else self.backoff(1)  # type: ignore[union-attr]
         self.become(state.to_unattached(epoch, max(deadline, self.now)))
+
+    def append_control(self, records: list[ControlRecord]) -> int:
+        """Append one control batch as the leader; its base offset."""
+        return leading.append_control(self, records)
 
     def membership_may_have_changed(self) -> None:
         """The voter set in force is another: a voter may have become an observer or the reverse."""

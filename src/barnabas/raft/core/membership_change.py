@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from barnabas.raft.core import events as on
-from barnabas.raft.core import leading
 from barnabas.raft.core.batches import ControlRecord
 from barnabas.raft.core.inflight import Pending
 from barnabas.raft.core.messages import (
@@ -280,8 +279,7 @@ def on_upgrade(m: Machine, event: on.UpgradeKraftVersion) -> None:
         _answer(m, event.ticket, ErrorCode.NONE)
         return
     voters = VoterSet.of(*(known[node] for node in m.voters))
-    offset = leading.append_control(
-        m,
+    offset = m.append_control(
         [
             (
                 ControlType.KRAFT_VERSION,
@@ -319,7 +317,7 @@ def _what_lacks(change: VoterChange) -> str:
 
 def _append(m: Machine, change: VoterChange, voters: VoterSet) -> None:
     m.change = None  # appending looks at changes under way
-    offset = leading.append_control(m, [(ControlType.KRAFT_VOTERS, voters.to_record())])
+    offset = m.append_control([(ControlType.KRAFT_VOTERS, voters.to_record())])
     m.change = replace(change, voters=voters, node=None, offset=offset)
     if not change.ack_when_committed:
         _answer(m, change.ticket, ErrorCode.NONE)
@@ -393,7 +391,7 @@ def on_committed(m: Machine, state: Leader) -> None:
     if not m.is_in_voters():
         offset = m.history.voters_offset
         if offset is not None and m.high_watermark > offset and m.state is state:
-            leading.resign(m, state)
+            m.become(state.to_resigned(state.board.successors(), m.election_timeout()))
 
 
 def abandon_change(m: Machine) -> None:

@@ -2,6 +2,8 @@
 
 Mutable, since every fetch writes here; owned by one `Leader` state and gone with it. Times are
 the machine's milliseconds.
+
+Source: Kafka's ``LeaderState``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A static set (``controller.quorum.voters``, kraft.version 0) knows ids and endpo
 (VotersRecord, kraft.version 1, KIP-853) knows each voter's directory id too, so that a node which
 lost its disk is somebody else. A set holds from the moment its record is *appended*, committed or
 not; truncation takes it back (`VoterHistory`).
+
+Source: Kafka's ``VoterSet``.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ stretches (a replay at the start) are cut into slices, and what the machine cuts
 of thousands of records) is done a step per turn, so that the node's thread is never held for long. The
 offset says what is applied wholly. Announces leadership: others at once, this node itself only when
 its first record was applied.
+
+Source: Kafka's ``RaftClient.Listener``.
 """
 
 from __future__ import annotations

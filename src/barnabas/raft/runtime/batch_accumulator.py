@@ -5,6 +5,8 @@ Offsets are given out at once, so nothing else may be appended while proposals w
 drains them before every step of the machine that could append or end the leadership. A batch that is full
 goes in the next turn; nothing is appended within `add`: a step may commit or end the leadership, and whoever
 proposes has not taken note of its offset yet.
+
+Source: Kafka's ``BatchAccumulator``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Offsets and epochs are the quorum's to give: batches are appended as they stand. Reading a log that was
 opened yields its shape and its control records in one pass over the batch headers.
+
+Source: Kafka's ``KafkaRaftLog``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ A snapshot is a run of batches: a control batch with SnapshotHeader (and, in a d
 KRaftVersion and Voters), batches of record values, a control batch with SnapshotFooter. Offsets in it
 count from 0. It is written beside its name and renamed when it is durable, so that a file with
 the right name is whole. ``bootstrap.checkpoint`` has the same form. Source: KIP-630, KIP-853.
+Kafka's ``FileRawSnapshotWriter``.
 """
 
 from __future__ import annotations

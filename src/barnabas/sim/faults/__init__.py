@@ -1,9 +1,9 @@
 """What goes wrong in a seed: every kind of fault by name, a mix of them, and a schedule that strikes.
 
-The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `ambushes`, `surveys`,
-`within`, `networks`, `clocks`, `disks`, `found_late`, `directories`, `reassignments`
-and `membership`; `budget` says how much may be broken at once. Every fault ends: the schedule repairs what
-it broke.
+The kinds are functions of one :class:`Strike`, gathered by family in `crashes`, `targeted_crashes`,
+`unclean_recovery`, `mid_turn_crashes`, `networks`, `clocks`, `disks`, `latent_corruption`, `directories`,
+`reassignments` and `membership`; `budget` says how much may be broken at once.
+Every fault ends: the schedule repairs what it broke.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from barnabas.sim.run import Plan, Result
 
 TRACE_LINES = 60
 STORY_LINES = 80
-UNPLAYED = ("cli", "console", "demo", "host", "pipeline", "testing")
+UNPLAYED = ("cli", "demo", "host", "pipeline", "testing")
 """Packages of which no seed loads a module."""
 
 

@@ -33,7 +33,7 @@ COUNTED = {
 FAULTS = frozenset(
     {
         "request.failed",
-        "forwarded request failed",
+        "request.forwarded_failed",
         "connection.malformed",
         "connection.unanswerable",
     }
