@@ -77,12 +77,12 @@ class Broker:
         identities: Mapping[str, MetaProperties],
         listeners: Mapping[str, Endpoint],
         channels: ProbingSender,
-        to_controllers: Sender | None = None,
+        to_controllers: Sender,
         image: MetadataImage,
         controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
     ) -> None:
         """`identities` maps each readable path of ``log.dirs`` to its ``meta.properties``;
-        `channels` lead to brokers, `to_controllers` to controllers (None: the same);
+        `channels` lead to brokers, `to_controllers` to controllers;
         `controller_endpoint` says where the active controller is, None while nobody knows."""
         self.ports = ports
         self.config = config
@@ -97,9 +97,7 @@ class Broker:
         self._stopped: Callable[[], None] | None = None
         self._timers: dict[str, Wakeup] = {}
 
-        self.controller = ControllerChannel(
-            ports, to_controllers or channels, config.broker.request_timeout_ms
-        )
+        self.controller = ControllerChannel(ports, to_controllers, config.broker.request_timeout_ms)
         self.controller.look = self.on_controller_change
         self.deadlines, self.slices = Deadlines(ports), CooperativeJobs(ports)
         self.metadata_hold = self._watch_leaders(channels)

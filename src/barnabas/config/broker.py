@@ -107,7 +107,7 @@ _FIXED_HERE = (
     ("transaction.partition.verification.enable", "there are no transactions"),
 )
 """Keys (or what they begin with) that Apache Kafka's brokers change while they run, and these do not. Those
-of TLS and SASL are kept: without a listener of such a protocol no broker uses them, here or there."""
+of TLS and SASL are kept: they take effect at the next start."""
 
 
 def why_fixed(name: str) -> str | None:

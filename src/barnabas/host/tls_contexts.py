@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from barnabas.config.definition import ConfigError
 from barnabas.security.certificates import read_certificate
-from barnabas.security.tls_settings import Store, TlsSettings
+from barnabas.security.tls_settings import CertificateStore, TlsSettings
 
 JKS_MAGIC, JCEKS_MAGIC = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
 PEM_MARK = b"-----BEGIN"
@@ -101,7 +101,7 @@ class HostSecrets:
 
 
 def _stamps(settings: TlsSettings) -> tuple[Any, ...]:
-    """An empty stamp stands for a file that is missing, as it may be while it is being replaced."""
+    """The stamp of a file that is missing is empty, as it may be while it is being replaced."""
     found: list[tuple[int, ...]] = []
     for store in (settings.keystore, settings.truststore):
         if store is not None and store.location:
@@ -168,7 +168,7 @@ def _openssl_name(suite: str) -> str:
 # -- stores ----------------------------------------------------------------------------------------------
 
 
-def _load_own(context: ssl.SSLContext, store: Store) -> int | None:
+def _load_own(context: ssl.SSLContext, store: CertificateStore) -> int | None:
     material = _material(store)
     if PEM_MARK.decode() not in material.key:
         raise _refused(store, "it holds no private key")
@@ -203,7 +203,7 @@ def _key_problem(error: Exception, material: _Material) -> str:
     return f"it has no usable certificate chain and key ({error})"
 
 
-def _load_trusted(context: ssl.SSLContext, store: Store) -> None:
+def _load_trusted(context: ssl.SSLContext, store: CertificateStore) -> None:
     text = _material(store).certificates
     try:
         context.load_verify_locations(cadata=text)
@@ -211,7 +211,7 @@ def _load_trusted(context: ssl.SSLContext, store: Store) -> None:
         raise _refused(store, "it holds no certificate") from error
 
 
-def _material(store: Store) -> _Material:
+def _material(store: CertificateStore) -> _Material:
     if store.is_inline:
         return _Material(store.certificates, store.key, store.key_password)
     try:
@@ -236,7 +236,7 @@ def _material(store: Store) -> _Material:
     return _read_pkcs12(store, data)
 
 
-def _read_pkcs12(store: Store, data: bytes) -> _Material:
+def _read_pkcs12(store: CertificateStore, data: bytes) -> _Material:
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
@@ -260,7 +260,7 @@ def _read_pkcs12(store: Store, data: bytes) -> _Material:
     return _Material(text, key, "")
 
 
-def _refused(store: Store, problem: str) -> ConfigError:
+def _refused(store: CertificateStore, problem: str) -> ConfigError:
     if store.is_inline:
         inline = {"keystore": "ssl.keystore.certificate.chain"}
         return ConfigError(

@@ -1,8 +1,8 @@
 """Options of ``format("barnabas")``: those of Spark's Kafka connector, checked and typed.
 
 Owns names, defaults and one-sentence errors. Options under ``kafka.`` are Kafka's client
-configuration: those that mean something here are honoured, security settings that this client
-cannot keep are refused, and the rest (group, linger, buffers ...) has no effect.
+configuration: those that mean something here are honoured, security settings among them, and the
+rest (group, linger, buffers ...) has no effect.
 
 Source: Spark's structured-streaming Kafka integration guide.
 """

@@ -160,7 +160,7 @@ def _own_credential(keys: SecurityKeys, key: str, enabled: bool) -> SaslCredenti
 
 
 class ListenerStages:
-    """What stands between the network and one listener's connections."""
+    """The stages between the network and one listener's connections."""
 
     def __init__(self, ports: Ports, security: ListenerSecurity, credentials: Credentials) -> None:
         self.security = security

@@ -48,7 +48,7 @@ class SecurityKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class CertificateStore:
     """A keystore or truststore: a file, or PEM texts. Secrets stay out of its ``repr``."""
 
     kind: str
@@ -69,8 +69,8 @@ class Store:
 class TlsSettings:
     """Everything that one context is made of."""
 
-    keystore: Store | None
-    truststore: Store | None
+    keystore: CertificateStore | None
+    truststore: CertificateStore | None
     versions: tuple[str, ...] = VERSIONS
     ciphers: tuple[str, ...] = ()
     client_auth: str = "none"
@@ -127,7 +127,7 @@ def _kind(keys: SecurityKeys, key: str) -> str:
     return kind
 
 
-def _keystore(keys: SecurityKeys) -> Store | None:
+def _keystore(keys: SecurityKeys) -> CertificateStore | None:
     kind = _kind(keys, "ssl.keystore.type")
     location = keys.text("ssl.keystore.location") or ""
     chain = keys.text("ssl.keystore.certificate.chain") or ""
@@ -138,7 +138,7 @@ def _keystore(keys: SecurityKeys) -> Store | None:
         raise ConfigError(keys.prefix + missing, "", "certificate chain and key come together")
     if not location and not chain:
         return None
-    return Store(
+    return CertificateStore(
         kind,
         location,
         keys.text("ssl.keystore.password") or "",
@@ -149,7 +149,7 @@ def _keystore(keys: SecurityKeys) -> Store | None:
     )
 
 
-def _truststore(keys: SecurityKeys) -> Store | None:
+def _truststore(keys: SecurityKeys) -> CertificateStore | None:
     kind = _kind(keys, "ssl.truststore.type")
     location = keys.text("ssl.truststore.location") or ""
     certificates = keys.text("ssl.truststore.certificates") or ""
@@ -157,7 +157,7 @@ def _truststore(keys: SecurityKeys) -> Store | None:
     if not location and not certificates:
         return None
     password = keys.text("ssl.truststore.password") or ""
-    return Store(kind, location, password, certificates, name="truststore")
+    return CertificateStore(kind, location, password, certificates, name="truststore")
 
 
 def _check_inline(keys: SecurityKeys, key: str, given: bool, location: str, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""TLS on one stream, between the network and whoever reads frames. Sans-IO.
+"""TLS on one stream, between the network and a reader of frames. Sans-IO.
 
 :class:`TlsStream` is the ``ports.Receiver`` of the encrypted stream and the ``ports.Connection`` of the one
 in clear text. Bytes go through the memory buffers of an ``ssl.SSLObject``; decrypted bytes land in the inner
@@ -43,7 +43,7 @@ class Handshakes:
     def begin(self, stream: TlsStream) -> bool:
         """False: too many are under way."""
         if len(self._under_way) >= limits.HANDSHAKES_MAX:
-            self._log(stream, "too many handshakes are under way")
+            self._note_failure(stream, "too many handshakes are under way")
             return False
         at_ms = self._ports.clock.now_ms() + limits.AUTHENTICATION_MS_MAX
         self._under_way[stream] = self._ports.wakeups.call_at(at_ms, stream.on_late)
@@ -55,9 +55,9 @@ class Handshakes:
         if wakeup is not None:
             wakeup.cancel()
             if error:
-                self._log(stream, error)
+                self._note_failure(stream, error)
 
-    def _log(self, stream: TlsStream, reason: str) -> None:
+    def _note_failure(self, stream: TlsStream, reason: str) -> None:
         self.failed += 1
         self._ports.log(
             "warning", "connection.tls_failed",
