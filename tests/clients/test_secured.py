@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import ssl
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +21,16 @@ from confluent_kafka.admin import AdminClient
 
 from barnabas.client.network.connection import ChannelError
 from barnabas.client.records import ProducerRecord
-from barnabas.host.client import connect
+from barnabas.config.properties import parse_properties
+from barnabas.host.client import connect, parse_bootstrap
+from barnabas.pipeline.options import cluster_options
 from barnabas.testing.cluster import Cluster
+from barnabas.types import Endpoint
+from barnabas.wire.envelope import wrap
+from barnabas.wire.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+)
+from barnabas.wire.request import RequestContext
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -212,3 +223,52 @@ def test_no_password_is_in_any_log(cluster: Cluster) -> None:
         text = cluster.log_text(node)
         for user in ("user", "admin", "broker"):
             assert password(cluster, user) not in text
+
+
+def test_a_forged_envelope_ends_the_connection(cluster: Cluster) -> None:
+    """Only controllers' listeners serve Envelope, and those want a node's certificate."""
+    asked = DescribeUserScramCredentialsRequest(users=None)
+    forged = wrap(asked, RequestContext(api_key=50, api_version=0, principal="User:admin"))
+    user = parse_properties((cluster.directory / "cluster/user.properties").read_text())
+    with connect(cluster.bootstrap, properties=user) as client:
+        for endpoint, kinds in (
+            (parse_bootstrap(cluster.bootstrap)[0], {"closed", "unsupported"}),
+            (controller_of(cluster), {"closed", "authentication"}),
+        ):
+            with pytest.raises(ChannelError) as refused:
+                client.call(client.client.send(endpoint, forged, version=0, timeout_ms=5_000))
+            assert refused.value.kind in kinds
+
+
+def controller_of(cluster: Cluster) -> Endpoint:
+    listeners = cluster.node(cluster.node_ids[0])["listeners"]
+    return parse_bootstrap(str(listeners["CONTROLLER"]).rpartition("/")[2])[0]
+
+
+def test_no_secret_is_in_a_description(cluster: Cluster) -> None:
+    with connect(cluster.bootstrap, properties=cluster.client_properties) as client:
+        client.topics()
+        shown = repr(client.call(client.admin.describe_configs(4, str(cluster.node_ids[0]))))
+        assert "sasl.enabled.mechanisms" in shown
+    for user in ("user", "admin", "broker"):
+        assert password(cluster, user) not in shown
+
+
+def test_the_command_line_takes_a_clients_file(cluster: Cluster) -> None:
+    topic = new_topic(cluster)
+    asked = [sys.executable, "-m", "barnabas", "topics", "list", "--bootstrap", cluster.bootstrap]
+    let_in = [*asked, "--command-config", str(cluster.client_file)]
+    done = subprocess.run(let_in, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and topic in done.stdout, done.stderr
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+
+
+def test_a_spark_task_reaches_the_cluster_by_its_options(cluster: Cluster) -> None:
+    topic = new_topic(cluster)
+    given = {f"kafka.{key}": value for key, value in cluster.client_properties.items()}
+    options = cluster_options({"kafka.bootstrap.servers": cluster.bootstrap, **given})
+    assert password(cluster, "admin") not in repr(options)
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert options.connect().partition_count(topic) == 3
+    options.connect().close()
